@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use td_observe::agent::{AgentScreen, StateRules, StreamParser};
-use td_observe::history::parse_line;
-use td_observe::redact::{Redactor, Rules};
-use td_observe::track::{Capture, PaneNumbers, Row, StreamTracker, SyncPoint, Tracker};
+use td_observe::internals::history::parse_line;
+use td_observe::internals::redact::Redactor;
+use td_observe::internals::track::{Capture, PaneNumbers, Row, StreamTracker, SyncPoint, Tracker};
+use td_observe::redact::Rules;
 use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
 
 #[path = "common/streams.rs"]

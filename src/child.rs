@@ -60,6 +60,7 @@ pub struct Invocation {
 /// The exit status and the output of a child that ended by itself.
 #[derive(Debug)]
 pub struct ChildOutput {
+    /// Its exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: Vec<u8>,
@@ -69,24 +70,12 @@ pub struct ChildOutput {
     pub truncated: bool,
 }
 
-/// Runs a program to its end.
-///
-/// # Errors
-/// `is_missing_program()` when the program does not exist; `is_timeout()` when it was killed after its
-/// timeout.
-pub fn run(invocation: &Invocation, clock: &Clock) -> Result<ChildOutput> {
-    run_until_stopped(invocation, clock, &never())
-}
-
 /// Runs a program to its end, and kills it when `stop` is closed.
 ///
 /// # Errors
-/// The errors of [`run`]; `is_gone()` when it was stopped.
-pub(crate) fn run_until_stopped(
-    invocation: &Invocation,
-    clock: &Clock,
-    stop: &Stop,
-) -> Result<ChildOutput> {
+/// `is_missing_program()` when the program does not exist; `is_timeout()` when it was killed after its
+/// timeout; `is_gone()` when it was stopped.
+pub fn run(invocation: &Invocation, clock: &Clock, stop: &Stop) -> Result<ChildOutput> {
     let limits = Limits {
         deadline: Some(clock.now() + invocation.timeout),
         grace: Duration::ZERO,
@@ -175,7 +164,7 @@ mod tests {
     }
 
     fn run_now(invocation: &Invocation) -> Result<ChildOutput> {
-        run(invocation, &Clock::system())
+        run(invocation, &Clock::system(), &never())
     }
 
     #[test]

@@ -37,7 +37,7 @@
 //! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` | `thread.rs` |
 //! | `escapes` | control sequences in a terminal's bytes: where they begin and end (pure) | `escapes.rs` |
 //! | [`redact`] | secrets in text, removed before any subscriber sees them (pure) | `redact/rules.rs`, `redact/redactor.rs` |
-//! | [`track`] | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
+//! | `track` | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
 //! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_lane.rs`: to the log; `bus/throttle.rs`; `bus/filter.rs` |
 //! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`, `history/prune.rs`; `history/lock.rs`: one writer a run; `history/read/reader.rs`; `history/read/pages.rs`: pages from any place |
@@ -54,7 +54,7 @@
 //! | `api` | the observer's board, runs, events, panes and waits over a Unix socket, and its client; behind the feature `cli` | `api/hub.rs`: positions, board and last events; `api/others.rs`: runs of other processes; `api/stream.rs`: history, then live, each event once; `api/routes.rs`: the paths; `api/server.rs`: connections; `api/summary.rs`: the board without reading the logs; `api/ws.rs`: the same for a WebSocket; `api/wait.rs`, `api/screen.rs`, `api/input.rs`: panes |
 //! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/sanitize.rs`: control sequences; `face/tui/run.rs`: the terminal UI; `face/tui/model.rs`: its state; `face/tui/update.rs`, `face/tui/acting.rs`: what changes it; `face/tui/draw/mod.rs` |
 //! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background; `cli/observer/log_file.rs`: its diagnostics |
-//! | `fuzzing` | parsers of foreign input that are not public, for the fuzz targets; behind the feature `cli` | `fuzzing.rs` |
+//! | `internals` | what only the tests, benchmarks and fuzz targets of this repository use; behind the feature `internals` | `internals.rs`; `internals/fuzzing.rs`: parsers of foreign input as functions of bytes |
 //!
 //! # Threads
 //!
@@ -133,6 +133,7 @@
 //! | `http` | yes | models over HTTP for loops: `agent_loop::HttpClient` for the APIs of Anthropic and OpenAI |
 //! | `kernel` | yes | Jupyter kernels: `kernel::Kernel`, and `td-observe kernel` of the program |
 //! | `tui` | yes | the terminal UI of the program: `td-observe tui` |
+//! | `internals` | no | what the tests, benchmarks and fuzz targets of this repository use; no promise of stability |
 //!
 //! Without features, the library has the engine: sources, bus, history, waits, and loops with the
 //! caller's own models. No feature adds an async runtime.
@@ -159,8 +160,7 @@ mod escapes;
 
 pub mod redact;
 
-#[doc(hidden)]
-pub mod track;
+mod track;
 
 pub mod agent;
 
@@ -170,8 +170,8 @@ pub mod history;
 
 pub mod recording;
 
-#[doc(hidden)]
-pub mod child;
+mod child;
+
 pub mod tmux;
 
 pub mod process;
@@ -198,9 +198,9 @@ mod face;
 #[doc(hidden)]
 pub mod cli;
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "internals")]
 #[doc(hidden)]
-pub mod fuzzing;
+pub mod internals;
 
 pub use board::json_schema;
 pub use bus::{
@@ -214,9 +214,9 @@ pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
     AgentState, CompletionReason, Cursor, EndEvidence, EnumOrUnknown, Envelope, EventKind,
-    ExecutionId, GapEvidence, GapReason, IterationOutcome, NamedValue, OutputStream,
-    PaneCloseReason, PaneId, PaneViewer, SCHEMA, ScreenRow, SessionEndReason, StateEvidence,
-    StateSource, Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
+    ExecutionId, GapEvidence, GapReason, IterationOutcome, OutputStream, PaneCloseReason, PaneId,
+    PaneViewer, SCHEMA, ScreenRow, SessionEndReason, StateEvidence, StateSource, Style, Styles,
+    TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
 };
 /// The loggers that [`process::LogBridge`] connects.
 pub use log;

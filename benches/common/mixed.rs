@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use td_observe::history::{
-    DataDir, LogOptions, LogWriter, Rotation, RunDirectory, RunInfo, SyncPolicy,
-};
+use td_observe::history::{DataDir, Rotation, RunDirectory, RunInfo, SyncPolicy};
+use td_observe::internals::history::{LogOptions, LogWriter, open_run};
 use td_observe::{
     Clock, Envelope, ExecutionId, GapEvidence, GapReason, IterationOutcome, OutputStream, TdEvent,
     Timestamp,
@@ -33,7 +32,7 @@ pub fn write_run(root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
         ..LogOptions::default()
     };
     let mut log = LogWriter::start(options, clock.clone()).unwrap();
-    let open = run.open(RunInfo::default(), clock.wall()).unwrap();
+    let open = open_run(&run, RunInfo::default(), clock.wall()).unwrap();
     log.attach(open, clock.now());
     let mut events = Mixed::new();
     let mut has_marker = false;

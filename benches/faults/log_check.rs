@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 
-use td_observe::history::{LogReader, Query, RunDirectory, read_tail};
+use td_observe::history::{LogReader, Query, RunDirectory};
+use td_observe::internals::history::read_tail;
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::program::{Place, RUN};

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::inotify;
 use serde::Serialize;
-use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo};
+use td_observe::history::{DataDir, RunInfo};
+use td_observe::internals::history::{LogOptions, LogWriter, open_run};
 use td_observe::redact::Rules;
 use td_observe::{Builder, Clock, Emitted, Engine, Envelope, EventEmitter, TdEvent, Timestamp};
 
@@ -188,7 +189,7 @@ fn our_writer(batch: usize) -> f64 {
     let clock = Clock::system();
     let run = DataDir::new(temp.path()).run(&ID.into());
     let mut log = LogWriter::start(LogOptions::default(), clock.clone()).unwrap();
-    let open = run.open(RunInfo::default(), clock.wall()).unwrap();
+    let open = open_run(&run, RunInfo::default(), clock.wall()).unwrap();
     log.attach(open, clock.now());
     let header = len(&run.events_path());
     let id = td_observe::ExecutionId::from(ID);

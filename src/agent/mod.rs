@@ -22,6 +22,7 @@ mod stream;
 mod screen_reader;
 mod turn;
 
+pub(crate) use crate::event::AgentState;
 pub(crate) use hook::{HookFile, is_session};
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
@@ -29,11 +30,12 @@ pub(crate) use program::{AgentProgram, KnownAgent};
 pub(crate) use question::{is_limit, one_line, tool_question};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
+pub(crate) use state::RowKind;
 pub(crate) use state::StateDebouncer;
-pub use state::{AgentScreen, AgentState, DetectedState, RowKind, StateRules};
+pub use state::{AgentScreen, DetectedState, StateRules};
 pub(crate) use status_file::{STATUS_BYTES_MAX, StatusFile};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{FollowUp, SseRecord, SseRecords};
 pub(crate) use title::state_of_title;
+pub use turn::Markers;
 pub(crate) use turn::{ChangeContext, RedrawDetector, Turn, TurnDetector};
-pub use turn::{DEFAULT_MARKER, Markers};

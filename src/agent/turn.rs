@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use full_screen::{FullScreen, KNOWN_TURNS_MAX};
-pub use markers::{DEFAULT_MARKER, Markers};
+pub use markers::Markers;
 use recent::{MarkerContext, RecentLines};
 pub(crate) use redraw::{ChangeContext, RedrawCause, RedrawDetector};
 

@@ -120,6 +120,17 @@ pub enum ConversationEnd {
 }
 
 impl ConversationEnd {
+    /// Returns the reason as a name.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::MaxTurnsReached => "max_turns_reached",
+            Self::ToolError { .. } => "tool_error",
+            Self::LlmError(_) => "llm_error",
+        }
+    }
+
     /// Returns the outcome of the iteration, unless the check decides it.
     pub fn outcome(&self) -> Option<IterationOutcome> {
         match self {

@@ -7,8 +7,8 @@ use super::turn_reporter::ConversationPart;
 use crate::agent::AgentEvent;
 use crate::bus::EventEmitter;
 use crate::error::Result;
+use crate::event::OutputStream;
 use crate::history::{IterationDirectory, IterationFile, IterationText};
-use crate::process::OutputStream;
 
 /// The files of one iteration. Clones write to the same files. The first write error is reported as a
 /// warning, and the loop continues.

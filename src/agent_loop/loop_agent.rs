@@ -8,7 +8,8 @@ use super::model::{CommandClient, LlmClient};
 #[cfg(feature = "cli")]
 use super::running_command::RunningCommand;
 use crate::bus::EventEmitter;
-use crate::process::{OutputStream, OutputWriter};
+use crate::event::OutputStream;
+use crate::process::OutputWriter;
 
 pub(super) enum LoopAgent {
     Client(Box<dyn LlmClient>),

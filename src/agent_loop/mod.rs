@@ -46,11 +46,10 @@ pub(crate) use model::SECRET_LOG_TARGETS;
 #[cfg(feature = "http")]
 pub use model::{Api, HttpClient, Secret};
 pub use model::{
-    BrokenInput, CHUNKS, Cancel, CommandClient, ContentBlock, LlmClient, LlmError, Message,
-    RecordedClient, Request, Response, Role, StopReason, StreamChunk, ToolCall, ToolSpec, Usage,
+    BrokenInput, Cancel, CommandClient, ContentBlock, LlmClient, LlmError, Message, RecordedClient,
+    Request, Response, Role, StopReason, StreamChunk, ToolCall, ToolSpec, Usage,
 };
 pub use progress::{LoopEnd, LoopOutcome, Progress};
-pub use prompt::{PreviousFailure, prompt};
 pub(crate) use source::loop_job;
 pub use spec::{Phase, Spec};
 pub use tool::{Tool, ToolError, ToolOutcome, Toolbox};

@@ -17,17 +17,17 @@ const INTERRUPTED: &str = "the loop was interrupted during it";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The current phase, from 0.
-    pub phase: usize,
+    pub(crate) phase: usize,
     /// The number of iterations that have begun.
-    pub iteration: u32,
+    pub(crate) iteration: u32,
     /// The number of iterations that have begun in this phase.
-    pub in_phase: u32,
+    pub(crate) in_phase: u32,
     /// The failure of the previous iteration, which the next prompt describes.
-    pub previous_failure: Option<PreviousFailure>,
+    pub(crate) previous_failure: Option<PreviousFailure>,
     /// True if the previous iteration changed no file.
-    pub unchanged: bool,
+    pub(crate) unchanged: bool,
     /// True if the log already contains the `LoopStarted` of this loop.
-    pub is_resumed: bool,
+    pub(crate) is_resumed: bool,
 }
 
 impl Progress {

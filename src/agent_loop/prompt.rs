@@ -15,8 +15,7 @@ pub(super) const TURNS_USED_UP: &str = "the turns were used up";
 
 /// The failure of the previous iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PreviousFailure {
+pub(crate) enum PreviousFailure {
     /// The check failed.
     Check {
         /// The command of the check.
@@ -32,21 +31,9 @@ pub enum PreviousFailure {
     Agent(String),
 }
 
-impl PreviousFailure {
-    /// Returns the failure in a few words, for people.
-    #[must_use]
-    pub fn words(&self) -> String {
-        match self {
-            Self::Check { exit_code, .. } => format!("the check failed with exit code {exit_code}"),
-            Self::Agent(reason) => reason.clone(),
-        }
-    }
-}
-
 /// Returns the prompt of an iteration in the phase with this index. `unchanged`: the previous iteration
 /// changed no file.
-#[must_use]
-pub fn prompt(
+pub(super) fn prompt(
     spec: &Spec,
     index: usize,
     previous_failure: Option<&PreviousFailure>,

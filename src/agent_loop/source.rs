@@ -8,7 +8,7 @@ use super::engine::LoopEngine;
 use super::model::Cancel;
 use super::progress::{LoopEnd, LoopOutcome};
 use crate::error::{Error, Result};
-use crate::history::{RunInfo, RunState};
+use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 
 /// Creates the job that runs a loop. `extra` is added to the metadata of the run.
@@ -25,7 +25,7 @@ pub(crate) fn loop_job(
             return Err(error.at(&engine.directory));
         }
         let info = RunInfo {
-            kind: "loop".to_owned(),
+            kind: RunKind::Loop,
             label: "loop".to_owned(),
             identity: None,
             extra,

@@ -10,11 +10,11 @@
 //! which resumes its stream after a broken connection.
 
 mod chunked;
-mod cursor;
+pub(crate) mod cursor;
 mod gauges;
 mod journal;
 mod liveness;
-mod request;
+pub(crate) mod request;
 mod seen;
 mod slots;
 
@@ -47,20 +47,19 @@ mod routes;
 
 mod server;
 
-mod exchange;
+pub(crate) mod exchange;
 
 mod client;
 
 pub(crate) use client::{EventReader, NoItem, Streamed};
 pub(crate) use context::ApiContext;
-pub(crate) use cursor::StreamCursor;
-pub(crate) use exchange::{get, get_board, post, read_answer};
+pub(crate) use exchange::{get, get_board, post};
 pub(crate) use hub::Hub;
 pub(crate) use others::Others;
 #[cfg(feature = "tui")]
 pub(crate) use others::real;
 pub(crate) use panes::{ObservedServer, Panes};
-pub(crate) use request::{Head, Request, percent_encoded};
+pub(crate) use request::percent_encoded;
 pub(crate) use routes::Routes;
 pub(crate) use server::Server;
 pub(crate) use slots::Slots;

@@ -38,7 +38,7 @@ pub use self::filter::{EventFilter, Filter};
 pub use self::inbox::Emitted;
 pub(crate) use self::lossless_lane::LaneInterrupt;
 pub use self::lossless_lane::LosslessLane;
-pub use self::subscription::{Delivery, EventRef, IntoIter, Iter, Subscription};
+pub use self::subscription::{Delivery, EventRef, Subscription};
 
 use self::fanout::FanOut;
 use self::filter::Predicate;

@@ -89,8 +89,8 @@ impl Subscription {
     }
 
     /// Returns a blocking iterator over all deliveries until the bus is closed.
-    pub fn iter(&mut self) -> Iter<'_> {
-        Iter(self)
+    pub fn iter(&mut self) -> impl Iterator<Item = Delivery> + '_ {
+        std::iter::from_fn(|| self.recv().ok())
     }
 
     /// Waits for the next delivery. Without a deadline, waits indefinitely.
@@ -241,43 +241,5 @@ impl Deref for EventRef {
 impl fmt::Debug for EventRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
-    }
-}
-
-/// An iterator over the deliveries of a subscription, until the bus is closed.
-#[derive(Debug)]
-pub struct Iter<'a>(&'a mut Subscription);
-
-impl Iterator for Iter<'_> {
-    type Item = Delivery;
-    fn next(&mut self) -> Option<Delivery> {
-        self.0.recv().ok()
-    }
-}
-
-/// An iterator over the deliveries of a subscription, until the bus is closed.
-#[derive(Debug)]
-pub struct IntoIter(Subscription);
-
-impl Iterator for IntoIter {
-    type Item = Delivery;
-    fn next(&mut self) -> Option<Delivery> {
-        self.0.recv().ok()
-    }
-}
-
-impl IntoIterator for Subscription {
-    type Item = Delivery;
-    type IntoIter = IntoIter;
-    fn into_iter(self) -> IntoIter {
-        IntoIter(self)
-    }
-}
-
-impl<'a> IntoIterator for &'a mut Subscription {
-    type Item = Delivery;
-    type IntoIter = Iter<'a>;
-    fn into_iter(self) -> Iter<'a> {
-        Iter(self)
     }
 }

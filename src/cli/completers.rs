@@ -12,7 +12,7 @@ use super::which_server::WhichServer;
 use crate::agent::Format;
 use crate::clock::Clock;
 use crate::event::EventKind;
-use crate::history::DataDir;
+use crate::history::{DataDir, RunKind};
 use crate::thread;
 
 /// The environment variable in which the script names its shell when it requests candidates.
@@ -43,10 +43,10 @@ pub(super) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 pub(super) fn loops(typed: &OsStr) -> Vec<CompletionCandidate> {
-    runs_of(typed, Some("loop"))
+    runs_of(typed, Some(RunKind::Loop))
 }
 
-fn runs_of(typed: &OsStr, kind: Option<&'static str>) -> Vec<CompletionCandidate> {
+fn runs_of(typed: &OsStr, kind: Option<RunKind>) -> Vec<CompletionCandidate> {
     let set = |name: &str| std::env::var_os(name);
     let path = match option("--data-dir", "--data-dir=") {
         Some(path) => Ok(path.into()),

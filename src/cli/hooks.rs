@@ -390,7 +390,7 @@ fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
         && let Ok(invocation) = queue.recv()
     {
         let option = invocation.args[2].to_string_lossy();
-        match child::run_until_stopped(&invocation, clock, stop) {
+        match child::run(&invocation, clock, stop) {
             Ok(finished) => {
                 for line in [&finished.stdout, &finished.stderr]
                     .into_iter()

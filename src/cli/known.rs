@@ -8,7 +8,7 @@ use super::nearest;
 use super::server_checks::ANSWER_TIMEOUT;
 use super::which_server::WhichServer;
 use crate::clock::Clock;
-use crate::history::{DataDir, RunSummary};
+use crate::history::{DataDir, RunKind, RunSummary};
 
 /// The format of a listed pane. Its last field, the session's name, may contain blanks.
 const FIELDS: &str = "#{window_index} #{pane_index} #{pane_id} #{session_name}";
@@ -96,9 +96,9 @@ pub(super) fn run_ids(data_path: PathBuf, clock: &Clock) -> Vec<String> {
 }
 
 /// Returns the names of runs and then their ids, each latest first. `kind` selects runs of one kind.
-pub(super) fn runs(data_path: PathBuf, kind: Option<&str>, clock: &Clock) -> Vec<String> {
+pub(super) fn runs(data_path: PathBuf, kind: Option<RunKind>, clock: &Clock) -> Vec<String> {
     let runs = latest_first(data_path, clock);
-    let runs = || (runs.iter()).filter(|run| kind.is_none_or(|kind| run.kind == kind));
+    let runs = || (runs.iter()).filter(|run| kind.as_ref().is_none_or(|kind| run.kind == *kind));
     let names = runs().map(|run| run.label.clone());
     let ids = runs().map(|run| run.execution_id.to_string());
     let mut known = Vec::new();

@@ -1,6 +1,6 @@
 //! Parses `--on-state`: a command, and the state of an agent in which it runs.
 
-use crate::agent::AgentState;
+use crate::event::AgentState;
 
 /// A command given with `--on-state`.
 #[derive(Clone, Debug, PartialEq, Eq)]

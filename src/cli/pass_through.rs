@@ -17,8 +17,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::failure::Failure;
 use super::signals::Signals;
 use crate::clock::Clock;
+use crate::event::OutputStream;
 use crate::face::LocalTime;
-use crate::process::{ByteSink, OutputStream};
+use crate::process::ByteSink;
 use crate::thread::{self, Handle, Stop, is_stopped, stop_pair};
 
 /// Maximum number of chunks that wait for an output. One read of the command's pipe produces up to 17 chunks of

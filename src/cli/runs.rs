@@ -127,7 +127,7 @@ fn table(runs: &[RunSummary], has_timestamps: bool) -> String {
     let rows = runs.iter().map(|run| {
         [
             one_line(&run.execution_id),
-            one_line(&run.kind),
+            one_line(run.kind.as_str()),
             one_line(run.state.as_str()),
             run.exit_status
                 .map_or_else(String::new, |status| status.to_string()),

@@ -16,8 +16,9 @@ use super::wait_args::TypedWait;
 use super::wait_observer::ObserverOfStates;
 use super::wait_state::StateCondition;
 use super::wait_targets::{TargetWait, TargetWaits, WaitProblem, Wanted};
-use crate::agent::{AgentState, Markers};
+use crate::agent::Markers;
 use crate::clock::Clock;
+use crate::event::AgentState;
 
 use crate::redact::Rules;
 use crate::tmux::{Target, Typing};

@@ -322,7 +322,7 @@ mod tests {
             run.open(RunInfo::default(), clock.wall()).unwrap()
         };
         let (good, bad) = (open("good"), open("bad"));
-        symlink(temp.path(), bad.path().join("raw")).unwrap();
+        symlink(temp.path(), bad.directory().path().join("raw")).unwrap();
         let pane = crate::event::PaneId::from("%1");
         for run in [&good, &bad] {
             let recorder = writer.record(run.directory(), "a title").unwrap();

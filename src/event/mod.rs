@@ -41,7 +41,7 @@ pub use names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
     PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
-pub use open_enum::{EnumOrUnknown, NamedValue, UnknownName};
+pub use open_enum::{EnumOrUnknown, UnknownName};
 pub(crate) use schema::envelope_schema;
 #[cfg(feature = "cli")]
 pub(crate) use stream_event::StreamEvent;

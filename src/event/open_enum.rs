@@ -8,8 +8,8 @@ use super::borrowed_text::BorrowedText;
 
 /// An enum whose values appear as names in events; see [`EnumOrUnknown`].
 ///
-/// Only the enums of this crate implement it.
-pub trait NamedValue: Copy + Eq + fmt::Debug + sealed::Listed {
+/// Only the enums of this crate implement it: no other crate can name it.
+pub trait NamedValue: Copy + Eq + fmt::Debug {
     /// Returns the name that events contain.
     fn name(self) -> &'static str;
 
@@ -17,20 +17,13 @@ pub trait NamedValue: Copy + Eq + fmt::Debug + sealed::Listed {
     fn from_name(name: &str) -> Option<Self>;
 
     /// The value of a field that is absent from an event, if the field is optional.
-    #[doc(hidden)]
     const ABSENT: Option<Self> = None;
 
     /// True if a text search of an event includes the name.
-    #[doc(hidden)]
     const IS_SEARCHED: bool = true;
 
     /// The names, each with the lines of its documentation.
-    #[doc(hidden)]
     const DOCUMENTED: &'static [(&'static str, &'static [&'static str])];
-}
-
-pub(super) mod sealed {
-    pub trait Listed {}
 }
 
 /// A value of `T`, or the text of a value that this version does not know.
@@ -174,8 +167,6 @@ macro_rules! named_values {
                 }
             }
         }
-
-        impl $crate::event::open_enum::sealed::Listed for $enum {}
 
         impl $crate::event::open_enum::NamedValue for $enum {
             $( $( const $const: $type = $constant; )+ )?

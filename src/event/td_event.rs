@@ -35,6 +35,9 @@ macro_rules! define_events {
         ///
         /// An event is serialized as an object with the variant's name as its `type`; fields that are `None`
         /// are omitted. Events of other types are kept as [`TdEvent::Unknown`].
+        ///
+        /// Variants are exhaustive, because embedders build them with all of their fields to emit them. Match
+        /// them with `..`: a later version may add fields.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum TdEvent {

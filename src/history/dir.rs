@@ -119,17 +119,6 @@ impl DataDir {
         }
     }
 
-    /// Returns the first of `label`, `label-2`, `label-3`… without a run directory.
-    ///
-    /// # Errors
-    /// If all ten thousand names exist.
-    pub fn name_for(&self, label: &str) -> Result<ExecutionId> {
-        (1..=LABELS_MAX)
-            .map(|n| numbered(label, n))
-            .find(|id| !self.run(id).exists())
-            .ok_or_else(|| Error::other(format!("too many runs are called {label:?}")))
-    }
-
     /// Returns the directories that may be runs.
     pub(crate) fn run_directories(&self) -> Result<Vec<RunDirectory>> {
         let path = self.runs_path();
@@ -320,17 +309,6 @@ mod tests {
             Some("/home/ann/.taskdaemon".into())
         );
         assert_eq!(path(None, None), None);
-    }
-
-    #[test]
-    fn a_label_that_is_taken_gets_a_number() {
-        let temp = tempfile::tempdir().unwrap();
-        let data = DataDir::new(temp.path());
-        for expected in ["job@1", "job@1-2", "job@1-3"] {
-            let id = data.name_for("job@1").unwrap();
-            assert_eq!(id, *expected);
-            data.run(&id).create().unwrap();
-        }
     }
 
     #[test]

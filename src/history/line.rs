@@ -103,7 +103,7 @@ pub(crate) fn header(
 ///
 /// ```
 /// let line = br#"{"ts":"2026-01-21T10:00:01Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#;
-/// assert_eq!(td_observe::history::parse_line(line).unwrap().event.execution_id(), "abc123");
+/// assert_eq!(td_observe::internals::history::parse_line(line).unwrap().event.execution_id(), "abc123");
 /// ```
 ///
 /// # Errors

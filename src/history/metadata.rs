@@ -35,6 +35,46 @@ pub struct TmuxIdentity {
     pub session_created: i64,
 }
 
+/// The kind of a run's execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum RunKind {
+    /// A tmux session.
+    Tmux,
+    /// A command, or code of the embedder.
+    Process,
+    /// An agentic loop.
+    Loop,
+    /// Background agents.
+    Agents,
+    /// A Jupyter kernel.
+    Kernel,
+    /// A kind that the embedder has named, or that this version does not know; empty by default.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl RunKind {
+    /// Returns the kind as it is stored.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Tmux => "tmux",
+            Self::Process => "process",
+            Self::Loop => "loop",
+            Self::Agents => "agents",
+            Self::Kernel => "kernel",
+            Self::Other(kind) => kind,
+        }
+    }
+}
+
+impl Default for RunKind {
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
+}
+
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -70,8 +110,8 @@ impl RunState {
 /// Describes a run when it is opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunInfo {
-    /// The kind of execution: `tmux`, `process`, `loop` or `agents`.
-    pub kind: String,
+    /// The kind of execution.
+    pub kind: RunKind,
     /// The name of the execution when it was first observed, for users.
     pub label: String,
     /// The tmux session, if the run has one.
@@ -85,9 +125,9 @@ pub struct RunInfo {
 pub struct RunMetadata {
     /// The execution of the run.
     pub execution_id: ExecutionId,
-    /// The kind of execution: `tmux`, `process`, `loop` or `agents`.
+    /// The kind of execution.
     #[serde(default)]
-    pub kind: String,
+    pub kind: RunKind,
     /// The name of the execution when it was first observed, for users.
     #[serde(default)]
     pub label: String,
@@ -149,7 +189,10 @@ impl RunMetadata {
         extra.extend(info.extra);
         let or = |text: String, other| Some(text).filter(|text| !text.is_empty()).unwrap_or(other);
         Self {
-            kind: or(info.kind, self.kind),
+            kind: match info.kind.as_str() {
+                "" => self.kind,
+                _ => info.kind,
+            },
             label: or(self.label, info.label),
             identity: info.identity.or(self.identity),
             updated: ts,
@@ -240,6 +283,25 @@ mod tests {
         let run = DataDir::new(temp.path()).run(&"a".into());
         run.create().unwrap();
         (temp, run)
+    }
+
+    #[test]
+    fn kinds_are_stored_as_names() {
+        use RunKind::{Agents, Kernel, Loop, Other, Process, Tmux};
+        let unknown = Other("build".to_owned());
+        for kind in [
+            Tmux,
+            Process,
+            Loop,
+            Agents,
+            Kernel,
+            unknown,
+            RunKind::default(),
+        ] {
+            let json = serde_json::to_value(&kind).unwrap();
+            assert_eq!(json, kind.as_str());
+            assert_eq!(serde_json::from_value::<RunKind>(json).unwrap(), kind);
+        }
     }
 
     #[test]

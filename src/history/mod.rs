@@ -8,7 +8,7 @@
 //! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!
-//! The module does not depend on the bus: the caller passes batches to [`LogWriter`]. The writer runs on its
+//! The module does not depend on the bus: the caller passes batches to `LogWriter`. The writer runs on its
 //! caller's thread, owns the threads `td-sync` and `td-chores`, and never waits for them, except with
 //! [`SyncPolicy::Always`].
 //!
@@ -16,16 +16,16 @@
 //! first; a file has no `.gz` until it is compressed. Each file begins with a header line.
 //!
 //! A process has 1024 file descriptors by default. This module and `recording` use fewer than 470: at most
-//! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor; [`FILES_MAX`]
+//! `RUNS_MAX` locks, one for each open run, because a lock lives as long as its descriptor; `FILES_MAX`
 //! event files, of which the least recently used one is closed when another one is needed; one for each job
-//! in the queue of `td-sync`; three in `td-chores`; and 64 raw recordings. A run beyond [`RUNS_MAX`] is
+//! in the queue of `td-sync`; three in `td-chores`; and 64 raw recordings. A run beyond `RUNS_MAX` is
 //! refused, and its execution is observed without a log. The limit of the process is not changed.
 
 mod dir_handle;
 #[cfg(feature = "cli")]
 mod glob;
-mod line;
-mod name;
+pub(crate) mod line;
+pub(crate) mod name;
 mod ownership;
 mod replay_pace;
 mod rotate;
@@ -36,7 +36,7 @@ mod trusted_file;
 mod events_after;
 mod metadata;
 mod run_files;
-mod tail;
+pub(crate) mod tail;
 
 mod dir;
 mod events_file;
@@ -48,32 +48,33 @@ mod read;
 mod open_run;
 #[cfg(feature = "cli")]
 mod run_changes;
-mod run_index;
+pub(crate) mod run_index;
 
 mod runs;
 
 mod prune;
 
-mod notice;
+pub(crate) mod notice;
 mod sync;
 
 mod active_run;
 mod chores;
 
-mod writer;
+pub(crate) mod writer;
 
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
 #[cfg(feature = "cli")]
 pub(crate) use glob::{glob_matches, is_glob};
 pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
-#[doc(hidden)]
-pub use line::parse_line;
+#[cfg(feature = "cli")]
+pub(crate) use line::parse_line;
 pub(crate) use metadata::host;
-pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
+pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
 #[cfg(feature = "cli")]
 pub(crate) use name::fnv1a;
-pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
+pub(crate) use notice::LogNoticeKind;
+pub use notice::{LogNotice, LogReport, LostRun};
 #[cfg(feature = "cli")]
 pub(crate) use ownership::TrustedOwner;
 pub use prune::{Pruned, Retention};
@@ -86,21 +87,12 @@ pub use rotate::Rotation;
 pub(crate) use run_changes::{Change, RunChanges};
 pub use runs::{RunList, RunStatus, RunSummary};
 pub use sync::SyncPolicy;
-#[doc(hidden)]
-pub use tail::read_tail;
+pub(crate) use tail::read_tail;
 #[cfg(any(feature = "cli", feature = "kernel"))]
 pub(crate) use trusted_file::read_trusted_file;
 
-// The engine's side of the module, public only for tests and benchmarks.
-#[doc(hidden)]
-pub use dir::RUNS_MAX;
-#[doc(hidden)]
-pub use name::{decode_name, encode_name};
-#[doc(hidden)]
-pub use open_run::OpenRun;
-#[doc(hidden)]
-pub use run_index::RunIndex;
-#[doc(hidden)]
-pub use tail::Repair;
-#[doc(hidden)]
-pub use writer::{FILES_MAX, LogOptions, LogWriter};
+// The engine's side of the module.
+pub(crate) use name::{decode_name, encode_name};
+pub(crate) use open_run::OpenRun;
+pub(crate) use run_index::RunIndex;
+pub(crate) use writer::{LogOptions, LogWriter};

@@ -18,7 +18,7 @@ const EMPTY: &str = "%";
 /// escapes. A name that is too long is cut and ends with a hash.
 ///
 /// ```
-/// use td_observe::history::encode_name;
+/// use td_observe::internals::history::encode_name;
 /// assert_eq!(encode_name("build@1768989600"), "build@1768989600");
 /// assert_eq!(encode_name("../etc"), "%2E.%2Fetc");
 /// ```
@@ -53,7 +53,7 @@ pub fn encode_name(id: &str) -> String {
 /// ids.
 ///
 /// ```
-/// use td_observe::history::decode_name;
+/// use td_observe::internals::history::decode_name;
 /// assert_eq!(decode_name("%2E.%2Fetc").as_deref(), Some("../etc"));
 /// ```
 pub fn decode_name(name: &str) -> Option<String> {

@@ -6,7 +6,6 @@ use crate::event::{ExecutionId, TdEvent};
 
 /// The kind of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum LogNoticeKind {
     /// Writing has begun to fail. Reported once, until it works again.
     Failing,
@@ -30,14 +29,14 @@ pub struct LogNotice {
     /// The execution of the run.
     pub execution_id: ExecutionId,
     /// The kind of the notice.
-    pub kind: LogNoticeKind,
+    pub(crate) kind: LogNoticeKind,
     /// A sentence for users.
     pub message: String,
 }
 
 impl LogNotice {
     /// Returns the notice as an event of its execution.
-    pub fn to_event(&self) -> TdEvent {
+    pub(crate) fn to_event(&self) -> TdEvent {
         let execution_id = self.execution_id.clone();
         let (context, message) = ("log".to_owned(), self.message.clone());
         match self.kind {

@@ -1,7 +1,5 @@
 //! Opens a run for writing: its directory, lock, the end of its log and its metadata.
 
-use std::path::Path;
-
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::dir::RunDirectory;
@@ -28,6 +26,10 @@ pub struct OpenRun {
     /// True if the newest file contains numbers.
     has_numbers: bool,
     resumed: bool,
+    #[cfg_attr(
+        not(feature = "internals"),
+        expect(dead_code, reason = "tests read it")
+    )]
     repair: Repair,
     warnings: Vec<String>,
 }
@@ -40,7 +42,7 @@ impl RunDirectory {
     /// [`Error::is_locked`] if another process writes the run, with its pid;
     /// [`Error::is_invalid_input`] if the directory is a symbolic link or belongs to another
     /// execution; otherwise the system's error.
-    pub fn open(&self, info: RunInfo, ts: Timestamp) -> Result<OpenRun> {
+    pub(crate) fn open(&self, info: RunInfo, ts: Timestamp) -> Result<OpenRun> {
         let dir = self.create()?;
         let lock = RunLock::take(self, &dir)?;
         let mut warnings = Vec::new();
@@ -137,6 +139,7 @@ impl OpenRun {
     }
 
     /// Returns the repair that was made to the last line.
+    #[cfg(feature = "internals")]
     pub fn repair(&self) -> Repair {
         self.repair
     }
@@ -154,10 +157,5 @@ impl OpenRun {
     /// Returns the run's directory.
     pub fn directory(&self) -> &RunDirectory {
         &self.directory
-    }
-
-    /// Returns the path of the run's directory.
-    pub fn path(&self) -> &Path {
-        self.directory.path()
     }
 }

@@ -168,13 +168,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::history::metadata::RunState;
+    use crate::history::metadata::{RunKind, RunState};
 
     fn run(number: usize, ended_s: i64, size_bytes: u64, is_running: bool) -> RunSummary {
         let ts = Timestamp::from_micros(ended_s * 1_000_000);
         RunSummary {
             execution_id: format!("run-{number}").into(),
-            kind: String::new(),
+            kind: RunKind::default(),
             label: String::new(),
             state: match is_running {
                 true => RunStatus::Running,

@@ -12,41 +12,24 @@ use crate::timestamp::Timestamp;
 /// The maximum number of run directories that are scanned: 20,000 small files take about half a second.
 /// Beyond it, the newest runs are still found by their label.
 const RUNS_SCANNED_MAX: usize = 20_000;
-/// The maximum number of warnings per scan.
-const WARNINGS_MAX: usize = 16;
 
 /// The runs of tmux sessions, as of one scan of the data directory.
 #[derive(Debug, Default)]
 pub struct RunIndex {
     by_identity: FxHashMap<TmuxIdentity, RunMetadata>,
-    warnings: Vec<String>,
 }
 
 impl RunIndex {
-    /// Reads the metadata of all runs. Skips unreadable ones and lists them in [`RunIndex::warnings`].
+    /// Reads the metadata of all runs. Skips unreadable ones.
     pub fn scan(data: &DataDir) -> Self {
         let mut index = Self::default();
-        let directories = match data.run_directories() {
-            Ok(directories) => directories,
-            Err(error) => {
-                index.warn(format!("{error:?}"));
-                return index;
-            }
-        };
-        if directories.len() > RUNS_SCANNED_MAX {
-            index.warn(format!(
-                "only {RUNS_SCANNED_MAX} runs in {:?} were scanned",
-                data.runs_path()
-            ));
-        }
+        let directories = data.run_directories().unwrap_or_default();
         for directory in directories.iter().take(RUNS_SCANNED_MAX) {
-            match directory.metadata() {
-                // A copy under another name is not the run that its metadata describe.
-                Ok(Some(metadata)) if metadata.execution_id == *directory.execution_id() => {
-                    index.add(metadata);
-                }
-                Ok(_) => {}
-                Err(error) => index.warn(format!("{error:?}")),
+            // A copy under another name is not the run that its metadata describe.
+            if let Ok(Some(metadata)) = directory.metadata()
+                && metadata.execution_id == *directory.execution_id()
+            {
+                index.add(metadata);
             }
         }
         index
@@ -75,17 +58,6 @@ impl RunIndex {
     pub fn forget(&mut self, execution_id: &ExecutionId) {
         self.by_identity
             .retain(|_, run| run.execution_id != *execution_id);
-    }
-
-    /// Returns the problems of the scan.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    fn warn(&mut self, warning: String) {
-        if self.warnings.len() < WARNINGS_MAX {
-            self.warnings.push(warning);
-        }
     }
 
     /// Opens the run of `info.identity`: the existing run, or a new one named `label`, with the suffix `-2`,

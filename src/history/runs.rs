@@ -12,7 +12,7 @@ use crate::event::ExecutionId;
 use crate::history::dir::{DataDir, RunDirectory};
 use crate::history::dir_handle::{DirHandle, EVENTS, METADATA};
 use crate::history::lock::is_written;
-use crate::history::metadata::{RunMetadata, RunState};
+use crate::history::metadata::{RunKind, RunMetadata, RunState};
 use crate::history::read::{LogReader, Query};
 use crate::history::run_files::{RunFiles, open_closed};
 use crate::history::tail;
@@ -52,8 +52,8 @@ impl Serialize for RunStatus {
 pub struct RunSummary {
     /// The execution's id.
     pub execution_id: ExecutionId,
-    /// The kind of execution: `tmux`, `process`, `loop` or `agents`; empty if unknown.
-    pub kind: String,
+    /// The kind of execution; empty if unknown.
+    pub kind: RunKind,
     /// The name of the execution when it was first observed, for users.
     pub label: String,
     /// The state of the run.
@@ -199,18 +199,20 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     let last_event = end.last.unwrap_or(started);
     let until = if is_written { now } else { last_event };
     let micros = until.micros().saturating_sub(started.micros());
-    let of = |text: fn(&RunMetadata) -> &String| metadata.as_ref().map(text).cloned();
+    let (kind, label, exit_status) = metadata
+        .map(|metadata| (metadata.kind, metadata.label, metadata.exit_status))
+        .unwrap_or_default();
     Ok(Some(RunSummary {
         execution_id: directory.execution_id().clone(),
-        kind: of(|metadata| &metadata.kind).unwrap_or_default(),
-        label: of(|metadata| &metadata.label).unwrap_or_default(),
+        kind,
+        label,
         state,
         started,
         last_event,
         duration_ms: u64::try_from(micros / 1000).unwrap_or(0),
         events: end.events,
         size_bytes: size_of(directory.path()),
-        exit_status: metadata.and_then(|metadata| metadata.exit_status),
+        exit_status,
         directory: directory.clone(),
     }))
 }

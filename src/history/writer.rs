@@ -50,18 +50,19 @@ pub struct LogOptions {
 /// ([`BusOptions::redact`](crate::BusOptions::redact)).
 ///
 /// ```
-/// use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo};
+/// use td_observe::history::{DataDir, RunInfo};
+/// use td_observe::internals::history::{LogOptions, LogWriter, open_run, read_tail};
 /// use td_observe::{Clock, Envelope, TdEvent};
 ///
 /// let temp = tempfile::tempdir().unwrap();
 /// let clock = Clock::system();
 /// let run = DataDir::new(temp.path()).run(&"job".into());
 /// let mut log = LogWriter::start(LogOptions::default(), clock.clone())?;
-/// log.attach(run.open(RunInfo::default(), clock.wall())?, clock.now());
+/// log.attach(open_run(&run, RunInfo::default(), clock.wall())?, clock.now());
 /// let event = TdEvent::IterationStarted { execution_id: "job".into(), iteration: 1 };
 /// log.append(&[Envelope::new(Some(1), clock.wall(), event)], clock.now());
 /// assert!(log.finish(clock.now()).lost.is_empty());
-/// assert_eq!(td_observe::history::read_tail(&run.events_path(), 1024)?.len(), 1);
+/// assert_eq!(read_tail(&run.events_path(), 1024)?.len(), 1);
 /// # Ok::<(), td_observe::Error>(())
 /// ```
 #[must_use = "a writer that is not finished loses its pending events"]
@@ -157,6 +158,7 @@ impl LogWriter {
     }
 
     /// Returns `true` if this writer has an open run for the execution.
+    #[cfg(feature = "internals")]
     pub fn is_attached(&self, execution_id: &str) -> bool {
         self.runs.contains_key(execution_id)
     }

@@ -73,6 +73,16 @@ pub enum CellStatus {
 }
 
 impl CellStatus {
+    /// Returns the status as a kernel names it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error { .. } => "error",
+            Self::Aborted => "aborted",
+        }
+    }
+
     /// Returns true if the code ran to its end.
     pub fn is_ok(&self) -> bool {
         *self == Self::Ok

@@ -19,7 +19,7 @@ use super::session::KernelControl;
 use crate::bus::EventEmitter;
 use crate::error::Result;
 use crate::event::TdEvent;
-use crate::history::{RunInfo, RunState};
+use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::process::ByteSink;
 use crate::thread;
@@ -150,7 +150,7 @@ fn run(mut task: KernelTask, context: &SourceContext) -> Result<KernelOutcome> {
         on_connected(kernel.connection_file());
     }
     let info = RunInfo {
-        kind: "kernel".to_owned(),
+        kind: RunKind::Kernel,
         label: task.label.clone(),
         identity: None,
         extra: std::mem::take(&mut task.extra),

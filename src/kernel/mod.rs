@@ -23,7 +23,7 @@ mod connection;
 mod content;
 mod ending;
 mod feed;
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "cli", feature = "internals"))]
 pub(crate) mod fuzzed;
 #[cfg(feature = "cli")]
 mod job;

@@ -7,7 +7,7 @@ use super::job::{Job, JobHandle};
 use super::{RunName, Source, SourceContext};
 use crate::agent::Format;
 use crate::event::ExecutionId;
-use crate::history::{RunInfo, RunState};
+use crate::history::{RunInfo, RunKind, RunState};
 use crate::process::{Command, CommandControl, CommandOutcome, observe_command};
 
 /// Creates the job that runs and observes `command`.
@@ -48,7 +48,7 @@ fn info(command: &Command) -> RunInfo {
         extra.insert("as".to_owned(), command.format.name().into());
     }
     RunInfo {
-        kind: "process".to_owned(),
+        kind: RunKind::Process,
         label: command.name(),
         identity: None,
         extra,

@@ -97,7 +97,7 @@ impl EventEmitter {
     ///
     /// ```
     /// use std::io::Write;
-    /// use td_observe::{EventBus, process::OutputStream};
+    /// use td_observe::{EventBus, OutputStream};
     ///
     /// let bus = EventBus::new(10_000);
     /// let mut out = bus.emitter_for("analysis").writer(OutputStream::Stdout);

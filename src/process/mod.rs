@@ -53,7 +53,6 @@ pub use self::log_bridge::LogBridge;
 pub use self::outcome::{CommandOutcome, CommandOutput};
 pub use self::terminal::{PtySize, allow_background_output};
 pub use self::validation::{ValidationResult, run_validation, validate};
-pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
 pub(crate) use self::foreground::{Program, foreground};

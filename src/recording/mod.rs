@@ -25,7 +25,7 @@ mod queue;
 mod pane_recording;
 mod writer;
 
-mod raw;
+pub(crate) mod raw;
 
 #[cfg(feature = "cli")]
 pub(crate) use encoder::{Encoder, EventCode};
@@ -33,8 +33,7 @@ pub use files::RecordingFile;
 #[cfg(feature = "cli")]
 pub(crate) use join::RecordingJoiner;
 // The engine's side of the module; public for tests only.
-#[doc(hidden)]
-pub use raw::{RecordingWriter, RunRecorder};
+pub(crate) use raw::{RecordingWriter, RunRecorder};
 pub(crate) use screen::draw_screen;
 pub use writer::{LostRecording, RecordingReport};
 

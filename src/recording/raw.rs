@@ -30,13 +30,14 @@ use crate::timestamp::Timestamp;
 ///
 /// ```
 /// use td_observe::history::{DataDir, RunInfo};
-/// use td_observe::recording::RecordingWriter;
+/// use td_observe::internals::history::open_run;
+/// use td_observe::internals::recording::RecordingWriter;
 /// use td_observe::{Clock, redact::Rules};
 ///
 /// let temp = tempfile::tempdir().unwrap();
 /// let clock = Clock::system();
 /// let run = DataDir::new(temp.path()).run(&"job".into());
-/// let open = run.open(RunInfo::default(), clock.wall())?;
+/// let open = open_run(&run, RunInfo::default(), clock.wall())?;
 /// let writer = RecordingWriter::new(Rules::builtin(), clock.clone(), |id, warning| {
 ///     eprintln!("{id}: {warning}");
 /// });

@@ -143,7 +143,7 @@ fn a_symbolic_link_as_directory_is_not_followed_and_blocks_nothing() {
     let run = open(temp.path());
     let elsewhere = temp.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    symlink(&elsewhere, run.path().join("raw")).unwrap();
+    symlink(&elsewhere, run.directory().path().join("raw")).unwrap();
     let (writer, warnings) = writer(Rules::none());
     let recorder = writer.record(run.directory(), "").unwrap();
     let pane = PaneId::from("%1");

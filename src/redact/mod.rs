@@ -38,18 +38,18 @@ mod rules;
 mod stream;
 
 mod terminal;
-mod text_stream;
+pub(crate) mod text_stream;
 mod whole;
 
 mod line;
 mod pane;
-mod redactor;
+pub(crate) mod redactor;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use marker::MARKER;
-pub use redactor::Redactor;
+pub(crate) use redactor::Redactor;
 pub use rules::Rules;
 pub(crate) use terminal::TerminalStream;
-pub use text_stream::TextStream;
+pub(crate) use text_stream::TextStream;

@@ -24,7 +24,8 @@ const STREAMS_MAX: usize = 16;
 ///
 /// ```
 /// use td_observe::TdEvent;
-/// use td_observe::redact::{Redactor, Rules};
+/// use td_observe::internals::redact::Redactor;
+/// use td_observe::redact::Rules;
 /// let mut redactor = Redactor::new(Rules::builtin());
 /// let mut event = TdEvent::Warning {
 ///     execution_id: "demo".into(),
@@ -243,17 +244,6 @@ impl Redactor {
             styles.clear();
         }
         found
-    }
-
-    /// Removes the state of an execution that has ended.
-    pub fn forget(&mut self, execution_id: &str) {
-        let Some(index) = self.numbers.remove(execution_id) else {
-            return;
-        };
-        self.executions.swap_remove(index);
-        if let Some(moved) = self.executions.get(index) {
-            self.numbers.insert(moved.id.clone(), index);
-        }
     }
 
     /// Updates the streams that a life-cycle event affects.

@@ -9,7 +9,8 @@ use super::terminal::TerminalStream;
 /// secrets that began in an earlier piece. No text is delayed.
 ///
 /// ```
-/// use td_observe::redact::{Rules, TextStream};
+/// use td_observe::internals::redact::TextStream;
+/// use td_observe::redact::Rules;
 /// let mut stream = TextStream::new(Rules::builtin());
 /// let (one, two) = ("glpat-abc", "DEFghi012345jklMNO67 is it");
 /// assert_eq!(stream.push(one), one); // Nine bytes are too few to recognize a key.

@@ -232,7 +232,7 @@ fn add_commands(lines: &mut String, nonce: &Nonce, version: TmuxVersion, specs: 
 }
 
 /// Parses the output into one result for each capture.
-fn parse(
+pub(crate) fn parse(
     nonce: &Nonce,
     known: &ServerIdentity,
     output: &str,
@@ -256,21 +256,6 @@ fn parse(
             parse_one(spec, known, sections).unwrap_or(CaptureResult::Unreadable)
         })
         .collect()
-}
-
-/// Parses output with this mark as captures of the server with this process id, for the fuzz targets.
-#[cfg(feature = "cli")]
-pub(crate) fn parse_with_mark(
-    mark: &str,
-    pid: u32,
-    output: &str,
-    specs: &[CaptureSpec],
-) -> Vec<CaptureResult> {
-    let known = ServerIdentity {
-        pid,
-        ..ServerIdentity::default()
-    };
-    parse(&Nonce::fixed(mark), &known, output, specs)
 }
 
 /// Parses the sections of one pane; `None` if they do not belong to this capture.

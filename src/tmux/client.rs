@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
@@ -51,7 +50,6 @@ pub(super) struct Client {
     /// Until this time, the server is left to other clients.
     free_at: Instant,
     idle: ServerIdle,
-    processes: Arc<AtomicU64>,
 }
 
 /// A listing and its age.
@@ -112,11 +110,7 @@ pub(super) enum Extent {
 }
 
 impl Client {
-    pub fn new(
-        (server, clock, epoch): (Server, Clock, Instant),
-        stop: Stop,
-        processes: Arc<AtomicU64>,
-    ) -> Self {
+    pub fn new((server, clock, epoch): (Server, Clock, Instant), stop: Stop) -> Self {
         Self {
             server: server.until(stop.clone()),
             epoch,
@@ -128,7 +122,6 @@ impl Client {
             last_full: None,
             listing_count: 0,
             idle: ServerIdle::default(),
-            processes,
         }
     }
 
@@ -288,7 +281,6 @@ impl Client {
                 recv(self.clock.after(pause)) -> _ => {}
             }
         }
-        self.processes.fetch_add(1, Ordering::Relaxed);
         let began = self.clock.now();
         let reply = run(&self.server, &self.clock);
         let ended = self.clock.now();

@@ -6,7 +6,6 @@
 //! dropped; waiting requesters then get an error.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_channel::{Sender, bounded};
@@ -40,16 +39,14 @@ impl Gateway {
         let (messages, inbox) = bounded(INBOX_MESSAGES_MAX);
         let (running, stop) = stop_pair();
         let (alive, ended) = stop_pair();
-        let processes = Arc::new(AtomicU64::new(0));
         let epoch = clock.now();
         let handle = GatewayHandle {
             messages,
             ended,
-            processes: Arc::clone(&processes),
             clock: clock.clone(),
             epoch,
         };
-        let mut scheduler = Scheduler::new((server, clock, epoch), stop, processes);
+        let mut scheduler = Scheduler::new((server, clock, epoch), stop);
         let thread = thread::spawn("td-gateway", move || {
             // Dropped at the end of the thread, even after a panic, so that no requester hangs.
             let _alive = alive;
@@ -87,7 +84,6 @@ impl Gateway {
 pub struct GatewayHandle {
     messages: Sender<Message>,
     ended: Stop,
-    processes: Arc<AtomicU64>,
     clock: Clock,
     epoch: Instant,
 }
@@ -105,14 +101,6 @@ impl GatewayHandle {
     /// hangs; `is_missing_program()` without tmux.
     pub fn listing(&self) -> Result<Arc<Listing>> {
         self.request_listing(ForegroundPrograms::Included)?.wait()
-    }
-
-    /// Returns the state of a session and of its panes.
-    ///
-    /// # Errors
-    /// As for [`GatewayHandle::listing`].
-    pub fn session(&self, request: SessionRequest) -> Result<SessionReply> {
-        self.request_session(request)?.wait()
     }
 
     /// Requests a listing without waiting for it.
@@ -161,7 +149,7 @@ impl GatewayHandle {
         Ok(pending)
     }
 
-    /// Requests the state of a session without waiting for it.
+    /// Requests the state of a session and of its panes without waiting for it.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.
@@ -171,11 +159,6 @@ impl GatewayHandle {
         let request = ActiveRequest::new(request, reply_to, now);
         self.send(Message::Session(Box::new(request)))?;
         Ok(pending)
-    }
-
-    /// Returns the number of tmux processes that the gateway has run.
-    pub fn processes(&self) -> u64 {
-        self.processes.load(Ordering::Relaxed)
     }
 
     fn send(&self, message: Message) -> Result<()> {
@@ -204,7 +187,8 @@ mod tests {
             let error = pending.and_then(PendingReply::wait).unwrap_err();
             assert!(error.is_gone(), "{error:?}");
         }
-        let error = handle.session(SessionRequest::default()).unwrap_err();
+        let requested = handle.request_session(SessionRequest::default());
+        let error = requested.and_then(PendingReply::wait).unwrap_err();
         assert!(error.is_gone());
         assert_eq!(gateway.shutdown().unwrap_err().message, "on purpose");
     }

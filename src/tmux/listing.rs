@@ -60,6 +60,7 @@ impl Listing {
     /// # Errors
     /// `is_gone()` without a server, `is_timeout()` if it does not reply, `is_invalid_input()` if its version
     /// is not supported.
+    #[cfg(any(feature = "cli", feature = "internals"))]
     pub fn fetch(server: &Server, clock: &Clock) -> Result<Self> {
         Self::query(server, clock, true)
     }
@@ -87,7 +88,7 @@ impl Listing {
 
     /// Returns a copy with the numbers of a later refresh. `None` if the server or the set of panes differs,
     /// which requires a full listing.
-    pub(super) fn refreshed(&self, output: &str) -> Option<Self> {
+    pub(crate) fn refreshed(&self, output: &str) -> Option<Self> {
         let (server, panes) = output.split_once('\n')?;
         let (pid, rest) = server.split_once(' ')?;
         let (started, second) = rest.split_once(' ')?;
@@ -234,7 +235,7 @@ fn end(nonce: &Nonce) -> String {
     format!("{}z\n", nonce.as_str())
 }
 
-fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
+pub(crate) fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
     let sections = nonce.sections(output)?;
     let mut sections = sections.as_slice();
     let mut listing = Listing::default();
@@ -271,18 +272,6 @@ fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
     }
     listing.sort();
     matches!(sections, [(b'z', _)]).then_some(listing)
-}
-
-/// Parses output with this mark, and then the output of a refresh, for the fuzz targets.
-#[cfg(feature = "cli")]
-pub(crate) fn parse_with_mark(
-    mark: &str,
-    output: &str,
-    refresh: &str,
-) -> Option<(Listing, Option<Listing>)> {
-    let listing = parse(&Nonce::fixed(mark), output)?;
-    let refreshed = listing.refreshed(refresh);
-    Some((listing, refreshed))
 }
 
 #[cfg(test)]

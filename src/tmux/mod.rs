@@ -1,15 +1,15 @@
 //! The only module that knows tmux: servers, targets, listings, captures, the gateway and pipes.
 
 mod capture_counter;
-mod id;
-mod sections;
+pub(crate) mod id;
+pub(crate) mod sections;
 mod server;
 
 mod unreaped;
 
-mod state;
+pub(crate) mod state;
 
-mod listing;
+pub(crate) mod listing;
 
 mod target;
 
@@ -18,18 +18,18 @@ mod foreground;
 mod joined;
 mod observers;
 
-mod capture;
-mod digest;
+pub(crate) mod capture;
+pub(crate) mod digest;
 
-mod depth;
+pub(crate) mod depth;
 mod grid;
 mod pipe;
 mod schedule;
 
-mod reply;
-mod request;
+pub(crate) mod reply;
+pub(crate) mod request;
 
-mod pending;
+pub(crate) mod pending;
 mod probe;
 mod rounds;
 mod speculation;
@@ -44,7 +44,7 @@ mod client;
 
 mod scheduler;
 
-mod gateway;
+pub(crate) mod gateway;
 
 #[cfg(feature = "cli")]
 mod screen;
@@ -58,16 +58,12 @@ pub use schedule::{AdaptivePolling, PollSchedule};
 pub use server::Server;
 pub use target::Target;
 
-// For the tests and benchmarks of this crate.
-#[doc(hidden)]
-pub use self::{
-    capture::{
-        CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, PaneCapture, ResyncData, ResyncSpec, capture,
-    },
+pub(crate) use self::{
+    capture::{PaneCapture, ResyncData, ResyncSpec},
     depth::{BASELINE_ROWS, Margin},
     digest::{CaptureDigest, Freshness},
     gateway::{Gateway, GatewayHandle},
-    id::{SessionId, WindowId},
+    id::SessionId,
     listing::{ListedSession, Listing, ServerIdentity},
     pending::PendingReply,
     reply::{DepartedPane, PaneReply, SessionReply},
@@ -86,7 +82,4 @@ pub(crate) use observers::observer_panes;
 pub(crate) use pending::received;
 pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
 #[cfg(feature = "cli")]
-pub(crate) use {
-    capture::parse_with_mark as parse_captures, listing::parse_with_mark as parse_listing,
-    screen::PaneScreen, typing::Typing,
-};
+pub(crate) use {screen::PaneScreen, typing::Typing};

@@ -5,7 +5,6 @@
 //! its deadline), on the next message and on the next tick.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
@@ -75,13 +74,9 @@ pub(super) struct Scheduler {
 
 impl Scheduler {
     /// Creates the scheduler of a server. `epoch` is the start of the gateway's time.
-    pub fn new(
-        (server, clock, epoch): (Server, Clock, Instant),
-        stop: Stop,
-        processes: Arc<AtomicU64>,
-    ) -> Self {
+    pub fn new((server, clock, epoch): (Server, Clock, Instant), stop: Stop) -> Self {
         Self {
-            client: Client::new((server, clock.clone(), epoch), stop.clone(), processes),
+            client: Client::new((server, clock.clone(), epoch), stop.clone()),
             clock,
             stop,
             adaptive_rounds: AdaptiveRounds::default(),

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The mark of one batch: 128 random bits as text.
 #[derive(Clone, Debug)]
-pub(super) struct Nonce(String);
+pub(crate) struct Nonce(String);
 
 impl Nonce {
     pub(super) fn fresh() -> Self {
@@ -17,8 +17,8 @@ impl Nonce {
         Self(format!("td{:016x}{:016x}", half(), half()))
     }
 
-    #[cfg(any(test, feature = "cli"))]
-    pub(super) fn fixed(text: &str) -> Self {
+    #[cfg(any(test, all(feature = "cli", feature = "internals")))]
+    pub(crate) fn fixed(text: &str) -> Self {
         Self(text.to_owned())
     }
 

@@ -145,8 +145,8 @@ impl Server {
     ///
     /// # Errors
     /// `is_invalid_input()` if it is not supported; otherwise those of [`Server::run`].
-    #[doc(hidden)]
-    pub fn check_version(&self, clock: &Clock) -> Result<TmuxVersion> {
+    #[cfg(any(feature = "cli", feature = "internals"))]
+    pub(crate) fn check_version(&self, clock: &Clock) -> Result<TmuxVersion> {
         let text = self.run(["display-message", "-p", "#{version}"], clock)?;
         let version = TmuxVersion::parse(&text);
         self.accept(version, text.trim())?;
@@ -239,7 +239,7 @@ impl Server {
             output_bytes_max: OUTPUT_BYTES_MAX,
             timeout: self.timeout,
         };
-        child::run_until_stopped(&invocation, clock, &self.stop).map_err(|error| {
+        child::run(&invocation, clock, &self.stop).map_err(|error| {
             if error.is_timeout() {
                 Error::timeout(format!("{self} did not reply within {:?}", self.timeout))
             } else {

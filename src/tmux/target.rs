@@ -124,8 +124,7 @@ impl Target {
     }
 
     /// Finds the panes of the target, each once and in its owner's state. Empty while nothing matches.
-    #[doc(hidden)]
-    pub fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
+    pub(crate) fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
         let mut panes: Vec<PaneState> = Vec::new();
         for state in self.find(listing).1 {
             if panes.iter().all(|known| known.pane != state.pane) {

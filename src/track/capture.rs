@@ -17,6 +17,7 @@ pub struct Row {
 /// The end of a program whose pane tmux keeps (`remain-on-exit`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessExit {
+    /// Its exit status.
     pub status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,

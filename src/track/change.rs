@@ -49,6 +49,7 @@ pub enum Change {
         height: u32,
         /// The position of its cursor.
         cursor: Cursor,
+        /// The changed rows.
         rows: Vec<ScreenRow>,
     },
     /// Lines are missing before `first_line`.

@@ -28,7 +28,7 @@ mod tests;
 
 pub use capture::{Capture, PaneNumbers, ProcessExit, Row, SavedScreen};
 pub use change::{Change, GapReason};
-pub use stream::{Difference, ShellMark, StreamTracker, SyncPoint, TerminalModes, unescape};
+pub use stream::{ShellMark, StreamTracker, SyncPoint, TerminalModes, unescape};
 pub use throttle::{RevisionThrottle, Throttled};
 pub use tracker::{Tracker, TrackerOutput};
 pub use version::TmuxVersion;

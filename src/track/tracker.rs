@@ -31,7 +31,7 @@ pub enum TrackerOutput {
 /// [`Change::Revised`] reports its text before that (a prompt) and after it (a repaint).
 ///
 /// ```
-/// use td_observe::track::{Capture, Change, PaneNumbers, Row, Tracker, TrackerOutput};
+/// use td_observe::internals::track::{Capture, Change, PaneNumbers, Row, Tracker, TrackerOutput};
 /// let row = |text: &str| Row { text: text.into(), wrapped: false };
 /// let numbers = PaneNumbers { width: 20, height: 3, history_limit: 100, ..PaneNumbers::default() };
 /// let mut capture = Capture { numbers, ..Capture::default() };

@@ -5,7 +5,7 @@ use std::fmt;
 /// A version of tmux. Later releases are greater.
 ///
 /// ```
-/// use td_observe::track::TmuxVersion;
+/// use td_observe::internals::track::TmuxVersion;
 /// let server = TmuxVersion::parse("3.3a");
 /// assert!(server < TmuxVersion::new(3, 4) && server >= TmuxVersion::OLDEST);
 /// ```

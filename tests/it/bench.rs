@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use td_observe::history::{
-    DataDir, LogNoticeKind, LogOptions, LogWriter, Retention, Rotation, RunDirectory, RunInfo,
-    SyncPolicy,
+    DataDir, Retention, Rotation, RunDirectory, RunInfo, RunKind, SyncPolicy,
 };
+use td_observe::internals::history::{LogNoticeKind, kind_of, open_run};
+use td_observe::internals::history::{LogOptions, LogWriter};
 use td_observe::{Envelope, FakeClock, TdEvent, Timestamp};
 
 /// The writer.
@@ -63,11 +64,11 @@ impl Bench {
     #[track_caller]
     pub fn open(&mut self, id: &str) -> u64 {
         let info = RunInfo {
-            kind: "test".into(),
+            kind: RunKind::Other("test".into()),
             label: id.into(),
             ..RunInfo::default()
         };
-        let run = self.run(id).open(info, self.fake.clock().wall()).unwrap();
+        let run = open_run(&self.run(id), info, self.fake.clock().wall()).unwrap();
         let next = run.next_seq();
         self.log.attach(run, self.now());
         next
@@ -94,7 +95,7 @@ impl Bench {
     /// Returns the notices since the last call.
     pub fn notices(&mut self) -> Vec<LogNoticeKind> {
         let notices = self.log.take_notices();
-        notices.into_iter().map(|notice| notice.kind).collect()
+        notices.iter().map(kind_of).collect()
     }
 
     /// Ends the writer, which must lose nothing.

@@ -45,9 +45,9 @@ fn small_bus(capacity: usize, inbox_events: usize) -> EventBus {
 }
 
 /// Reads to the end; returns the numbers of received and missed events, and the envelopes.
-fn read_all(subscription: Subscription) -> (u64, u64, Vec<Envelope>) {
+fn read_all(mut subscription: Subscription) -> (u64, u64, Vec<Envelope>) {
     let (mut received, mut missed, mut envelopes) = (0, 0, Vec::new());
-    for delivery in subscription {
+    for delivery in subscription.iter() {
         match delivery {
             Delivery::Event(event) => {
                 received += event.n;
@@ -285,13 +285,13 @@ fn accepted_events_are_delivered_whenever_the_bus_closes() {
 #[test]
 fn lagged_precedes_the_remaining_events() {
     let bus = EventBus::new(10);
-    let unread = bus.subscribe();
+    let mut unread = bus.subscribe();
     let emitter = bus.emitter_for("a");
     for number in 1..=1000 {
         emitter.iteration_started(number);
     }
     bus.shutdown().unwrap();
-    let got: Vec<_> = unread.into_iter().collect();
+    let got: Vec<_> = unread.iter().collect();
     assert_eq!(got.len(), 11);
     assert!(
         matches!(got[0], Delivery::Lagged { missed: 990 }),

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use td_observe::track::TmuxVersion;
+use td_observe::internals::track::TmuxVersion;
 
 use crate::support::{CEILING, TmuxServer, wait_for};
 

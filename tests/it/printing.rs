@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use log::Log;
-use td_observe::process::{Command, LogBridge, OutputStream, OutputWriter};
+use td_observe::OutputStream;
+use td_observe::process::{Command, LogBridge, OutputWriter};
 use td_observe::{EventBus, EventEmitter, TdEvent};
 
 /// Returns the events of an execution, without values that differ from run to run.

@@ -17,8 +17,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use td_observe::Clock;
-use td_observe::tmux::{CaptureResult, CaptureSpec, ResyncSpec, ServerIdentity, capture};
-use td_observe::track::{Change, GapReason, StreamTracker, SyncPoint, Tracker};
+use td_observe::internals::tmux::{
+    CaptureResult, CaptureSpec, ResyncSpec, ServerIdentity, capture,
+};
+use td_observe::internals::track::{Change, GapReason, StreamTracker, SyncPoint, Tracker};
 use unicode_width::UnicodeWidthChar;
 
 use self::program::{Program, Step};

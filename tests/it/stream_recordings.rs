@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use td_observe::Clock;
-use td_observe::tmux::{CaptureResult, CaptureSpec, capture};
-use td_observe::track::{
+use td_observe::internals::tmux::{CaptureResult, CaptureSpec, capture};
+use td_observe::internals::track::{
     Capture, Change, StreamTracker, SyncPoint, TerminalModes, Tracker, unescape,
 };
 

@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use td_observe::Cursor;
-use td_observe::track::{
+use td_observe::internals::track::{
     Capture, Change, GapReason, PaneNumbers, Row, SavedScreen, StreamTracker, SyncPoint,
     TerminalModes, Tracker, unescape,
 };

@@ -16,11 +16,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use td_observe::Clock;
-use td_observe::child::{self, ChildOutput, Invocation};
-use td_observe::tmux::{
-    CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, Listing, PaneState, Server, capture,
+use td_observe::crossbeam_channel::never;
+use td_observe::internals::child::{self, ChildOutput, Invocation};
+use td_observe::internals::tmux::{
+    CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, Listing, PaneState, capture,
 };
-use td_observe::track::TmuxVersion;
+use td_observe::internals::track::TmuxVersion;
+use td_observe::tmux::Server;
 
 /// The longest time that a test waits for anything before it fails.
 pub const CEILING: Duration = Duration::from_secs(20);
@@ -249,7 +251,7 @@ impl TmuxServer {
             output_bytes_max: 1 << 24,
             timeout: CEILING,
         };
-        child::run(&invocation, &Clock::system()).unwrap()
+        child::run(&invocation, &Clock::system(), &never()).unwrap()
     }
 
     /// Starts a session; returns the id of its pane. `command` is for the shell.

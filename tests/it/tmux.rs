@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use td_observe::tmux::{
-    CaptureResult, CaptureSpec, Gateway, PaneCapture, PaneState, Target, capture,
+use td_observe::internals::tmux::{
+    CaptureResult, CaptureSpec, Gateway, PaneCapture, PaneState, capture, resolve,
 };
-use td_observe::track::{ProcessExit, TmuxVersion};
+use td_observe::internals::track::{ProcessExit, TmuxVersion};
+use td_observe::tmux::Target;
 use td_observe::{Clock, PaneId};
 
 use crate::support::{CEILING, TmuxServer, wait_for};
@@ -201,7 +202,7 @@ fn targets_match_exactly() {
     tmux.tmux(&["rename-window", "-t", "=a b:", "x:y.1"]);
     let listing = tmux.listing();
     let resolve = |text: &str| -> Vec<PaneId> {
-        let panes = Target::parse(text).unwrap().resolve(&listing);
+        let panes = resolve(&Target::parse(text).unwrap(), &listing);
         panes.iter().map(PaneState::pane).collect()
     };
     assert!(resolve("job-1").is_empty());
@@ -267,7 +268,7 @@ fn hostile_names_are_handled() {
     assert_eq!(names[7], long);
     for name in names {
         assert_eq!(
-            Target::parse(&name).unwrap().resolve(&listing).len(),
+            resolve(&Target::parse(&name).unwrap(), &listing).len(),
             1,
             "{name:?}"
         );

@@ -1,17 +1,53 @@
 //! The gateway against real servers: many requesters, few processes, servers that hang or end.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use td_observe::tmux::{
+use td_observe::internals::tmux::{
     BASELINE_ROWS, CaptureDigest, CaptureRequest, ForegroundPrograms, Gateway, GatewayHandle,
     Listing, Margin, PaneReply, PaneRequest, PendingReply, SessionId, SessionReply, SessionRequest,
 };
-use td_observe::track::Capture;
-use td_observe::{Clock, PaneId};
+use td_observe::internals::track::Capture;
+use td_observe::tmux::Server;
+use td_observe::{Clock, PaneId, Result};
+use tempfile::TempDir;
 
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 use crate::tmux::STAY;
+
+/// Returns the state of a session and of its panes.
+fn session(gateway: &GatewayHandle, request: SessionRequest) -> Result<SessionReply> {
+    gateway.request_session(request)?.wait()
+}
+
+/// A `tmux` at the head of `PATH` that counts how often it runs.
+struct CountedTmux(TempDir);
+
+impl CountedTmux {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("tmux");
+        let text = "#!/bin/sh\nprintf . >>\"$0.runs\"\nPATH=${PATH#*:} exec tmux \"$@\"\n";
+        std::fs::write(&script, text).unwrap();
+        std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+        Self(directory)
+    }
+
+    /// Returns the server, each query of which is counted.
+    fn server(&self, tmux: &TmuxServer) -> Server {
+        let mut path = OsString::from(self.0.path());
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap());
+        tmux.server().with_env("PATH", path)
+    }
+
+    fn processes(&self) -> u64 {
+        std::fs::metadata(self.0.path().join("tmux.runs")).map_or(0, |runs| runs.len())
+    }
+}
 
 /// Returns the panes of a session, which must exist.
 #[track_caller]
@@ -20,14 +56,12 @@ pub fn panes(
     session_id: SessionId,
     requests: HashMap<PaneId, PaneRequest>,
 ) -> Vec<PaneReply> {
-    match gateway
-        .session(SessionRequest {
-            session_id,
-            panes: requests,
-            ..SessionRequest::default()
-        })
-        .unwrap()
-    {
+    let request = SessionRequest {
+        session_id,
+        panes: requests,
+        ..SessionRequest::default()
+    };
+    match session(gateway, request).unwrap() {
         SessionReply::Present { panes, .. } => panes,
         other => panic!("session {session_id}: {other:?}"),
     }
@@ -77,6 +111,10 @@ fn a_session_is_followed_from_capture_to_capture() {
     let gateway = running.handle();
     let listing = gateway.listing().unwrap();
     let id = listing.sessions().next().unwrap().id;
+    let request = || SessionRequest {
+        session_id: id,
+        ..SessionRequest::default()
+    };
     assert!(!listing.pane(&pane).unwrap().command.is_empty());
 
     let first = panes(&gateway, id, HashMap::new());
@@ -111,23 +149,13 @@ fn a_session_is_followed_from_capture_to_capture() {
     assert_ne!(left[0].state().pane(), pane.as_str());
     tmux.new_session("other", 20, 5, STAY);
     tmux.tmux(&["rename-session", "-t", "=follow", "renamed"]);
-    let reply = gateway
-        .session(SessionRequest {
-            session_id: id,
-            ..SessionRequest::default()
-        })
-        .unwrap();
+    let reply = session(&gateway, request()).unwrap();
     assert!(
         matches!(&reply, SessionReply::Present { name, .. } if name == "renamed"),
         "{reply:?}"
     );
     tmux.tmux(&["kill-session", "-t", "=renamed"]);
-    let reply = gateway
-        .session(SessionRequest {
-            session_id: id,
-            ..SessionRequest::default()
-        })
-        .unwrap();
+    let reply = session(&gateway, request()).unwrap();
     assert!(matches!(reply, SessionReply::Gone { .. }), "{reply:?}");
     running.shutdown().unwrap();
 }
@@ -147,11 +175,11 @@ fn a_gone_server_is_an_error_and_a_new_one_is_another() {
         ..SessionRequest::default()
     };
     assert!(matches!(
-        gateway.session(request()).unwrap(),
+        session(&gateway, request()).unwrap(),
         SessionReply::Present { .. }
     ));
     tmux.kill();
-    let error = gateway.session(request()).unwrap_err();
+    let error = session(&gateway, request()).unwrap_err();
     assert!(error.is_gone(), "{error:?}");
     tmux.new_session("two", 20, 5, STAY);
     assert_eq!(
@@ -159,7 +187,7 @@ fn a_gone_server_is_an_error_and_a_new_one_is_another() {
         id,
         "the same id again"
     );
-    let reply = gateway.session(request()).unwrap();
+    let reply = session(&gateway, request()).unwrap();
     assert_eq!(reply, SessionReply::OtherServer);
     running.shutdown().unwrap();
 }
@@ -221,7 +249,7 @@ fn a_hung_server_is_a_timeout_for_all_requesters_and_recovers() {
         began.elapsed()
     );
     drop(stopped);
-    let reply = wait_for("a reply again", CEILING, || gateway.session(request()));
+    let reply = wait_for("a reply again", CEILING, || session(&gateway, request()));
     assert!(matches!(reply, SessionReply::Present { .. }));
     running.shutdown().unwrap();
 }
@@ -234,7 +262,8 @@ fn a_hundred_panes_take_a_few_processes() {
         .map(|number| format!("new-session -d -s s{number} -x 80 -y 24 'printf ready; exec cat'\n"))
         .collect();
     tmux.script(&more);
-    let running = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let counted = CountedTmux::new();
+    let running = Gateway::start(counted.server(&tmux), Clock::system()).unwrap();
     let gateway = running.handle();
     let listing = gateway.listing().unwrap();
     let ids: Vec<SessionId> = listing.sessions().map(|session| session.id).collect();
@@ -242,7 +271,7 @@ fn a_hundred_panes_take_a_few_processes() {
     let mut digests: HashMap<SessionId, HashMap<PaneId, CaptureDigest>> = HashMap::new();
     let mut requests: HashMap<SessionId, HashMap<PaneId, PaneRequest>> = HashMap::new();
     let mut tick = || {
-        let before = gateway.processes();
+        let before = counted.processes();
         let pending_replies: Vec<(SessionId, PendingReply<SessionReply>)> = ids
             .iter()
             .map(|&session_id| {
@@ -267,7 +296,7 @@ fn a_hundred_panes_take_a_few_processes() {
                 .count();
             requests.insert(id, next_requests(&panes, digests.entry(id).or_default()));
         }
-        (captures, gateway.processes() - before)
+        (captures, counted.processes() - before)
     };
     let (captures, processes) = tick();
     assert_eq!(captures, 100);
@@ -288,7 +317,8 @@ fn an_idle_server_is_left_alone_and_changes_are_seen_at_once() {
     }
     let tmux = TmuxServer::new();
     tmux.new_session("first", 80, 24, STAY);
-    let running = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let counted = CountedTmux::new();
+    let running = Gateway::start(counted.server(&tmux), Clock::system()).unwrap();
     let gateway = running.handle();
     let list = || {
         let pending = gateway
@@ -309,7 +339,7 @@ fn an_idle_server_is_left_alone_and_changes_are_seen_at_once() {
         // Some time after the last request.
         wait_for("a server that is left alone", CEILING, || {
             list();
-            let now = gateway.processes();
+            let now = counted.processes();
             if std::mem::replace(&mut processes, now) != now {
                 queried_at = Instant::now();
             }

@@ -355,7 +355,7 @@ fn commands_are_run_at_the_ends_of_turns_and_sessions_once_each() {
     for (line, begin) in lines.iter().zip(begins) {
         assert!(line.starts_with(begin), "{line}");
         let event = &line[line.find('{').unwrap()..];
-        td_observe::history::parse_line(event.as_bytes()).unwrap();
+        td_observe::internals::history::parse_line(event.as_bytes()).unwrap();
     }
     assert!(text(&ended.stderr).contains("[on-turn] seen"), "{ended:?}");
 }

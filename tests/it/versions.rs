@@ -7,8 +7,11 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use rustix::process::Signal;
-use td_observe::tmux::{CaptureResult, CaptureSpec, Gateway, PaneState, Server, Target, capture};
-use td_observe::track::TmuxVersion;
+use td_observe::internals::tmux::{
+    CaptureResult, CaptureSpec, Gateway, PaneState, capture, check_version,
+};
+use td_observe::internals::track::TmuxVersion;
+use td_observe::tmux::{Server, Target};
 use td_observe::{Clock, Watch};
 
 use crate::cli::{Running, assert_code, on, program, run, text};
@@ -113,7 +116,7 @@ fn an_unsupported_server_is_refused_before_a_pane_is_named() {
     let server = TmuxServer::new();
     server.new_session("any", 20, 5, STAY);
     let version = server.version();
-    let checked = server.server().check_version(&Clock::system());
+    let checked = check_version(&server.server(), &Clock::system());
     if version.is_supported() {
         assert_eq!(checked.unwrap(), version);
         let _ = writeln!(

@@ -6,7 +6,8 @@ mod reading;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo, parse_line};
+use td_observe::history::{DataDir, RunInfo};
+use td_observe::internals::history::{LogOptions, LogWriter, open_run, parse_line};
 use td_observe::{
     Cursor, Envelope, EventKind, FakeClock, GapEvidence, IterationOutcome, ScreenRow, Styles,
     TdEvent, Timestamp,
@@ -334,7 +335,7 @@ fn the_log_writes_every_event_as_serde_does() {
         let data = DataDir::new(temp.path().join(n.to_string()));
         let run = data.run(&event.execution_id().into());
         let info = RunInfo::default();
-        log.attach(run.open(info, clock.wall()).unwrap(), clock.now());
+        log.attach(open_run(&run, info, clock.wall()).unwrap(), clock.now());
         let envelope = Envelope::new(Some(7), clock.wall(), event);
         log.append(std::slice::from_ref(&envelope), clock.now());
         let written = std::fs::read_to_string(run.events_path()).unwrap();

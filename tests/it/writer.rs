@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use td_observe::history::{
-    DataDir, LogNoticeKind, LogReader, Query, Repair, RunIndex, RunInfo, RunState, SyncPolicy,
-    TmuxIdentity, parse_line, read_tail,
-};
+use td_observe::history::{DataDir, LogReader, Query, RunInfo, RunState, SyncPolicy, TmuxIdentity};
+use td_observe::internals::history::LogNoticeKind;
+use td_observe::internals::history::{Repair, RunIndex, open_run, parse_line, read_tail};
 use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 
 use crate::bench::Bench;
@@ -185,7 +184,7 @@ fn a_kill_at_any_byte_loses_no_whole_line() {
         fs::write(run.events_path(), &all[..cut]).unwrap();
         fs::write(run.metadata_path(), &metadata).unwrap();
         let wall = bench.fake.clock().wall();
-        let open = run.open(RunInfo::default(), wall).unwrap();
+        let open = open_run(&run, RunInfo::default(), wall).unwrap();
         let next = open.next_seq();
         let ended = cut == 0 || all[cut - 1] == b'\n';
         assert_eq!(open.repair() == Repair::Whole, ended, "cut at {cut}");
@@ -204,7 +203,7 @@ fn a_second_writer_learns_the_pid_of_the_first() {
     let mut bench = Bench::new(temp.path());
     bench.open("a");
     let other = DataDir::new(temp.path()).run(&"a".into());
-    let open = || other.open(RunInfo::default(), FakeClock::new().clock().wall());
+    let open = || open_run(&other, RunInfo::default(), FakeClock::new().clock().wall());
     let error = open().unwrap_err();
     assert!(error.is_locked());
     assert!(
@@ -238,7 +237,7 @@ fn a_lock_ends_with_its_process() {
         .unwrap();
     let mut ready = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-    let open = || run.open(RunInfo::default(), FakeClock::new().clock().wall());
+    let open = || open_run(&run, RunInfo::default(), FakeClock::new().clock().wall());
     let error = open().unwrap_err();
     let pid = fs::read_to_string(&lock).unwrap();
     assert!(error.is_locked());
@@ -296,8 +295,7 @@ fn symbolic_links_are_not_followed() {
     let wall = FakeClock::new().clock().wall();
     symlink(temp.path().join("elsewhere"), data.runs_path().join("a")).unwrap();
     assert!(
-        data.run(&"a".into())
-            .open(RunInfo::default(), wall)
+        open_run(&data.run(&"a".into()), RunInfo::default(), wall)
             .unwrap_err()
             .is_invalid_input()
     );
@@ -305,7 +303,7 @@ fn symbolic_links_are_not_followed() {
         let run = data.run(&name.into());
         fs::create_dir(run.path()).unwrap();
         symlink(&secret, run.path().join(name)).unwrap();
-        assert!(run.open(RunInfo::default(), wall).is_err(), "{name}");
+        assert!(open_run(&run, RunInfo::default(), wall).is_err(), "{name}");
     }
     assert_eq!(
         fs::read_dir(temp.path().join("elsewhere")).unwrap().count(),

@@ -23,11 +23,10 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use crate::event::AgentState;
-use crate::event::StateEvidence;
+use crate::event::{AgentState, StateEvidence};
 
 pub(crate) use debounce::StateDebouncer;
-pub use row::RowKind;
+pub(crate) use row::RowKind;
 pub use rule_screen::AgentScreen;
 pub use rules::StateRules;
 

@@ -11,9 +11,8 @@ use crate::agent::decoration::{LineKind, bare_line};
 const EDGE_CHARS_MIN: usize = 10;
 
 /// The kind of a row of an agent's screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RowKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
     /// The agent's answers and questions, tool output, and typed input.
     Text,
     /// Continuously changing progress, such as a spinner or a clock.

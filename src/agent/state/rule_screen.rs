@@ -23,7 +23,8 @@ const BARS: &[char] = &['│', '┃', '║', '█'];
 /// A screen, from which rules detect an agent's state.
 ///
 /// ```
-/// use td_observe::agent::{AgentScreen, AgentState, StateRules};
+/// use td_observe::AgentState;
+/// use td_observe::agent::{AgentScreen, StateRules};
 /// let rules = StateRules::builtin();
 /// // The last screen of an agent that has exited, and the shell below it.
 /// let rows = ["⏺ It is.", "──────", "❯ ", "──────", "  ? for shortcuts", "me@host:~/a$ "];

@@ -28,7 +28,8 @@ const AGENTS_MAX: usize = 100;
 /// The rules that detect agents' states on screens. Cheap to clone.
 ///
 /// ```
-/// use td_observe::agent::{AgentScreen, AgentState, StateRules};
+/// use td_observe::AgentState;
+/// use td_observe::agent::{AgentScreen, StateRules};
 /// let rows = [
 ///     "❯ fix the test",
 ///     "",
@@ -87,38 +88,28 @@ impl StateRules {
     }
 
     /// Returns the agents that have rules, in the order in which they are tried.
-    pub fn agents(&self) -> impl Iterator<Item = &str> {
+    #[cfg(feature = "cli")]
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|agent| agent.name.as_str())
     }
 
     /// Returns the TOML text of an agent's built-in rules.
-    #[must_use]
-    pub fn builtin_text(agent: &str) -> Option<&'static str> {
+    #[cfg(feature = "cli")]
+    pub(crate) fn builtin_text(agent: &str) -> Option<&'static str> {
         let named = Self::builtin();
         let index = named.agents().position(|name| name == agent)?;
         BUILTIN.get(index).copied()
     }
 
     /// Returns the kind of a row of this agent's screen; `Text` if the agent has no rules.
-    ///
-    /// ```
-    /// use td_observe::agent::{RowKind, StateRules};
-    /// let rules = StateRules::builtin();
-    /// let kind = |row| rules.row_kind("claude", row);
-    /// assert_eq!(kind("● All twelve tests pass."), RowKind::Text);
-    /// assert_eq!(kind("✻ Herding… (12s · esc to interrupt)"), RowKind::Status);
-    /// assert_eq!(kind("  ? for shortcuts"), RowKind::Decoration);
-    /// ```
-    #[must_use]
-    pub fn row_kind(&self, agent: &str, row: &str) -> RowKind {
+    pub(crate) fn row_kind(&self, agent: &str, row: &str) -> RowKind {
         let known = self.0.iter().find(|known| known.name == agent);
         known.map_or(RowKind::Text, |known| known.row_kind(row))
     }
 
     /// Infers that a shell works from the program it runs, for a screen that shows no state.
     /// Returns `None` if the program is itself a shell.
-    #[must_use]
-    pub fn detect_program(&self, program: &str) -> Option<DetectedState> {
+    pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {
         let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
         let (shell, name) = (agent.shell.as_ref()?, ShellRules::name(program));
         let is_work = !name.is_empty() && !shell.programs.contains(name);
@@ -128,8 +119,7 @@ impl StateRules {
     /// Infers that the question of a script was answered, for a screen that shows no state: the row
     /// of the cursor no longer begins with the question. While a shell runs a script, it shows
     /// neither a prompt nor another program.
-    #[must_use]
-    pub fn detect_answered(
+    pub(crate) fn detect_answered(
         &self,
         before: &DetectedState,
         screen: &AgentScreen<'_>,

@@ -45,7 +45,7 @@ pub(crate) enum FollowUp {
 
 impl StreamStatus {
     /// Returns the name, as events use it.
-    pub fn name(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
             Self::Working => "working",

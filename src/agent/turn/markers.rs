@@ -4,7 +4,7 @@ use crate::agent::decoration::bare_line;
 use crate::error::{Error, Result};
 
 /// The default marker.
-pub const DEFAULT_MARKER: &str = "[Output Complete]";
+pub(super) const DEFAULT_MARKER: &str = "[Output Complete]";
 
 /// The markers that end a turn, each alone on its line.
 #[derive(Clone, Debug, PartialEq, Eq)]

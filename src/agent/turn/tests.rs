@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::GapEvidence;
 
-const MARKER: &str = DEFAULT_MARKER;
+const MARKER: &str = markers::DEFAULT_MARKER;
 
 /// A detector whose clock advances by 0.1 s per capture.
 struct Scenario {

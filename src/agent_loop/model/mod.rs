@@ -28,7 +28,7 @@ pub use response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usa
 
 /// Capacity of the channel between a model and its receiver, in chunks. The model waits while it is
 /// full. It holds about one second of a fast model's tokens.
-pub const CHUNKS: usize = 100;
+pub(super) const CHUNKS: usize = 100;
 
 /// A client of a model.
 ///

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_channel::never;
 use tempfile::TempDir;
 
 use crate::child::{self, Invocation};
@@ -125,7 +126,7 @@ impl PrivateServer {
             output_bytes_max: 64 * 1024,
             timeout: START,
         };
-        let finished = child::run(&invocation, clock)?;
+        let finished = child::run(&invocation, clock, &never())?;
         if finished.status.success() {
             return Ok(());
         }

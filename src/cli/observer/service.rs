@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crossbeam_channel::never;
+
 use super::args::{ServiceAction, TypedService};
 use super::background::MEMORY_ENV;
 use crate::child::{Invocation, run as run_program};
@@ -125,7 +127,7 @@ fn systemctl(args: &[&str]) -> Result<(), Failure> {
         output_bytes_max: 64 * 1024,
         timeout: TIMEOUT,
     };
-    let output = run_program(&invocation, &Clock::system())?;
+    let output = run_program(&invocation, &Clock::system(), &never())?;
     if output.status.success() {
         return Ok(());
     }

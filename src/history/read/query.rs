@@ -110,13 +110,14 @@ impl Query {
     }
 
     /// Returns the expression for texts.
-    #[doc(hidden)]
-    pub fn text_regex(&self) -> Option<&regex::Regex> {
+    #[cfg(any(feature = "cli", feature = "internals"))]
+    pub(crate) fn text_regex(&self) -> Option<&regex::Regex> {
         self.text.as_ref().map(|text| &text.regex)
     }
 
     /// Returns `true` if the time span ends before it begins.
-    pub fn is_empty_span(&self) -> bool {
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_empty_span(&self) -> bool {
         self.since
             .zip(self.until)
             .is_some_and(|(since, until)| since >= until)

@@ -12,7 +12,7 @@ use super::registry::{AgentRegistry, AgentStatus, Polling};
 use crate::bus::EventEmitter;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::{RunInfo, RunState};
+use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::thread::is_stopped;
 use crate::timestamp::Timestamp;
@@ -223,7 +223,7 @@ fn info(files: &[(String, PathBuf)]) -> RunInfo {
     let shown = files.iter().map(|(_, path)| path.to_string_lossy().into());
     extra.insert("files".to_owned(), Value::Array(shown.take(100).collect()));
     RunInfo {
-        kind: "agents".to_owned(),
+        kind: RunKind::Agents,
         label: "agents".to_owned(),
         identity: None,
         extra,

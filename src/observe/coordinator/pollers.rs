@@ -7,7 +7,7 @@ use crossbeam_channel::bounded;
 use super::{CONTROL_MESSAGES, CoordinatorThread, POLLER_END_TIMEOUT, SessionKey, WatchedSession};
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId, SessionEndReason};
-use crate::history::{RunInfo, RunState, TmuxIdentity};
+use crate::history::{RunInfo, RunKind, RunState, TmuxIdentity};
 use crate::observe::RunName;
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::poller::panes::{PanesConfig, Selection, SessionPanes};
@@ -37,7 +37,7 @@ impl CoordinatorThread {
             None => RunName::Labelled(label),
         };
         let info = RunInfo {
-            kind: "tmux".to_owned(),
+            kind: RunKind::Tmux,
             label: session.name.to_owned(),
             identity: Some(identity(server, session)),
             ..RunInfo::default()

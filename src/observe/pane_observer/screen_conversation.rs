@@ -1,7 +1,8 @@
 //! The conversation of an agent that keeps no transcript, read from its screen.
 
 use super::Pane;
-use crate::agent::{AgentEvent, AgentState, ScreenReader};
+use crate::agent::{AgentEvent, ScreenReader};
+use crate::event::AgentState;
 use crate::observe::pane_observer::output::PaneOutput;
 use crate::track::Capture;
 

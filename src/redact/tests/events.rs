@@ -123,7 +123,7 @@ fn unknown_events_and_outcomes_are_redacted_except_ids() {
 }
 
 #[test]
-fn streams_do_not_mix_and_end_with_their_execution() {
+fn streams_do_not_mix() {
     let secret = key();
     let (one, two) = secret.text.split_at(10);
     let mut redactor = redactor();
@@ -137,9 +137,6 @@ fn streams_do_not_mix_and_end_with_their_execution() {
     let mut rest = token(1, two);
     assert!(redactor.event(&mut rest));
     assert_eq!(rest, token(1, "[redacted:anthropic-key]"));
-    redactor.event(&mut output("stdout", one));
-    redactor.forget("e");
-    assert!(!redactor.event(&mut output("stdout", two)));
 }
 
 #[test]

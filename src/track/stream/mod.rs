@@ -59,7 +59,6 @@ mod resync;
 #[cfg(test)]
 mod tests;
 
-pub use difference::Difference;
 pub(crate) use notices::{NoticeParser, TerminalNotice};
 #[cfg(feature = "cli")]
 pub(crate) use sgr_rows::sgr_rows;

@@ -11,6 +11,7 @@ use crate::track::version::TmuxVersion;
 pub struct SyncPoint {
     /// The screen, some of the history above it, and the normal screen if the alternate one is shown.
     pub capture: Capture,
+    /// The modes of the terminal.
     pub modes: TerminalModes,
     /// The beginning of an unfinished escape sequence: the output of `capture-pane -p -P -C`, through
     /// [`unescape`]. The stream begins with its rest.

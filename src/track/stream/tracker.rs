@@ -45,7 +45,7 @@ const SINGLE_LINES: usize = 32;
 ///
 /// ```
 /// use std::time::Duration;
-/// use td_observe::track::{Capture, Change, PaneNumbers, Row, SyncPoint, StreamTracker, Tracker};
+/// use td_observe::internals::track::{Capture, Change, PaneNumbers, Row, SyncPoint, StreamTracker, Tracker};
 /// let rows = vec![Row::default(); 3];
 /// let numbers = PaneNumbers { width: 20, height: 3, ..PaneNumbers::default() };
 /// let capture = Capture { numbers, rows, ..Capture::default() };

@@ -3,7 +3,7 @@
 //!
 //! The first byte says which of them, the second how the stream is cut.
 
-use td_observe::fuzzing::{answer, cursor, request_head, stream_items};
+use td_observe::internals::fuzzing::{answer, cursor, request_head, stream_items};
 
 use super::cut::cut;
 

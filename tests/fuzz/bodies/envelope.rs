@@ -2,7 +2,7 @@
 //! alike from then on.
 
 use td_observe::Envelope;
-use td_observe::history::parse_line;
+use td_observe::internals::history::parse_line;
 
 pub fn run(bytes: &[u8]) {
     let parsed = parse_line(bytes).ok();

@@ -2,7 +2,7 @@
 //! read again, and shows no key.
 
 use td_observe::Timestamp;
-use td_observe::fuzzing::{hook_claim, hook_file_after, status_file_state};
+use td_observe::internals::fuzzing::{hook_claim, hook_file_after, status_file_state};
 use td_observe::redact::Rules;
 
 /// A longer file is none of ours.

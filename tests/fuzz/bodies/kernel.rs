@@ -1,7 +1,7 @@
 //! Any bytes as what a kernel publishes, in pieces that the second byte decides, and any text as its files. The
 //! first byte decides what stands before: nothing, a handshake, or a handshake and the frame of a message.
 
-use td_observe::fuzzing::{
+use td_observe::internals::fuzzing::{
     kernel_connection, kernel_notebook, kernel_published, kernel_socket, kernel_spec_words,
 };
 

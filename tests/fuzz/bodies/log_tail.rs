@@ -3,7 +3,8 @@
 use std::fs;
 
 use td_observe::Timestamp;
-use td_observe::history::{DataDir, Repair, RunInfo, read_tail};
+use td_observe::history::{DataDir, RunInfo};
+use td_observe::internals::history::{Repair, open_run, read_tail};
 
 pub fn run(bytes: &[u8]) {
     let temp = tempfile::tempdir().unwrap();
@@ -23,7 +24,7 @@ pub fn run(bytes: &[u8]) {
         );
     }
 
-    let open = || run.open(RunInfo::default(), Timestamp::default()).unwrap();
+    let open = || open_run(&run, RunInfo::default(), Timestamp::default()).unwrap();
     let opened = open();
     let after = fs::read(&path).unwrap();
     match opened.repair() {

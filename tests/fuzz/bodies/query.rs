@@ -6,7 +6,8 @@
 use std::fmt::Write;
 use std::fs;
 
-use td_observe::history::{LogReader, Query, parse_line};
+use td_observe::history::{LogReader, Query};
+use td_observe::internals::history::{parse_line, text_regex};
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 pub fn run(bytes: &[u8]) {
@@ -20,7 +21,7 @@ pub fn run(bytes: &[u8]) {
     let Ok(query) = Query::all().text(pattern) else {
         return;
     };
-    let matches = query.text_regex().unwrap().is_match(text);
+    let matches = text_regex(&query).unwrap().is_match(text);
 
     let event = TdEvent::TokenReceived {
         execution_id: "a".into(),

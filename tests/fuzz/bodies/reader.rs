@@ -11,9 +11,8 @@ use std::time::{Duration, SystemTime};
 use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use td_observe::history::{
-    Follower, LogReader, LogRecord, Query, ReadReport, RunDirectory, parse_line,
-};
+use td_observe::history::{Follower, LogReader, LogRecord, Query, ReadReport, RunDirectory};
+use td_observe::internals::history::parse_line;
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 const TYPES: [&str; 8] = [

@@ -3,7 +3,8 @@
 //! The first byte says how the text is cut, the second how wide the pane is, the third where a key
 //! is put into the text.
 
-use td_observe::redact::{Redactor, Rules, TextStream};
+use td_observe::internals::redact::{Redactor, TextStream};
+use td_observe::redact::Rules;
 use td_observe::{ScreenRow, TdEvent};
 
 /// No text has its characters in this order by chance.

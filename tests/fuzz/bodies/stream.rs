@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use td_observe::track::{Capture, Change, PaneNumbers, Row, StreamTracker, SyncPoint, Tracker};
+use td_observe::internals::track::{
+    Capture, Change, PaneNumbers, Row, StreamTracker, SyncPoint, Tracker,
+};
 
 use super::cut::cut;
 

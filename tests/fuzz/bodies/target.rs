@@ -1,6 +1,7 @@
 //! Any text as a target: refused in one line, or kept as it was given.
 
-use td_observe::tmux::{Listing, Target};
+use td_observe::internals::tmux::{Listing, resolve};
+use td_observe::tmux::Target;
 
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -8,7 +9,7 @@ pub fn run(bytes: &[u8]) {
         Ok(target) => {
             assert_eq!(target.as_str(), text);
             assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
-            assert!(target.resolve(&Listing::default()).is_empty());
+            assert!(resolve(&target, &Listing::default()).is_empty());
         }
         Err(error) => {
             assert!(error.is_invalid_input(), "{error:?}");

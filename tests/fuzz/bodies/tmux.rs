@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use td_observe::fuzzing::{captures, listing};
-use td_observe::tmux::{CaptureResult, CaptureSpec, ResyncSpec};
+use td_observe::internals::fuzzing::{captures, listing};
+use td_observe::internals::tmux::{CaptureResult, CaptureSpec, ResyncSpec};
 
 pub fn run(bytes: &[u8]) {
     let Some((&[how, depth], output)) = bytes.split_first_chunk() else {
@@ -48,7 +48,7 @@ pub fn run(bytes: &[u8]) {
             .all(|state| owned.contains(&state.pane()))
     );
     if let Some(refreshed) = refreshed {
-        let places = |listed: &td_observe::tmux::Listing| -> Vec<_> {
+        let places = |listed: &td_observe::internals::tmux::Listing| -> Vec<_> {
             let panes = listed.panes.iter();
             panes
                 .map(|state| (state.pane(), state.session_id, state.owned))

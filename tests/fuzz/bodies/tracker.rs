@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use td_observe::Cursor;
-use td_observe::track::{
+use td_observe::internals::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Row, SavedScreen, Throttled,
     Tracker, TrackerOutput,
 };

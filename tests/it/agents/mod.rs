@@ -215,7 +215,7 @@ fn transcripts_are_classified_as_labelled() {
         };
         let path = root.join(&file);
         judged += 1;
-        let expected = match expected[0].name() {
+        let expected = match expected[0].as_str() {
             "working" => None,
             "done" | "maybe_done" => Some("AgentCompleted"),
             _ => Some("AgentFailed"),

@@ -6,9 +6,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use td_observe::TdEvent;
-use td_observe::history::encode_name;
+use td_observe::internals::history::encode_name;
+use td_observe::internals::tmux::resolve;
+use td_observe::internals::track::TmuxVersion;
 use td_observe::tmux::Target;
-use td_observe::track::TmuxVersion;
 
 use crate::observed::{Observed, logs};
 use crate::support::TmuxServer;
@@ -191,8 +192,7 @@ fn every_name_that_is_no_id_finds_its_session() {
     let listing = server.listing();
     for (name, pane) in &panes {
         let target = Target::parse(name).unwrap();
-        let meant: Vec<String> = target
-            .resolve(&listing)
+        let meant: Vec<String> = resolve(&target, &listing)
             .iter()
             .map(|state| state.pane().to_string())
             .collect();

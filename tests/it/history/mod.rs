@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use td_observe::history::{Rotation, RunDirectory, parse_line};
+use td_observe::history::{Rotation, RunDirectory};
+use td_observe::internals::history::parse_line;
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::bench::Bench;

@@ -9,7 +9,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use td_observe::history::{DataDir, RunDirectory, RunInfo};
-use td_observe::recording::{RecordingFile, RecordingReport, RecordingWriter, RunRecorder};
+use td_observe::internals::history::open_run;
+use td_observe::internals::recording::{RecordingWriter, RunRecorder};
+use td_observe::recording::{RecordingFile, RecordingReport};
 use td_observe::redact::Rules;
 use td_observe::{Clock, PaneId, Timestamp};
 
@@ -72,7 +74,7 @@ fn assert_warning(warnings: &Receiver<String>, part: &str) {
 /// Returns a run on a small disk, and the file that fills the disk.
 fn full(disk: &Path) -> (RunDirectory, std::path::PathBuf) {
     let directory = DataDir::new(disk).run(&"job".into());
-    drop(directory.open(RunInfo::default(), at(0)).unwrap());
+    drop(open_run(&directory, RunInfo::default(), at(0)).unwrap());
     let path = disk.join("filler");
     let mut filler = OpenOptions::new()
         .create(true)
@@ -183,7 +185,7 @@ fn the_end_does_not_wait_for_a_disk_that_stays_full() {
 fn keys_in_pieces_do_not_reach_the_disk() {
     let temp = tempfile::tempdir().unwrap();
     let directory = DataDir::new(temp.path()).run(&"job".into());
-    drop(directory.open(RunInfo::default(), at(0)).unwrap());
+    drop(open_run(&directory, RunInfo::default(), at(0)).unwrap());
     let (writer, _warnings) = writer(Rules::builtin());
     let recorder = writer.record(&directory, "").unwrap();
     let key = format!("gh{}_{}", "p", "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6");

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use td_observe::FakeClock;
-use td_observe::history::{LogNoticeKind, LogReader, Query, Rotation};
+use td_observe::history::{LogReader, Query, Rotation};
+use td_observe::internals::history::LogNoticeKind;
 
 use super::{accounted, events_of, files, plain_files, read};
 use crate::bench::{Bench, token};

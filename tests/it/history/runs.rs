@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Output;
 
 use serde::Deserialize;
-use td_observe::history::{DataDir, Retention, Rotation, RunInfo, RunState, encode_name};
+use td_observe::history::{DataDir, Retention, Rotation, RunInfo, RunState};
+use td_observe::internals::history::encode_name;
 use td_observe::{Builder, Timestamp};
 
 use super::{assert_wrong_usage, at, record};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use td_observe::OutputStream;
 use td_observe::kernel::{CellStatus, ConnectionInfo, Kernel};
-use td_observe::process::OutputStream;
 
 use super::{KernelHome, interrupt, kernels_with, python};
 use crate::cli::{Running, assert_code, text};

@@ -28,7 +28,7 @@ pub const LAYERS: &[&str] = &[
     "face",
     "adapter",
     "cli",
-    "fuzzing",
+    "internals",
 ];
 
 /// These own no thread, channel, file or clock: values in, values out.

@@ -44,9 +44,7 @@ fn a_full_disk_is_reported_once_and_counted_exactly() {
     let mut bench = Bench::synced(&disk.0, SyncPolicy::Never);
     bench.open("full");
     let elsewhere = DataDir::new(&healthy).run(&"fine".into());
-    let run = elsewhere
-        .open(RunInfo::default(), bench.fake.clock().wall())
-        .unwrap();
+    let run = open_run(&elsewhere, RunInfo::default(), bench.fake.clock().wall()).unwrap();
     bench.log.attach(run, bench.now());
 
     let mut seq = 0;
@@ -159,8 +157,7 @@ fn a_removed_directory_is_created_again() {
     // The lock is taken again, too.
     let other = DataDir::new(temp.path()).run(&"a".into());
     assert!(
-        other
-            .open(RunInfo::default(), bench.fake.clock().wall())
+        open_run(&other, RunInfo::default(), bench.fake.clock().wall())
             .unwrap_err()
             .is_locked()
     );

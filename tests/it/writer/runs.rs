@@ -137,10 +137,10 @@ fn a_session_finds_its_run_after_a_rename() {
     fs::create_dir(bad.path()).unwrap();
     fs::write(bad.metadata_path(), "{\"execution_id\":").unwrap();
     let mut index = RunIndex::scan(&data);
-    assert_eq!(index.warnings().len(), 1, "{:?}", index.warnings());
     assert_eq!(open(&mut index, "renamed@1", 2), ("job@1-2".into(), true));
-    assert_eq!(data.find_run(&identity(2)).unwrap().execution_id, "job@1-2");
-    assert!(data.find_run(&identity(3)).is_none());
+    let scanned = RunIndex::scan(&data);
+    assert_eq!(scanned.find(&identity(2)).unwrap().execution_id, "job@1-2");
+    assert!(scanned.find(&identity(3)).is_none());
     // An index that is older than the run finds it by its label.
     let mut old = RunIndex::default();
     assert_eq!(open(&mut old, "job@1", 2), ("job@1-2".into(), true));

@@ -168,7 +168,7 @@ impl AnswerReader for AgentReader {
             ))),
             status => Err(AnswerError::new(format!(
                 "the agent has not finished; its state is {}",
-                status.name()
+                status.as_str()
             ))),
         }
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::event::Cursor;
-use crate::track::{Difference, TerminalModes};
+use crate::track::TerminalModes;
+use crate::track::stream::difference::Difference;
 
 #[test]
 fn a_stream_continues_within_lines_and_sequences() {

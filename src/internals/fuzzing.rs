@@ -6,11 +6,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::{HookChange, HookFile, HookInput, StatusFile};
-use crate::api::{EventReader, Head, NoItem, Request, StreamCursor, Streamed, read_answer};
+use crate::api::cursor::StreamCursor;
+use crate::api::exchange::read_answer;
+use crate::api::request::{Head, Request};
+use crate::api::{EventReader, NoItem, Streamed};
 use crate::clock::Clock;
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
-use crate::tmux::{CaptureResult, CaptureSpec, Listing, parse_captures, parse_listing};
+use crate::tmux::capture::{self, CaptureResult, CaptureSpec};
+use crate::tmux::listing::{self, Listing, ServerIdentity};
+use crate::tmux::sections::Nonce;
 
 /// The mark in tmux's output; real marks are random.
 const MARK: &str = "NN";
@@ -162,10 +167,16 @@ pub fn kernel_notebook(text: &str) -> Option<String> {
 
 /// Returns the results of captures in the output of a tmux server, one for each spec.
 pub fn captures(output: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
-    parse_captures(MARK, SERVER_PID, output, specs)
+    let known = ServerIdentity {
+        pid: SERVER_PID,
+        ..ServerIdentity::default()
+    };
+    capture::parse(&Nonce::fixed(MARK), &known, output, specs)
 }
 
 /// Returns the listing in the output of a tmux server, and the listing after a refresh.
 pub fn listing(output: &str, refresh: &str) -> Option<(Listing, Option<Listing>)> {
-    parse_listing(MARK, output, refresh)
+    let listing = listing::parse(&Nonce::fixed(MARK), output)?;
+    let refreshed = listing.refreshed(refresh);
+    Some((listing, refreshed))
 }
