@@ -68,10 +68,10 @@ fn tracker(c: &mut Criterion) {
             b.iter_batched_ref(
                 || {
                     let mut tracker = Tracker::baseline(&before);
-                    tracker.apply(&before);
+                    tracker.apply(&before, false);
                     tracker
                 },
-                |tracker| black_box(tracker.apply(black_box(&after))),
+                |tracker| black_box(tracker.apply(black_box(&after), false)),
                 BatchSize::SmallInput,
             );
         });

@@ -74,7 +74,6 @@ pub mod tmux {
 pub mod track {
     pub use crate::track::{
         Capture, Change, GapReason, PaneNumbers, ProcessExit, RevisionThrottle, Row, SavedScreen,
-        StreamTracker, SyncPoint, TerminalModes, Throttled, TmuxVersion, Tracker, TrackerOutput,
-        unescape,
+        StreamTracker, SyncPoint, TerminalModes, Throttled, TmuxVersion, Tracker, unescape,
     };
 }

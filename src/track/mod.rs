@@ -30,7 +30,7 @@ pub use capture::{Capture, PaneNumbers, ProcessExit, Row, SavedScreen};
 pub use change::{Change, GapReason};
 pub use stream::{ShellMark, StreamTracker, SyncPoint, TerminalModes, unescape};
 pub use throttle::{RevisionThrottle, Throttled};
-pub use tracker::{Tracker, TrackerOutput};
+pub use tracker::Tracker;
 pub use version::TmuxVersion;
 
 pub(crate) use lines::cut;

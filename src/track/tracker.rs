@@ -14,16 +14,6 @@ use super::screen::ScreenDiff;
 /// Rows of history that a capture should hold above the new ones, to align it with the last capture.
 const MARGIN_ROWS: u32 = 32;
 
-/// The result of applying a capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrackerOutput {
-    /// The changes in order, often none.
-    Changes(Vec<Change>),
-    /// The capture does not reach back far enough; nothing changed. The caller must capture the whole
-    /// history.
-    TooShallow,
-}
-
 /// Follows one pane from capture to capture.
 ///
 /// Lines are numbered in order. The cursor's line in the first capture is 1; lines above it have
@@ -31,7 +21,7 @@ pub enum TrackerOutput {
 /// [`Change::Revised`] reports its text before that (a prompt) and after it (a repaint).
 ///
 /// ```
-/// use td_observe::internals::track::{Capture, Change, PaneNumbers, Row, Tracker, TrackerOutput};
+/// use td_observe::internals::track::{Capture, Change, PaneNumbers, Row, Tracker};
 /// let row = |text: &str| Row { text: text.into(), wrapped: false };
 /// let numbers = PaneNumbers { width: 20, height: 3, history_limit: 100, ..PaneNumbers::default() };
 /// let mut capture = Capture { numbers, ..Capture::default() };
@@ -40,10 +30,10 @@ pub enum TrackerOutput {
 /// let mut tracker = Tracker::baseline(&capture);
 /// capture.rows = vec![row("$ make"), row("cc a.c"), row("")];
 /// capture.cursor.y = 2;
-/// assert_eq!(tracker.apply(&capture), TrackerOutput::Changes(vec![]));
+/// assert_eq!(tracker.apply(&capture, false), Some(vec![]));
 /// // It was unchanged for one tick: settled.
 /// let line = Change::Lines { first_line: 1, chunk: "cc a.c\n".into() };
-/// assert_eq!(tracker.apply(&capture), TrackerOutput::Changes(vec![line]));
+/// assert_eq!(tracker.apply(&capture, false), Some(vec![line]));
 /// ```
 #[derive(Debug)]
 pub struct Tracker {
@@ -161,45 +151,28 @@ impl Tracker {
         self.changed
     }
 
-    /// Applies a capture.
-    pub fn apply(&mut self, capture: &Capture) -> TrackerOutput {
+    /// Applies a capture; `is_full` states that no deeper one is possible, so that lines above it are lost.
+    /// Returns the changes in order, often none; `None` if the capture does not reach back far enough, which
+    /// changes nothing: the caller must capture the whole history.
+    pub fn apply(&mut self, capture: &Capture, is_full: bool) -> Option<Vec<Change>> {
         // A full-screen program has started since the listing. The lines that it hides, including its
         // command, must be reported before its screen.
-        if capture.alternate && capture.saved.is_none() && !self.screen.is_shown() {
-            return TrackerOutput::TooShallow;
+        if !is_full && capture.alternate && capture.saved.is_none() && !self.screen.is_shown() {
+            return None;
         }
-        self.apply_as(capture, capture.is_complete())
+        let changes = self.apply_as(capture, is_full || capture.is_complete());
+        // The deepest capture reaches back as far as tmux does.
+        changes.or_else(|| is_full.then(Vec::new))
     }
 
-    /// Applies a capture; `is_full` states that no longer one is possible. Returns its changes, or `None` if it
-    /// is too short.
-    pub(crate) fn apply_any(&mut self, capture: &Capture, is_full: bool) -> Option<Vec<Change>> {
-        if is_full {
-            return Some(self.apply_deepest(capture));
-        }
-        match self.apply(capture) {
-            TrackerOutput::Changes(changes) => Some(changes),
-            TrackerOutput::TooShallow => None,
-        }
-    }
-
-    /// Applies a capture of the greatest depth: lines above it are lost.
-    pub fn apply_deepest(&mut self, capture: &Capture) -> Vec<Change> {
-        match self.apply_as(capture, true) {
-            TrackerOutput::Changes(changes) => changes,
-            // The deepest capture is never too shallow.
-            TrackerOutput::TooShallow => Vec::new(),
-        }
-    }
-
-    fn apply_as(&mut self, capture: &Capture, deepest: bool) -> TrackerOutput {
+    fn apply_as(&mut self, capture: &Capture, deepest: bool) -> Option<Vec<Change>> {
         let mut changes = Vec::new();
         self.at = capture.at;
         if capture.alternate && (capture.saved.is_none() || capture.width < self.width) {
             // The lines behind the full-screen program were not captured, or tmux cuts them at the
             // pane's present width. They are compared later.
             self.show_screen(capture, &mut changes);
-            return TrackerOutput::Changes(changes);
+            return Some(changes);
         }
         let normal = Normal::of(capture);
         let mut footprint = normal.footprint(capture);
@@ -209,11 +182,11 @@ impl Tracker {
         let is_respawned = capture.pid != self.pid;
         let is_rewrapped = capture.width != self.width && !capture.alternate;
         if !deepest && (self.position_loss.is_some() || is_respawned || is_rewrapped) {
-            return TrackerOutput::TooShallow;
+            return None;
         }
         if let Some(loss) = self.position_loss {
             self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
-            return TrackerOutput::Changes(changes);
+            return Some(changes);
         }
         let (first, moved) = if is_respawned {
             // tmux erased the screen for the new program. The last output of the old one may have been
@@ -235,7 +208,7 @@ impl Tracker {
             let Some(first) = self.after_reflow(&lines, capture) else {
                 let loss = Loss::possible(GapReason::Resized);
                 self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
-                return TrackerOutput::Changes(changes);
+                return Some(changes);
             };
             (first, Moved::Unknown)
         } else {
@@ -246,7 +219,7 @@ impl Tracker {
                 bytes: self.bytes_since(capture),
             };
             match align(&self.old, &footprint, &normal.rows, facts) {
-                Alignment::NeedsDeeper => return TrackerOutput::TooShallow,
+                Alignment::NeedsDeeper => return None,
                 Alignment::Scrolled(rows) => {
                     (self.book.first_number(&lines, rows), Moved::By(rows))
                 }
@@ -265,7 +238,7 @@ impl Tracker {
         self.note_top(capture, matches!(moved, Moved::By(_)));
         self.book.settle(&mut changes, capture.dead.is_some());
         self.show_screen(capture, &mut changes);
-        TrackerOutput::Changes(changes)
+        Some(changes)
     }
 
     /// Records the numbers of a capture for comparison with the next one.

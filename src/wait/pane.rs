@@ -137,7 +137,7 @@ impl WaitedPane {
         let PaneCapture {
             capture, digest, ..
         } = captured;
-        let changes = self.tracker.apply_any(&capture, is_full);
+        let changes = self.tracker.apply(&capture, is_full);
         self.next_capture
             .note_capture(&capture, digest, is_full, changes.is_some());
         let changes = changes?;

@@ -25,7 +25,7 @@ impl Pane {
         let respawned = capture.pid != self.shape.pid;
         let continues = capture.dead.is_none() && !respawned;
         let closed = self.piping.captured(state.piped, continues, out.now);
-        let changes = polled.tracker.apply_any(capture, deepest);
+        let changes = polled.tracker.apply(capture, deepest);
         let had_changes = polled.tracker.had_changes();
         polled
             .next_capture

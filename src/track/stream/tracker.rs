@@ -90,7 +90,7 @@ pub struct StreamTracker {
 
 impl StreamTracker {
     /// Continues from a tracker that has just applied the capture of the sync point with
-    /// [`Tracker::baseline`], [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply_deepest`].
+    /// [`Tracker::baseline`], [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply`].
     pub fn new(tracker: Tracker, sync_point: &SyncPoint) -> Self {
         let mut stream = Self {
             terminal: Terminal::new(1, 1, sync_point.version),

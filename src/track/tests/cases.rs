@@ -145,7 +145,7 @@ fn a_line_captured_in_part_keeps_its_number_when_captured_whole() {
     sim.print("line 1.\nline 2.\nline 3.\n");
     let mut tracker = Tracker::baseline(&sim.capture(sim.history_size() - 1));
     sim.print("line 4.\n");
-    let mut changes = tracker.apply_deepest(&sim.capture(usize::MAX));
+    let mut changes = tracker.apply(&sim.capture(usize::MAX), true).unwrap();
     changes.extend(tracker.unchanged(Duration::ZERO, None));
     let reported = Change::Lines {
         first_line: 1,
@@ -159,7 +159,7 @@ fn lines_scrolled_off_before_a_respawn_are_not_repeated() {
     let mut sim = Sim::new(40, 5, 100);
     let (mut tracker, mut changes) = Tracker::fresh(&sim.capture(usize::MAX));
     sim.print("a\nb\nc\nd\n");
-    let TrackerOutput::Changes(more) = tracker.apply(&sim.capture(usize::MAX)) else {
+    let Some(more) = tracker.apply(&sim.capture(usize::MAX), false) else {
         panic!("complete")
     };
     changes.extend(more);
@@ -171,7 +171,7 @@ fn lines_scrolled_off_before_a_respawn_are_not_repeated() {
     let mut capture = sim.capture(usize::MAX);
     capture.pid += 1;
     for _ in 0..2 {
-        changes.extend(tracker.apply_deepest(&capture));
+        changes.extend(tracker.apply(&capture, true).unwrap());
     }
     assert_eq!(segments(&changes), [vec!["a", "b", "c", "d"], vec!["new"]]);
 }

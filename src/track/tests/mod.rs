@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::sim::Sim;
-use super::{Change, GapReason, Tracker, TrackerOutput};
+use super::{Change, GapReason, Tracker};
 
 /// Captures a pane as the gateway does: as deep as the history grew, and deeper if that is too shallow.
 struct Watch {
@@ -41,13 +41,13 @@ impl Watch {
         };
         self.seen_history = now;
         let depth = grown + self.tracker.margin() as usize;
-        match self.tracker.apply(&self.sim.capture(depth)) {
-            TrackerOutput::Changes(changes) => self.changes.extend(changes),
-            TrackerOutput::TooShallow => {
+        match self.tracker.apply(&self.sim.capture(depth), false) {
+            Some(changes) => self.changes.extend(changes),
+            None => {
                 self.deeper += 1;
-                match self.tracker.apply(&self.sim.capture(usize::MAX)) {
-                    TrackerOutput::Changes(changes) => self.changes.extend(changes),
-                    TrackerOutput::TooShallow => panic!("a complete capture is never too shallow"),
+                match self.tracker.apply(&self.sim.capture(usize::MAX), false) {
+                    Some(changes) => self.changes.extend(changes),
+                    None => panic!("a complete capture is never too shallow"),
                 }
             }
         }

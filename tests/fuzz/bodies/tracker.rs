@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use td_observe::Cursor;
 use td_observe::internals::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Row, SavedScreen, Throttled,
-    Tracker, TrackerOutput,
+    Tracker,
 };
 
 /// More looks than this make a case slow, and no richer.
@@ -83,9 +83,9 @@ fn is_kept(change: &Change) -> bool {
 
 /// Looks, and looks deeper where that is asked for.
 fn seen(tracker: &mut Tracker, look: &Capture) -> Vec<Change> {
-    match tracker.apply(look) {
-        TrackerOutput::Changes(changes) => changes,
-        TrackerOutput::TooShallow => {
+    match tracker.apply(look, false) {
+        Some(changes) => changes,
+        None => {
             // What a full-screen program hides is in every deepest look.
             let is_hidden = look.alternate && look.saved.is_none();
             assert!(
@@ -99,7 +99,7 @@ fn seen(tracker: &mut Tracker, look: &Capture) -> Vec<Change> {
                 },
                 ..look.clone()
             };
-            tracker.apply_deepest(&deeper)
+            tracker.apply(&deeper, true).unwrap()
         }
     }
 }

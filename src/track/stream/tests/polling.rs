@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::GapEvidence;
+use crate::track::GapReason;
 use crate::track::sim::Sim;
-use crate::track::{GapReason, TrackerOutput};
 
 /// The way in which the pane is observed.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl SwitchingPane {
         for depth in [depth, usize::MAX] {
             let mut capture = self.sim.capture(depth);
             capture.at = self.now;
-            if let TrackerOutput::Changes(changes) = tracker.apply(&capture) {
+            if let Some(changes) = tracker.apply(&capture, false) {
                 self.changes.extend(changes);
                 return capture;
             }
@@ -232,8 +232,8 @@ fn polling_after_a_drop_begins_with_a_gap() {
     pane.changes.extend(changes);
     let later = sync_point(9, &["five", "six", "seven", ""], 1).capture;
     assert_eq!(
-        tracker.apply(&later),
-        TrackerOutput::Changes(vec![
+        tracker.apply(&later, false),
+        Some(vec![
             Change::Lines {
                 first_line: 6,
                 chunk: "six\n".into()

@@ -283,8 +283,8 @@ fn polling_continues_with_the_same_numbers() {
     let later = sync_point(9, &["one", "two", "three", "four", "five", ""], 3).capture;
     let mut reported = Vec::new();
     for _ in 0..2 {
-        match tracker.apply(&later) {
-            crate::track::TrackerOutput::Changes(changes) => reported.extend(changes),
+        match tracker.apply(&later, false) {
+            Some(changes) => reported.extend(changes),
             other => panic!("{other:?}"),
         }
     }
