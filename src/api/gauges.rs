@@ -1,7 +1,9 @@
 //! The positions of all streams, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::thread::lock;
 
 /// The open streams.
 #[derive(Debug, Default)]
@@ -25,8 +27,7 @@ pub(super) struct StreamGauge {
 impl StreamGauges {
     /// Adds a stream.
     pub fn open(&self) -> Arc<StreamGauge> {
-        // Each change is complete, so a panic elsewhere leaves no partial change.
-        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = lock(&self.0);
         opened.count += 1;
         let gauge = Arc::new(StreamGauge {
             number: opened.count,
@@ -39,7 +40,7 @@ impl StreamGauges {
 
     /// Returns the open streams in the order of their opening.
     pub fn all(&self) -> Vec<Arc<StreamGauge>> {
-        let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = lock(&self.0);
         opened.streams.iter().filter_map(Weak::upgrade).collect()
     }
 }

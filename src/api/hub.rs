@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::DataDir;
-use crate::thread::{self, Handle};
+use crate::thread::{self, Handle, lock};
 use crate::timestamp::Timestamp;
 
 /// The most memory for the last events: minutes of 100 busy panes, or less than a second of a flood. Older
@@ -175,9 +175,7 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // After a panic, rows and events are still valid.
-        let state = self.shared.state.lock();
-        state.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.state)
     }
 
     /// Returns the number that identifies this observer in cursors.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -18,6 +18,7 @@ use crate::history::{
 use crate::observe::{OpenedRun, RunName, RunProvider};
 use crate::recording::{RecordingReport, RecordingWriter, RunRecorder};
 use crate::redact::Rules;
+use crate::thread::lock;
 
 /// The time that shutdown waits for the disk of raw recordings; the same as for the history.
 const RECORDINGS_END: Duration = Duration::from_secs(5);
@@ -112,8 +113,7 @@ impl RunRegistry {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // After a panic, counts and handles are still valid.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Opens the run's log, if the engine keeps history.

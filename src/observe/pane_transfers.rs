@@ -2,11 +2,12 @@
 //! that no line is reported twice or missed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::event::PaneId;
 use crate::observe::pane_observer::Pane;
 use crate::observe::resume_point::ResumePoint;
+use crate::thread::lock;
 use crate::tmux::SessionId;
 
 /// The session that owns each pane. Shared by all pollers of one tmux server, and locked briefly.
@@ -77,8 +78,7 @@ impl PaneTransfers {
     }
 
     fn holders(&self) -> MutexGuard<'_, HashMap<PaneId, Holder>> {
-        // Each change is one step, so a panic leaves a consistent map.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

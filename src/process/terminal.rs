@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal, raise};
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group};
@@ -11,6 +11,8 @@ use rustix::termios::{
     OptionalActions, Termios, Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
     tcsetpgrp,
 };
+
+use crate::thread::lock;
 
 /// The controlling terminal of the process that opens it.
 const TERMINAL: &str = "/dev/tty";
@@ -93,8 +95,7 @@ impl SavedModes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(OwnedFd, Termios)>> {
-        // The value is set in one step, so a panic elsewhere leaves it valid.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, select_biased};
@@ -20,7 +20,7 @@ use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded}
 use crate::clock::Clock;
 use crate::event::{Cursor, Envelope, ScreenRow, Styles};
 use crate::face::line_styles::LineStyles;
-use crate::thread::{Stop, is_stopped};
+use crate::thread::{Stop, is_stopped, lock};
 
 /// The longest time for which the observer holds a request for changes.
 const LONG_POLL: Duration = Duration::from_secs(1);
@@ -124,7 +124,7 @@ struct InboxState {
 impl Inbox {
     /// Adds an event. Beyond the limits, the oldest events are dropped and counted.
     fn add(&self, generation: u64, envelope: Envelope) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         if state.generation != generation {
             *state = InboxState {
                 generation,
@@ -143,13 +143,13 @@ impl Inbox {
     }
 
     pub fn is_empty(&self) -> bool {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.0);
         state.events.is_empty()
     }
 
     /// Takes the oldest events, about `bytes` of them, as one input; `None` if the inbox is empty.
     pub fn take(&self, bytes: usize) -> Option<Input> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let mut taken = 0;
         let is_taken = |envelope: &&Envelope| {
             let has_room = taken < bytes;

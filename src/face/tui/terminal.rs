@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use super::draw::Frame;
 use crate::error::{Error, Result};
 use crate::thread;
+use crate::thread::lock;
 
 /// The time to wait for a terminal that accepts no more bytes, before it is left as it is.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -108,7 +109,7 @@ impl Terminal {
         if !self.is_busy() {
             return;
         }
-        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&WRITING);
         // Checked with the lock held, so that nothing is written after the terminal was left.
         if !IS_ENTERED.load(Ordering::SeqCst) {
             return self.shown.forget();

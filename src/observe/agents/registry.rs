@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crossbeam_channel::select_biased;
@@ -14,7 +14,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{TdEvent, TurnEvidence};
-use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::thread::{self, Handle, Stop, StopGuard, lock, stop_pair};
 use crate::timestamp::Timestamp;
 
 /// The most bytes of all files that one tick reads, so that it ends long before the next one.
@@ -222,8 +222,7 @@ impl AgentRegistry {
     }
 
     fn ticker(&self) -> MutexGuard<'_, Option<(StopGuard, Handle<()>)>> {
-        // A panic leaves a consistent value.
-        self.ticker.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ticker)
     }
 }
 
@@ -256,8 +255,7 @@ struct Entry {
 
 impl Shared {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // A panic leaves a consistent value.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 
     fn run(&self, stop: &Stop) {

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crossbeam_channel::Sender;
 
@@ -18,7 +18,7 @@ use super::pidfd;
 use super::procfs;
 use crate::child::{Stat, stat};
 use crate::error::{Error, Result};
-use crate::thread::{self, Handle, Panicked};
+use crate::thread::{self, Handle, Panicked, lock};
 use crate::track::ProcessExit;
 
 /// The most open pidfds: enough for the panes of a very busy server and their jobs, and a quarter of the
@@ -230,8 +230,7 @@ fn log_unknown_exits() {
 
 impl ExitWatchState {
     fn entries(&self) -> MutexGuard<'_, HashMap<u64, Arc<PidfdEntry>>> {
-        // Each change is complete, so a panic leaves the entries valid.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
 
     fn run(&self, woken: &UnixStream) {
