@@ -21,7 +21,7 @@
 //! Or emit events of your own: [`EventBus::new`], [`EventBus::emitter_for`],
 //! [`EventBus::subscribe`]; with a log, [`Engine::emitter_for`].
 //!
-//! The chapters for users are in [`guide`].
+//! The chapters for users are in [`guide`]; [`guide::library`] is the one for embedders.
 //!
 //! # The house
 //!

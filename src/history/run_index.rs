@@ -115,10 +115,3 @@ fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
     let metadata = || directory.metadata().ok().flatten();
     info.identity.is_none() || metadata().is_some_and(|run| run.identity != info.identity)
 }
-
-impl DataDir {
-    /// Returns the run of a session. For many sessions, scan once with [`RunIndex::scan`].
-    pub fn find_run(&self, identity: &TmuxIdentity) -> Option<RunMetadata> {
-        RunIndex::scan(self).by_identity.remove(identity)
-    }
-}
