@@ -338,8 +338,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let signals = Signals::catch(looping.killer())?;
     let clock = Clock::system();
-    let junit = junit.as_deref().map(JunitFile::create).transpose()?;
     let (mut engine, _) = keeping::start(options, &keeping, id.as_deref(), &clock)?;
+    // After what may be refused: an earlier report stays then.
+    let junit = junit.as_deref().map(JunitFile::create).transpose()?;
     let junit = junit.map(|file| file.collect(&engine)).transpose()?;
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;

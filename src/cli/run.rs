@@ -101,9 +101,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let kill_control = control.clone();
     let signals = Signals::catch(move || kill_control.kill())?;
     let clock = Clock::system();
-    let junit = config.junit.as_deref().map(JunitFile::create).transpose()?;
     let id = config.execution_id.as_deref();
     let (mut engine, rules) = keeping::start(options, &config.keeping, id, &clock)?;
+    // After what may be refused: an earlier report stays then.
+    let junit = config.junit.as_deref().map(JunitFile::create).transpose()?;
     let junit = junit.map(|file| file.collect(&engine)).transpose()?;
     let mut command = config.command.control(&control);
     let (mut printing, mut passing, mut notes) = (None, None, None);

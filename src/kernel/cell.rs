@@ -201,7 +201,11 @@ impl Cell {
         self.count = reply.execution_count.or(self.count);
         match reply.status.as_str() {
             "error" => {
-                let error = reply.error;
+                let error = ErrorContent {
+                    ename: reply.ename,
+                    evalue: reply.evalue,
+                    traceback: reply.traceback,
+                };
                 self.failed(&error);
                 if !(error.ename.is_empty() && error.traceback.is_empty()) {
                     self.replied_error = Some(error);

@@ -70,8 +70,10 @@ pub(crate) struct ReplyContent {
     /// `ok`, `error` or `aborted`.
     pub status: String,
     pub execution_count: Option<u32>,
-    #[serde(flatten)]
-    pub error: ErrorContent,
+    // Not flattened: serde would keep all unknown fields, however large, to look for these.
+    pub ename: String,
+    pub evalue: String,
+    pub traceback: Vec<String>,
 }
 
 /// `input_request`: a question of the code to the user.
