@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueHint;
 
 use super::duration::parse_duration;
-use super::history_args::TypedKeeping;
+use super::history_args::{TypedKeeping, parse_execution_id};
 
 const AGENTS_EXAMPLES: &str = "\
 Examples:
@@ -47,7 +47,7 @@ pub(super) struct TypedAgents {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub stable: Duration,
     /// The name of the run [default: agents@SECONDS]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
     pub execution_id: Option<String>,
     #[command(flatten)]
     pub keeping: TypedKeeping,

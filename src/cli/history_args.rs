@@ -14,6 +14,14 @@ use super::duration::{
 };
 use crate::history::SyncPolicy;
 
+/// Parses the name of a new run.
+pub(super) fn parse_execution_id(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("the id is empty".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// Rotation, retention and redaction, for every command that writes runs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "History options")]

@@ -71,11 +71,9 @@ pub(super) fn start(
     Ok((engine, rules))
 }
 
-/// Refuses an empty id, and one that contains a secret, because it is the name of a directory and part of every
-/// event.
+/// Refuses an id that contains a secret, because it is the name of a directory and part of every event.
 fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
     match id.map(|id| (id, rules.text(id))) {
-        Some(("", _)) => Err(Failure::usage("--execution-id: the id is empty")),
         Some((id, redacted)) if redacted != id => Err(Failure::usage(format!(
             "--execution-id: the id contains a secret ({redacted}); choose another one"
         ))),

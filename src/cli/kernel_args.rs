@@ -6,7 +6,7 @@ use clap::ValueHint;
 use clap_complete::engine::ArgValueCandidates;
 
 use super::completers;
-use super::history_args::TypedKeeping;
+use super::history_args::{TypedKeeping, parse_execution_id};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +62,7 @@ pub(super) struct TypedKernel {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_lines: Option<u64>,
     /// The name of the run [default: FILE@SECONDS or KERNEL@SECONDS]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
     pub execution_id: Option<String>,
     /// Begin each line with the local time
     #[arg(long)]

@@ -232,7 +232,9 @@ fn print(whiches: &[Which], config: Config, shown: Shown, stop: &Stop) -> Result
     if is_stopped(stop) {
         return Ok(ended);
     }
+    let are_known = whiches.iter().all(|which| matches!(which, Which::Run(_)));
     if !show.has_matched
+        && are_known
         && let Some(problem) = unknown_execution(&config.executions, config.data_path)
     {
         if reads_all {

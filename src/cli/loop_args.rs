@@ -8,7 +8,7 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use super::completers;
 use super::duration::parse_duration;
-use super::history_args::TypedKeeping;
+use super::history_args::{TypedKeeping, parse_execution_id};
 use super::nearest;
 use crate::agent::Format;
 
@@ -89,7 +89,7 @@ pub(super) struct TypedLoop {
     )]
     pub resume: Option<PathBuf>,
     /// The name of the run [default: loop@SECONDS]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
     pub execution_id: Option<String>,
     /// Write the outcome of each check to this file as JUnit XML, for CI
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -9,7 +9,7 @@ use clap_complete::engine::ArgValueCandidates;
 
 use super::completers;
 use super::duration::parse_duration;
-use super::history_args::TypedKeeping;
+use super::history_args::{TypedKeeping, parse_execution_id};
 use super::nearest;
 use crate::agent::Format;
 
@@ -65,7 +65,7 @@ pub(super) struct TypedRun {
     )]
     pub format: Format,
     /// The name of the run [default: PROGRAM@SECONDS]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
     pub execution_id: Option<String>,
     /// Give the command a terminal as large as yours; both outputs become one
     #[arg(long)]

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 
 use super::completers;
 use super::duration::{parse_duration, parse_schedule, parse_share};
-use super::history_args::TypedKeeping;
+use super::history_args::{TypedKeeping, parse_execution_id};
 use super::on_state::OnState;
 use crate::tmux::PollSchedule;
 
@@ -91,7 +91,7 @@ pub(super) struct TypedWatch {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub lines: usize,
     /// Keep everything as one run of this name
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
     pub execution_id: Option<String>,
     /// Also watch the pane of this program, and panes that run td-observe
     #[arg(long)]

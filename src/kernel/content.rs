@@ -115,3 +115,18 @@ pub(crate) struct LogLine {
     pub level: String,
     pub message: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ReplyContent;
+
+    #[test]
+    fn unknown_fields_of_a_reply_are_skipped_whatever_they_contain() {
+        let reply = r#"{"status":"error","ename":"E","payload":["\ud800",1e999]}"#;
+        let reply: ReplyContent = serde_json::from_str(reply).unwrap();
+        assert_eq!(
+            (reply.status.as_str(), reply.ename.as_str()),
+            ("error", "E")
+        );
+    }
+}

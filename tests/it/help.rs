@@ -247,6 +247,14 @@ fn a_misspelled_name_is_refused_with_suggestions() {
     assert_code(&nothing, 0);
     let note = text(&nothing.stderr);
     assert!(note.contains("did you mean \"make@1\"?"), "{note}");
+    // The executions of a file from elsewhere are unknown.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = data.path().join("runs/make@1/events.jsonl");
+    let file = file.to_str().unwrap();
+    let args = ["log", file, "--execution", "make@1", "--grep", "nothing"];
+    let silent = run(&args, elsewhere.path());
+    assert_code(&silent, 1);
+    assert_eq!(text(&silent.stderr), "");
     assert_refused(
         &["status", "mkae@1"],
         data.path(),

@@ -120,6 +120,17 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
 }
 
 #[test]
+fn an_earlier_report_survives_a_command_that_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("r.xml");
+    std::fs::write(&path, "earlier").unwrap();
+    let file = path.to_str().unwrap();
+    let missing = ["--junit", file, "--redact", "/nowhere/rules.toml"];
+    assert_code(&script(&missing, "true", data.path()), 2);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "earlier");
+}
+
+#[test]
 fn each_check_of_a_loop_is_a_case() {
     let data = tempfile::tempdir().unwrap();
     let (path, count) = (data.path().join("r.xml"), data.path().join("n"));
