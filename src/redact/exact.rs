@@ -85,7 +85,6 @@ fn rule(marker: &str, text: &str) -> Rule {
         word: false,
         start: true,
         edge: Edge::None,
-        follow: Vec::new(),
         until: None,
         is_bare: false,
         check: ValueCheck::None,

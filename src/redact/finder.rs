@@ -1,8 +1,8 @@
 //! The prefilter: finds the keywords of all rules in one pass (pure).
 //!
-//! Every keyword has at least four bytes, so one of its first two groups of three begins at an even position.
-//! Half of the positions therefore suffice, and a bitmap of groups, which fits the processor's nearest cache,
-//! rejects nearly all of them. This is twice as fast as an automaton, whose steps depend on each other.
+//! Each keyword has a group of three bytes that is rare in text. A bitmap of these groups, which fits the
+//! processor's nearest cache, rejects nearly all positions of a text. This is twice as fast as an automaton,
+//! whose steps depend on each other.
 
 use rustc_hash::FxHashMap;
 
@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 
 /// Bytes of a group.
 const GROUP: usize = 3;
-/// Minimum length of a keyword that is found at every other position.
-const LONG: usize = GROUP + 1;
+/// Number of groups in eight bytes.
+const GROUPS: usize = 8 - GROUP + 1;
 /// Number of words in the bitmap, which fits the nearest cache twice.
 const WORDS: usize = 1 << 11;
 /// Spreads groups over the bitmap. With this factor, none of the most frequent groups in text, such as three
@@ -29,8 +29,6 @@ pub(super) struct Finder {
     /// The keywords that have a group, and its position in them.
     places: FxHashMap<u32, Vec<(u16, u8)>>,
     keywords: Vec<Keyword>,
-    /// The distance between examined positions: 1 if a keyword is short.
-    step: usize,
     /// Length of the longest keyword. A truncated keyword at the end of a text is shorter.
     pub(super) longest: usize,
 }
@@ -39,8 +37,6 @@ pub(super) struct Finder {
 struct Keyword {
     word: Box<[u8]>,
     edge: Edge,
-    /// For a keyword of three bytes, the bytes that may follow it.
-    follow: Vec<u8>,
     rules: Vec<u16>,
 }
 
@@ -68,46 +64,34 @@ fn has(bits: &[u64; WORDS], group: u32) -> bool {
 }
 
 /// Returns the next group that is in the bitmap, and its position.
-fn next_group<const STEP: usize>(
-    bits: &[u64; WORDS],
-    text: &[u8],
-    from: usize,
-) -> Option<(u32, usize)> {
+fn next_group(bits: &[u64; WORDS], text: &[u8], from: usize) -> Option<(u32, usize)> {
     let mut at = from;
-    // Examines three groups at a time from one word, with a single branch.
+    // Examines the groups of eight bytes with a single branch.
     while let Some(&bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(bytes);
-        let part = |number: usize| (word >> (number * STEP * 8)) as u32 & 0xff_ffff;
-        if has(bits, part(0)) | has(bits, part(1)) | has(bits, part(2)) {
-            for number in 0..3 {
-                if has(bits, part(number)) {
-                    return Some((part(number), at + number * STEP));
-                }
-            }
+        let part = |number: usize| (word >> (number * 8)) as u32 & 0xff_ffff;
+        if (0..GROUPS).fold(false, |any, number| any | has(bits, part(number))) {
+            let found = (0..GROUPS).find(|number| has(bits, part(*number)));
+            return found.map(|number| (part(number), at + number));
         }
-        at += 3 * STEP;
+        at += GROUPS;
     }
     while let Some(group) = group(text, at) {
         if has(bits, group) {
             return Some((group, at));
         }
-        at += STEP;
+        at += 1;
     }
     None
 }
 
-/// Returns the position in a keyword whose groups are rarest in text.
-fn rarest(word: &[u8], step: usize) -> Option<usize> {
+/// Returns the position in a keyword of the group that is rarest in text.
+fn rarest(word: &[u8]) -> Option<usize> {
     let cost = |at: usize| -> f32 {
-        let groups = (at..at + step).map(|at| {
-            word[at..at + GROUP]
-                .iter()
-                .map(|b| weight(*b))
-                .product::<f32>()
-        });
-        groups.sum()
+        let group = &word[at..at + GROUP];
+        group.iter().map(|b| weight(*b)).product()
     };
-    let last = word.len().checked_sub(GROUP + step - 1)?;
+    let last = word.len().checked_sub(GROUP)?;
     (0..=last).min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
 }
 
@@ -132,24 +116,23 @@ impl Finder {
             bits: Box::new([0; WORDS]),
             places: FxHashMap::default(),
             keywords: Vec::new(),
-            step: 2,
             longest: 0,
         };
+        let words = rules.iter().map(|rule| rule.keywords.len()).sum();
         let mut numbers: FxHashMap<(&str, Edge), usize> = FxHashMap::default();
+        numbers.reserve(words);
+        finder.places.reserve(words);
         for (index, rule) in (0..).zip(rules) {
             for word in &rule.keywords {
                 let number = *numbers.entry((word, rule.edge)).or_insert_with(|| {
                     finder.keywords.push(Keyword {
                         word: word.as_bytes().into(),
                         edge: rule.edge,
-                        follow: Vec::new(),
                         rules: Vec::new(),
                     });
                     finder.keywords.len() - 1
                 });
-                let keyword = &mut finder.keywords[number];
-                keyword.follow.extend(&rule.follow);
-                let rules = &mut keyword.rules;
+                let rules = &mut finder.keywords[number].rules;
                 if rules.last() != Some(&index) {
                     rules.push(index);
                 }
@@ -158,42 +141,17 @@ impl Finder {
         if finder.keywords.len() > KEYWORDS_MAX {
             return Err(Error::invalid("the rules have too many keywords"));
         }
-        let is_short = |keyword: &Keyword| keyword.word.len() < LONG && keyword.follow.is_empty();
-        if finder.keywords.iter().any(is_short) {
-            finder.step = 1;
-        }
-        for keyword in &mut finder.keywords {
-            keyword.follow.sort_unstable();
-            keyword.follow.dedup();
-        }
-        let mut add = |group: Option<u32>, keyword: u16, place: u8| {
-            let Some(group) = group else { return };
-            finder.bits[hash(group) >> 6] |= 1 << (hash(group) & 63);
-            finder
-                .places
-                .entry(group)
-                .or_default()
-                .push((keyword, place));
-        };
         for (number, keyword) in (0..).zip(&finder.keywords) {
             finder.longest = finder.longest.max(keyword.word.len());
-            if let ([_, b, c], 2) = (&*keyword.word, finder.step) {
-                // The second group includes the byte after the keyword.
-                let second = keyword.follow.iter().map(|d| [*b, *c, *d]);
-                let groups = second.map(|group| (group, 1_u8));
-                let first = [keyword.word[0], *b, *c];
-                for (text, place) in groups.chain([(first, 0)]) {
-                    add(group(&text, 0), number, place);
-                }
-                continue;
-            }
-            let Some(first) = rarest(&keyword.word, finder.step) else {
+            let place = rarest(&keyword.word);
+            let Some((place, group)) = place.and_then(|at| Some((at, group(&keyword.word, at)?)))
+            else {
                 return Err(Error::invalid("a keyword has fewer than three bytes"));
             };
-            for place in first..first + finder.step {
-                // No keyword is longer than a lead.
-                add(group(&keyword.word, place), number, place as u8);
-            }
+            finder.bits[hash(group) >> 6] |= 1 << (hash(group) & 63);
+            let places = finder.places.entry(group).or_default();
+            // No keyword is longer than a lead.
+            places.push((number, place as u8));
         }
         Ok(finder)
     }
@@ -243,7 +201,7 @@ impl<'a> Iterator for Hits<'a> {
         loop {
             for &(number, place) in self.places.by_ref() {
                 let keyword = &finder.keywords[usize::from(number)];
-                let Some(start) = (self.at - finder.step).checked_sub(usize::from(place)) else {
+                let Some(start) = (self.at - 1).checked_sub(usize::from(place)) else {
                     continue;
                 };
                 let end = start + keyword.word.len();
@@ -259,11 +217,8 @@ impl<'a> Iterator for Hits<'a> {
                     });
                 }
             }
-            let (found, at) = match finder.step {
-                2 => next_group::<2>(&finder.bits, self.text, self.at)?,
-                _ => next_group::<1>(&finder.bits, self.text, self.at)?,
-            };
-            self.at = at + finder.step;
+            let (found, at) = next_group(&finder.bits, self.text, self.at)?;
+            self.at = at + 1;
             if let Some(places) = finder.places.get(&found) {
                 self.places = places.iter();
             }

@@ -22,6 +22,7 @@ mod name_pair;
 mod name_reader;
 mod name_value;
 
+mod lead;
 mod rule;
 mod rule_file;
 

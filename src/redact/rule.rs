@@ -1,9 +1,11 @@
 //! Rules: the lead that announces a secret, and the body of the secret (pure).
 
-use regex::bytes::Regex;
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::edges::{in_escape, in_word, is_escaped_end};
+use super::lead::{LEAD_MAX, WrittenLead};
 use super::name::NameTable;
 use super::name_value::{NameMatch, OPERATORS};
 use super::span::TextEnd;
@@ -11,10 +13,6 @@ use super::value::ValueCheck;
 
 /// Number of consecutive bytes of a key that count as a leak.
 pub(super) const LEAK_BYTES: usize = 12;
-/// Maximum length of a lead.
-pub(super) const LEAD_MAX: usize = 192;
-/// Maximum distance from the start of a lead to its keyword; as many bytes of clean text are kept.
-pub(super) const BACK: usize = 80;
 /// Bytes of a body that are examined for a verdict. Limits `max`, and bodies that need an end.
 pub(super) const BODY_BYTES: usize = 256;
 
@@ -83,8 +81,6 @@ pub(super) struct Rule {
     pub(super) start: bool,
     /// The condition on the text around a keyword.
     pub(super) edge: Edge,
-    /// For a keyword of three bytes, the bytes that may follow it; empty if any may.
-    pub(super) follow: Vec<u8>,
     pub(super) until: Option<u8>,
     /// True for the unquoted value of a name.
     pub(super) is_bare: bool,
@@ -95,13 +91,8 @@ pub(super) struct Rule {
 /// The text that announces a secret.
 #[derive(Clone, Debug)]
 pub(super) enum Lead {
-    /// One of these texts, longest first; each begins with a keyword. Most leads have this form, and
-    /// comparing bytes is ten times as fast as a regular expression.
-    Texts(Vec<Vec<u8>>),
-    Pattern {
-        regex: Regex,
-        bytes_max: usize,
-    },
+    /// A text that is searched around a keyword.
+    Written(Arc<WrittenLead>),
     /// A name and the text before its value. The following rules are those of its values, one for each
     /// combination of quotes and operator.
     Name(Box<NameTable>),
@@ -128,21 +119,7 @@ impl Rule {
     /// Returns the lead around a keyword, if any.
     pub(super) fn lead_at(&self, text: &[u8], hit: &std::ops::Range<usize>) -> LeadMatch {
         let found = match &self.lead {
-            Lead::Texts(texts) => texts
-                .iter()
-                .find(|lead| text[hit.start..].starts_with(lead))
-                .map(|lead| (hit.start, hit.start + lead.len())),
-            Lead::Pattern { regex, bytes_max } => {
-                let from = match self.start {
-                    true => hit.start,
-                    false => hit.start.saturating_sub(BACK),
-                };
-                let to = (hit.start + bytes_max).min(text.len());
-                regex
-                    .find_iter(&text[from..to.max(hit.end)])
-                    .map(|found| (from + found.start(), from + found.end()))
-                    .find(|&(start, end)| start <= hit.start && end > hit.start)
-            }
+            Lead::Written(lead) => lead.find(&self.keywords, text, hit),
             Lead::Name(name) => match name.find(text, hit.start) {
                 NameMatch::No => None,
                 NameMatch::NextLine => return LeadMatch::NextLine,

@@ -1,13 +1,15 @@
 //! Rule files: read from TOML, validated and compiled (pure).
 
-use regex::bytes::Regex;
+use std::sync::Arc;
+
 use regex_syntax::hir::{Class, Hir, HirKind, literal::Extractor};
 use serde::Deserialize;
 
+use super::lead::{LEAD_MAX, WrittenLead};
 use super::marker::MARKER;
 use super::name::{AROUND, NameTable};
 use super::name_value::{OPERATORS, QUOTES, Quote};
-use super::rule::{BODY_BYTES, Edge, Hide, LEAD_MAX, LEAK_BYTES, Lead, Rule};
+use super::rule::{BODY_BYTES, Edge, Hide, LEAK_BYTES, Lead, Rule};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
@@ -54,8 +56,6 @@ struct RuleTable {
     /// True if the lead begins with its keyword.
     #[serde(default)]
     start: bool,
-    #[serde(skip)]
-    is_prefix: bool,
     /// Examples, for readers and tests.
     #[serde(default, rename = "yes")]
     _yes: String,
@@ -70,6 +70,15 @@ struct RuleTable {
 
 /// Reads rules. An error states the rule and the problem.
 pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
+    read_rules(text, check_lead)
+}
+
+/// Reads built-in rules, whose leads are compiled when they are needed. A test checks them.
+pub(super) fn read_builtin(text: &str) -> Result<Vec<Rule>> {
+    read_rules(text, |_, _| Ok(()))
+}
+
+fn read_rules(text: &str, check: LeadCheck) -> Result<Vec<Rule>> {
     let file: RuleFile =
         toml::from_str(text).map_err(|error| Error::invalid("invalid rules").because(error))?;
     if file.rule.len() > RULES_MAX {
@@ -79,7 +88,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
     let invalid = |name, problem| Error::invalid(format!("{name}: {problem}"));
     for (number, written) in (1..).zip(file.rule) {
         let name = format!("rule {number} ({})", written.id);
-        rules.push(compile(written).map_err(|problem| invalid(name, problem))?);
+        rules.push(compile(written, check).map_err(|problem| invalid(name, problem))?);
     }
     for (number, written) in (1..).zip(file.name) {
         let name = format!("name {number} ({})", written.id);
@@ -87,6 +96,9 @@ pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
     }
     Ok(rules)
 }
+
+/// Checks a lead with its keywords.
+type LeadCheck = fn(&RuleTable, &WrittenLead) -> Result<(), String>;
 
 fn check_id(id: &str) -> Result<(), String> {
     let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -109,9 +121,10 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
     }
     let marker = format!("{}{}]", MARKER, written.id);
     let is_part = written.part;
+    let keywords = cases(&written.words);
     let mut rules = vec![Rule {
         marker: marker.clone(),
-        keywords: cases(&written.words),
+        keywords: Vec::new(),
         lead: Lead::Value,
         body: Quote::Unquoted.body(),
         min: 1,
@@ -120,11 +133,6 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
         word: false,
         start: true,
         edge: Edge::Name { is_part },
-        // Neither a lower-case letter nor the end of the text; the next piece repeats the end.
-        follow: (b' '..0x7f)
-            .chain([b'\t'])
-            .filter(|b| !b.is_ascii_lowercase())
-            .collect(),
         until: None,
         is_bare: false,
         check: ValueCheck::None,
@@ -135,8 +143,6 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
             let (check, min) = written.check.of_value(quote, operator);
             rules.push(Rule {
                 marker: marker.clone(),
-                keywords: Vec::new(),
-                lead: Lead::Value,
                 body: quote.body(),
                 is_bare: quote == Quote::Unquoted,
                 check,
@@ -145,7 +151,7 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
             });
         }
     }
-    rules[0].lead = Lead::Name(Box::new(written));
+    (rules[0].keywords, rules[0].lead) = (keywords, Lead::Name(Box::new(written)));
     Ok(rules)
 }
 
@@ -177,11 +183,13 @@ fn cases(words: &[String]) -> Vec<String> {
     all
 }
 
-fn compile(mut written: RuleTable) -> Result<Rule, String> {
+fn compile(mut written: RuleTable, check: LeadCheck) -> Result<Rule, String> {
     check_id(&written.id)?;
-    if !written.prefixes.is_empty() {
-        expand_prefixes(&mut written)?;
-    }
+    let body = body_bytes(&written.body)?;
+    let prefixes = match written.prefixes.is_empty() {
+        true => None,
+        false => Some(expand_prefixes(&mut written, &body)?),
+    };
     let id = &written.id;
     for find in &written.finds {
         let hir = parse(find).map_err(|problem| format!("finds: {problem}"))?;
@@ -206,14 +214,6 @@ fn compile(mut written: RuleTable) -> Result<Rule, String> {
     if written.keywords.iter().any(|word| word.len() > LEAD_MAX) {
         return Err("a keyword is too long".into());
     }
-    let hir = parse(&written.lead).map_err(|problem| format!("lead: {problem}"))?;
-    let Some(bytes_max) = hir.properties().maximum_len() else {
-        return Err("lead: its length is unlimited; write {0,8} instead of *".into());
-    };
-    let bytes_min = hir.properties().minimum_len().unwrap_or(0);
-    if bytes_max > LEAD_MAX {
-        return Err(format!("lead: it may be longer than {LEAD_MAX} bytes"));
-    }
     if written.min > BODY_BYTES / 2 || written.max.is_some_and(|max| max >= BODY_BYTES) {
         return Err(format!(
             "min is at most {}, max below {BODY_BYTES}",
@@ -223,6 +223,42 @@ fn compile(mut written: RuleTable) -> Result<Rule, String> {
     if written.min == 0 || written.max.is_some_and(|max| max < written.min) {
         return Err("min is at least 1 and at most max".into());
     }
+    let lead = match prefixes {
+        Some(prefixes) => WrittenLead::of_texts(prefixes),
+        None => WrittenLead::new(std::mem::take(&mut written.lead), written.start),
+    };
+    check(&written, &lead)?;
+    let until = match written.until.as_deref().map(str::as_bytes) {
+        None => None,
+        Some([byte]) if !body[usize::from(*byte)] || written.check == ValueCheck::Url => {
+            Some(*byte)
+        }
+        Some(_) => return Err("until must be one byte that the body does not contain".into()),
+    };
+    Ok(Rule {
+        marker: format!("{}{id}]", MARKER),
+        lead: Lead::Written(Arc::new(lead)),
+        keywords: written.keywords,
+        min: written.min,
+        max: written.max.unwrap_or(usize::MAX),
+        hide: written.hide,
+        word: written.word,
+        start: written.start,
+        edge: match written.start && written.word {
+            true => Edge::Word,
+            false => Edge::None,
+        },
+        until,
+        is_bare: false,
+        check: written.check,
+        lines: written.lines,
+        body,
+    })
+}
+
+/// Compiles a lead, and checks that no text that it matches shows too much or too little.
+fn check_lead(written: &RuleTable, lead: &WrittenLead) -> Result<(), String> {
+    let (bytes_min, bytes_max) = lead.compile(&written.keywords)?;
     if written.hide == Hide::All && bytes_max >= LEAK_BYTES {
         return Err(format!(
             "lead: it may be longer than {} bytes, which a truncated text would show; \
@@ -235,57 +271,22 @@ fn compile(mut written: RuleTable) -> Result<Rule, String> {
             "lead and min together must have at least {LEAK_BYTES} bytes"
         ));
     }
-    let body = body_bytes(&written.body)?;
-    let until = match written.until.as_deref().map(str::as_bytes) {
-        None => None,
-        Some([byte]) if !body[usize::from(*byte)] || written.check == ValueCheck::Url => {
-            Some(*byte)
-        }
-        Some(_) => return Err("until must be one byte that the body does not contain".into()),
-    };
-    Ok(Rule {
-        marker: format!("{}{id}]", MARKER),
-        lead: lead(&written, &hir, bytes_max)?,
-        keywords: written.keywords,
-        min: written.min,
-        max: written.max.unwrap_or(usize::MAX),
-        hide: written.hide,
-        word: written.word,
-        start: written.start,
-        edge: match written.start && written.word {
-            true => Edge::Word,
-            false => Edge::None,
-        },
-        follow: match written.is_prefix {
-            true => (0..0x80_u8)
-                .filter(|byte| body[usize::from(*byte)])
-                .collect(),
-            false => Vec::new(),
-        },
-        until,
-        is_bare: false,
-        check: written.check,
-        lines: written.lines,
-        body,
-    })
+    Ok(())
 }
 
 /// Converts prefixes to keywords and a lead. A long prefix is shown, because it appears before its body
 /// arrives.
-fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
+fn expand_prefixes(written: &mut RuleTable, body: &[bool; 256]) -> Result<Vec<Vec<u8>>, String> {
     if !written.keywords.is_empty() || !written.lead.is_empty() {
         return Err("prefixes stand for keywords and lead".into());
     }
-    let longest = written.prefixes.iter().map(String::len).max().unwrap_or(0);
-    let escaped: Vec<String> = written
-        .prefixes
+    let prefixes = std::mem::take(&mut written.prefixes);
+    let texts: Vec<Vec<u8>> = prefixes
         .iter()
-        .map(|prefix| regex_syntax::escape(prefix))
+        .map(|text| text.clone().into_bytes())
         .collect();
-    written.lead = format!("(?:{})", escaped.join("|"));
     // A prefix of two bytes becomes a keyword together with the first byte of its body.
-    let body = body_bytes(&written.body)?;
-    written.keywords = std::mem::take(&mut written.prefixes);
+    written.keywords = prefixes;
     while written.keywords.iter().any(|word| word.len() < KEYWORD_MIN) {
         let (short, mut long): (Vec<_>, Vec<_>) =
             (written.keywords.drain(..)).partition(|word| word.len() < KEYWORD_MIN);
@@ -297,60 +298,39 @@ fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
         long.extend(more);
         written.keywords = long;
     }
-    (written.start, written.is_prefix) = (true, true);
-    written.hide = if longest < LEAK_BYTES {
-        Hide::All
-    } else {
-        Hide::Whole
+    (written.start, written.word) = (true, true);
+    written.hide = match texts.iter().any(|text| text.len() >= LEAK_BYTES) {
+        true => Hide::Whole,
+        false => Hide::All,
     };
-    written.word = true;
-    Ok(())
+    Ok(texts)
 }
 
+/// Returns the bytes of a body: a name of a set of bytes, or a character class.
 fn body_bytes(body: &str) -> Result<Box<[bool; 256]>, String> {
-    let hir = parse(class(body)).map_err(|problem| format!("body: {problem}"))?;
-    let bytes = bytes_of(&hir);
-    bytes.ok_or_else(|| "body: it must be one character class without newline".to_owned())
-}
-
-/// Returns the character class with this name.
-fn class(body: &str) -> &str {
-    match body {
-        "alnum" => "[A-Za-z0-9]",
-        "upper" => "[A-Z0-9]",
-        "hex" => "[A-Fa-f0-9]",
-        "base64" => "[A-Za-z0-9+/=_-]",
-        "url" => "[A-Za-z0-9_-]",
-        "word" => "[A-Za-z0-9_]",
-        other => other,
+    let is_in: fn(u8) -> bool = match body {
+        "alnum" => |b| b.is_ascii_alphanumeric(),
+        "upper" => |b| b.is_ascii_uppercase() || b.is_ascii_digit(),
+        "hex" => |b| b.is_ascii_hexdigit(),
+        "base64" => |b| b.is_ascii_alphanumeric() || b"+/=_-".contains(&b),
+        "url" => |b| b.is_ascii_alphanumeric() || b"_-".contains(&b),
+        "word" => |b| b.is_ascii_alphanumeric() || b == b'_',
+        class => {
+            let hir = parse(class).map_err(|problem| format!("body: {problem}"))?;
+            let bytes = bytes_of(&hir);
+            return bytes
+                .ok_or_else(|| "body: it must be one character class without newline".to_owned());
+        }
+    };
+    let mut bytes = Box::new([false; 256]);
+    for byte in 0..0x80_u8 {
+        bytes[usize::from(byte)] = is_in(byte);
     }
+    Ok(bytes)
 }
 
 fn parse(pattern: &str) -> Result<Hir, String> {
     regex_syntax::parse(pattern).map_err(|error| error.to_string())
-}
-
-fn lead(written: &RuleTable, hir: &Hir, bytes_max: usize) -> Result<Lead, String> {
-    let texts = Extractor::new().extract(hir);
-    if texts.is_exact()
-        && let Some(texts) = texts.literals()
-    {
-        let mut texts: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
-        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
-        let begins = |text: &Vec<u8>| {
-            let mut words = written.keywords.iter().map(String::as_bytes);
-            words.any(|word| text.starts_with(word) || word.starts_with(text))
-        };
-        if texts.iter().all(begins) {
-            return Ok(Lead::Texts(texts));
-        }
-    }
-    let anchored = match written.start {
-        true => format!("^(?:{})", written.lead),
-        false => written.lead.clone(),
-    };
-    let regex = Regex::new(&anchored).map_err(|error| format!("lead: {error}"))?;
-    Ok(Lead::Pattern { regex, bytes_max })
 }
 
 /// Returns the bytes of a class. It contains either all bytes beyond ASCII or none, so that no character is

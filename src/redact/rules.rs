@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::exact::{VALUE_MIN, dotenv, rules_of};
-use super::rule_file::read;
+use super::rule_file::{read, read_builtin};
 use super::scan::RuleSet;
 use crate::error::Result;
 
@@ -40,7 +40,7 @@ impl Rules {
             let mut rules = Vec::new();
             let set = GROUPS
                 .iter()
-                .try_for_each(|(_, text)| read(text).map(|more| rules.extend(more)))
+                .try_for_each(|(_, text)| read_builtin(text).map(|more| rules.extend(more)))
                 .and_then(|()| RuleSet::new(rules));
             #[expect(clippy::expect_used, reason = "the text is fixed, and a test reads it")]
             Rules(Arc::new(set.expect("the built-in rules are valid")))

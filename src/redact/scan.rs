@@ -5,9 +5,10 @@ use super::edges::{
     ESCAPE, add, changed_value, in_base64, in_marker, in_word, skip_decoration, unite,
 };
 use super::finder::{Finder, Hit};
+use super::lead::{BACK, LEAD_MAX};
 use super::letters::is_unworded;
 use super::marker::marker_len;
-use super::rule::{BACK, BODY_BYTES, Hide, LEAD_MAX, LEAK_BYTES, Lead, LeadMatch, Rule};
+use super::rule::{BODY_BYTES, Hide, LEAK_BYTES, Lead, LeadMatch, Rule};
 use super::span::{Span, TextEnd};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
