@@ -78,6 +78,10 @@
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
 //! | `td-wait-ask`: a wait's question to the observer | `cli/wait_observer.rs` | `cli/wait_targets.rs` |
+//! | `td-channel`: a wait for a tmux channel | `wait/channel_wait.rs` | the wait |
+//! | `td-http`: an HTTP request; `td-answer`: reports a model's answer as it arrives | `agent_loop/model/http/connection.rs`, `agent_loop/conversation.rs` | the loop's thread |
+//! | `td-hooks`, `td-hook`: commands at events | `cli/hooks.rs` | `cli/watch.rs` |
+//! | `td-history`, `td-keys`, `td-junit`, `td-complete`: work of one command | `cli/history.rs`, `cli/keys.rs`, `cli/junit.rs`, `cli/completers.rs` | the command |
 //! | `td-kernel`: a kernel's sockets and process | `kernel/sockets.rs` | `kernel/link.rs` |
 //! | `td-cells NAME`: code that a kernel runs, or listening to it | `kernel/job.rs` | `engine/mod.rs` |
 //! | a command's or a loop's source | `child/supervisor.rs`, `agent_loop/source.rs` | `engine/mod.rs` |

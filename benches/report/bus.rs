@@ -370,7 +370,7 @@ fn latency_rows(table: &mut Table) {
             ours: format!("{ours:.0} µs"),
             instead: format!("tokio: {theirs:.0} µs"),
             ratio: Some(ours / theirs),
-            bar: Bar::AtMost(1.5),
+            bar: Bar::AtMost(1.2),
         });
     }
 }

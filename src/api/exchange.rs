@@ -79,7 +79,7 @@ pub(crate) fn get_board(
     };
     let answer = get(socket, &path, etag, hold)?;
     match answer.status {
-        200 => match serde_json::from_slice(&answer.body) {
+        200 => match rows_of(&answer.body) {
             Ok(rows) => Ok(Some((rows, answer.etag))),
             Err(cause) => Err(Error::other("the observer's board cannot be read").because(cause)),
         },
@@ -89,6 +89,15 @@ pub(crate) fn get_board(
             answer.problem()
         ))),
     }
+}
+
+/// Reads the rows of a board. Leaves out rows that only a later version of the observer knows.
+fn rows_of(board: &[u8]) -> serde_json::Result<Vec<Row>> {
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(board)?;
+    let known = rows
+        .into_iter()
+        .filter_map(|row| serde_json::from_value(row).ok());
+    Ok(known.collect())
 }
 
 /// Sends a JSON body to a path and waits for the answer. Returns `None` once `is_over()` returns true.
@@ -211,4 +220,27 @@ pub(super) fn read_head(reader: &mut impl BufRead) -> io::Result<AnswerHead> {
         is_chunked: header("transfer-encoding") == Some("chunked"),
         etag: header("etag").map(str::to_owned),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::rows_of;
+
+    #[test]
+    fn rows_of_unknown_kinds_are_left_out() {
+        let row = |kind: &str| {
+            json!({
+                "execution_id": "a", "name": kind, "kind": kind, "state": "running",
+                "since": "2026-11-27T00:00:00.000000Z", "last_line": "", "turns": 0, "gaps": 0,
+                "errors": 0,
+            })
+        };
+        let board = json!([row("pane"), row("satellite"), row("command")]);
+        let rows = rows_of(board.to_string().as_bytes()).unwrap();
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["pane", "command"]);
+        assert!(rows_of(b"{}").is_err());
+    }
 }

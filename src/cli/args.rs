@@ -43,7 +43,8 @@ Examples:
 
 Runs are kept in ~/.taskdaemon/runs (see --data-dir and --no-log).
 Exit codes: 0 done or stopped, 1 failed, 2 wrong usage, 127 tmux is missing,
-130 interrupted twice; run exits with the code of its command.";
+130 interrupted twice; more in the help of wait and status. run exits with the
+code of its command: 124 after --timeout, 126 and 127 if it cannot start.";
 
 /// Shows what tmux panes, commands and agents are doing, and keeps what they did.
 #[derive(Debug, Parser)]

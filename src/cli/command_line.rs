@@ -34,7 +34,7 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
         "states",
         &["server_name", "server_socket", "no_log", "color", "quiet"],
     ),
-    ("wait", &["data_dir", "no_log", "color"]),
+    ("wait", &["no_log", "color"]),
     ("start", &["no_log", "color"]),
     (
         "stop",
@@ -85,10 +85,23 @@ pub(super) fn command() -> Command {
         command = command.mut_subcommand(name, |subcommand| subcommand.args(hidden));
     }
     // A pruning from a timer prints nothing.
-    let quiet = global.into_iter().filter(|arg| arg.get_id() == "quiet");
-    command.mut_subcommand("runs", |runs| {
+    let quiet: Vec<Arg> = of_ids(&global, &["quiet"]).collect();
+    command = command.mut_subcommand("runs", |runs| {
         runs.mut_subcommand("prune", |prune| prune.args(quiet))
+    });
+    // These options are part of the unit, which is removed.
+    command.mut_subcommand("service", |service| {
+        let own: Vec<Arg> = service.get_arguments().cloned().collect();
+        let unused = of_ids(&own, &["agents", "allow_input"]).chain(of_ids(&global, &SERVER));
+        let hidden: Vec<Arg> = unused.map(|arg| arg.hide(true)).collect();
+        service.mut_subcommand("uninstall", |uninstall| uninstall.args(hidden))
     })
+}
+
+fn of_ids(args: &[Arg], ids: &[&str]) -> impl Iterator<Item = Arg> {
+    args.iter()
+        .filter(|arg| ids.contains(&arg.get_id().as_str()))
+        .cloned()
 }
 
 /// The reason why arguments name no subcommand to run.
@@ -119,6 +132,9 @@ fn refused(matches: &ArgMatches) -> Option<Failure> {
             format!("-L and -S choose a tmux server, and {name} uses none of yours: leave them out")
         }
         "data_dir" => format!("--data-dir chooses a history, and {name} uses none: leave it out"),
+        "no_log" if matches!(name, "start" | "tui" | "service") => {
+            "the observer always keeps a history: leave --no-log out".to_owned()
+        }
         "no_log" => format!("--no-log keeps no history, and {name} writes none: leave it out"),
         id => {
             let option = match id {
@@ -163,7 +179,8 @@ mod tests {
             &["-L", "work", "runs"],
             &["runs", "prune", "-n", "--no-log"],
             &["states", "-S", "/tmp/x"],
-            &["wait", "a", "--exit", "--data-dir", "/tmp"],
+            &["schema", "--data-dir", "/tmp"],
+            &["start", "--no-log"],
             &["man", "/tmp/x", "-v"],
         ] {
             assert!(
@@ -175,6 +192,7 @@ mod tests {
             &["runs", "prune", "-n", "--json"][..],
             &["watch", "-L", "work", "--no-log", "-q", "-v"],
             &["wait", "-L", "work", "a", "--exit", "--json"],
+            &["wait", "a", "--exit", "--data-dir", "/tmp"],
         ] {
             assert!(parsed(words).is_ok(), "{words:?}");
         }

@@ -11,7 +11,7 @@ use super::known::{self, Targets};
 use super::which_server::WhichServer;
 use crate::agent::Format;
 use crate::clock::Clock;
-use crate::event::EventKind;
+use crate::event::{AgentState, EventKind};
 use crate::history::{DataDir, RunKind};
 use crate::thread;
 
@@ -46,7 +46,30 @@ pub(super) fn loops(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, Some(RunKind::Loop))
 }
 
+/// Offers the rows of the board: targets, and the names and ids of runs.
+pub(super) fn rows(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut rows = targets(typed);
+    for run in runs_of(typed, None) {
+        if rows.iter().all(|row| row.get_value() != run.get_value()) {
+            rows.push(run);
+        }
+    }
+    rows
+}
+
 fn runs_of(typed: &OsStr, kind: Option<RunKind>) -> Vec<CompletionCandidate> {
+    known_runs(typed, |path, clock| known::runs(path, kind, clock))
+}
+
+/// Offers the ids of executions.
+pub(super) fn executions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    known_runs(typed, known::run_ids)
+}
+
+fn known_runs(
+    typed: &OsStr,
+    names: impl FnOnce(PathBuf, &Clock) -> Vec<String> + Send + 'static,
+) -> Vec<CompletionCandidate> {
     let set = |name: &str| std::env::var_os(name);
     let path = match option("--data-dir", "--data-dir=") {
         Some(path) => Ok(path.into()),
@@ -55,7 +78,7 @@ fn runs_of(typed: &OsStr, kind: Option<RunKind>) -> Vec<CompletionCandidate> {
     let Ok(path) = path else {
         return Vec::new();
     };
-    let names = in_time(move |clock| known::runs(path, kind, clock));
+    let names = in_time(move |clock| names(path, clock));
     candidates(&typed.to_string_lossy(), names)
 }
 
@@ -76,6 +99,13 @@ pub(super) fn formats() -> Vec<CompletionCandidate> {
 
 pub(super) fn event_types(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = EventKind::ALL.iter().map(|kind| kind.as_str().to_owned());
+    candidates(&typed.to_string_lossy(), names.collect())
+}
+
+pub(super) fn states(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = AgentState::ALL
+        .iter()
+        .map(|state| state.as_str().to_owned());
     candidates(&typed.to_string_lossy(), names.collect())
 }
 

@@ -109,7 +109,7 @@ pub(super) struct TypedFilter {
     )]
     pub types: Vec<String>,
     /// Only events of this execution
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completers::executions))]
     pub execution: Vec<String>,
     /// Only events whose printed text matches
     #[arg(long, value_name = "REGEX")]
@@ -266,8 +266,8 @@ pub(super) struct TypedExport {
     /// An execution id, a name (its latest run), or a path
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(completers::runs))]
     pub run: PathBuf,
-    /// The format of the export
-    #[arg(long, value_name = "FORMAT", value_enum)]
+    /// cast: a recording in the format asciicast v3; text: the final text of all lines
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     pub format: Format,
     /// Only this pane, such as %3
     #[arg(long, value_name = "PANE")]

@@ -113,14 +113,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         // The help precedes the error about the missing subcommand. A closed output is no error.
         let _ = command_line::command().print_help();
     }
-    let args = match command_line::parse(args) {
+    let args = match command_line::parse(args.iter().cloned()) {
         Ok(args) => args,
         Err(NotParsed::Clap(error)) if !error.use_stderr() => {
             // Help or the version. A closed output is no error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(NotParsed::Clap(error)) => return fail(&usage_error::failure(&error)),
+        Err(NotParsed::Clap(error)) => return fail(&usage_error::failure(&error, &args)),
         Err(NotParsed::Refused(failure)) => return fail(&failure),
     };
     match dispatch(args) {

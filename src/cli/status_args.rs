@@ -1,5 +1,9 @@
 //! The arguments of `td-observe status`.
 
+use clap_complete::engine::ArgValueCompleter;
+
+use super::completers;
+
 const EXAMPLES: &str = "\
 Examples:
   td-observe status                all rows; those that need you come first
@@ -25,7 +29,7 @@ such target.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct TypedStatus {
     /// A session, a run or a %pane; all by default
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completers::rows))]
     pub targets: Vec<String>,
     /// Print the board again when it changes, until Ctrl-C
     #[arg(long, conflicts_with_all = ["format", "check"])]

@@ -32,8 +32,15 @@ pub(super) struct TypedTui {
     /// If the UI runs its own observer: read the output files of background agents in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub agents: Vec<PathBuf>,
-    /// If the UI runs its own observer: the way in which panes are observed
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = SourceKind::Auto)]
+    /// If the UI runs its own observer: the way in which panes are observed: auto, or poll, which
+    /// changes nothing in tmux
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     pub source: SourceKind,
     #[command(flatten)]
     pub keeping: TypedKeeping,

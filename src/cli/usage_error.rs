@@ -1,30 +1,56 @@
 //! Converts the errors of clap into failures of one line, with suggestions.
 
+use std::ffi::OsString;
+
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::args::visible_subcommands;
 use super::command_line;
 use super::failure::Failure;
 
-/// Returns the failure for an error of clap.
-pub(super) fn failure(error: &clap::Error) -> Failure {
+/// Returns the failure for an error of clap about these words, the first of which is the program's name.
+pub(super) fn failure(error: &clap::Error, typed: &[OsString]) -> Failure {
+    let command = command_line::command();
+    let (path, place) = place_of(&command, typed);
+    let subcommands = || {
+        let names = visible_subcommands(place).map(Command::get_name);
+        names.collect::<Vec<_>>().join(", ")
+    };
     let text = match error.kind() {
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            format!("no subcommand is given: {}", subcommands(error))
+            format!("no subcommand is given: {}", subcommands())
         }
         ErrorKind::InvalidSubcommand => {
             let mut text = folded(error);
-            if let Some(meant) = meant_by(error) {
+            // After a subcommand, the words have other meanings.
+            if path == PROGRAM
+                && let Some(meant) = meant_by(error)
+            {
                 text.truncate(text.find("; did you mean").unwrap_or(text.len()));
                 text.push_str(&format!("; did you mean {meant}?"));
             }
             let end = if text.ends_with('?') { "" } else { ";" };
-            format!("{text}{end} there are: {}", subcommands(error))
+            format!("{text}{end} there are: {}", subcommands())
         }
         _ => folded(error),
     };
-    Failure::usage(format!("{text}; see td-observe --help"))
+    Failure::usage(format!("{text}; see {path} --help"))
 }
+
+/// Returns the subcommand that the words name, and its path in words.
+fn place_of<'a>(command: &'a Command, typed: &[OsString]) -> (String, &'a Command) {
+    let (mut path, mut place) = (PROGRAM.to_owned(), command);
+    for word in typed.iter().skip(1) {
+        if let Some(found) = word.to_str().and_then(|word| place.find_subcommand(word)) {
+            path = format!("{path} {}", found.get_name());
+            place = found;
+        }
+    }
+    (path, place)
+}
+
+const PROGRAM: &str = "td-observe";
 
 /// Names that other programs use for a subcommand, and its name here.
 const OTHER_WORDS: [(&[&str], &str); 3] = [
@@ -38,9 +64,7 @@ fn meant_by(error: &clap::Error) -> Option<&'static str> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // After a subcommand, the words have other meanings.
-    let is_first = subcommands(error).contains("runs");
-    let mut words = OTHER_WORDS.iter().filter(|_| is_first);
+    let mut words = OTHER_WORDS.iter();
     let found = words.find(|(words, _)| words.contains(&typed.as_str()));
     found.map(|(_, meant)| *meant)
 }
@@ -59,23 +83,6 @@ fn is_similar(meant: &str, error: &clap::Error) -> bool {
         name.split('=').next().unwrap_or_default().to_owned()
     };
     strsim::jaro(&bare(typed), &bare(meant)) > SIMILAR_OPTION
-}
-
-/// Returns the names of the subcommands that are possible where one is missing or unknown. The usage in the
-/// error shows the position.
-fn subcommands(error: &clap::Error) -> String {
-    let command = command_line::command();
-    let full = error.render().to_string();
-    let usage = full.lines().find(|line| line.starts_with("Usage: "));
-    let mut place = &command;
-    for word in usage.unwrap_or_default().split_whitespace().skip(2) {
-        match place.find_subcommand(word) {
-            Some(found) => place = found,
-            None => break,
-        }
-    }
-    let names = visible_subcommands(place).map(clap::Command::get_name);
-    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Joins the lines of the first paragraph, and appends clap's suggestion if there is one.
@@ -114,6 +121,11 @@ mod tests {
     use super::super::args::Args;
     use super::*;
 
+    fn failure(typed: &[&str]) -> Failure {
+        let words: Vec<OsString> = typed.iter().map(OsString::from).collect();
+        super::failure(&Args::try_parse_from(typed).unwrap_err(), &words)
+    }
+
     #[test]
     fn wrong_usage_is_one_line() {
         for (typed, expected) in [
@@ -129,7 +141,10 @@ mod tests {
                 &["td-observe", "tui", "--allow-inptu"],
                 "did you mean --allow-input?",
             ),
-            (&["td-observe", "hooks", "shwo"], "there are: show; see"),
+            (
+                &["td-observe", "hooks", "shwo"],
+                "there are: show; see td-observe hooks --help",
+            ),
             (
                 &["td-observe", "hooks"],
                 "no subcommand is given: show; see",
@@ -148,6 +163,14 @@ mod tests {
             ),
             (&["td-observe", "watch", "--interval"], "--interval"),
             (&["td-observe", "watch", "--source", "pipe"], "poll, stream"),
+            (
+                &["td-observe", "export", "build"],
+                "see td-observe export --help",
+            ),
+            (
+                &["td-observe", "runs", "prune", "--keep-age", "x"],
+                "see td-observe runs prune --help",
+            ),
             (&["td-observe", "watch", "--mode", "robot"], "human, ai"),
             (&["td-observe", "watch", "--lines", "-3"], "-3"),
             (
@@ -157,7 +180,7 @@ mod tests {
             (&["td-observe", "--color", "blue", "watch"], "blue"),
             (&["td-observe", "demo", "--seconds", "0"], "0"),
         ] {
-            let failure = super::failure(&Args::try_parse_from(typed).unwrap_err());
+            let failure = failure(typed);
             assert_eq!(failure.exit_code(), Failure::usage("").exit_code());
             assert!(failure.text().contains(expected), "{typed:?}: {failure:?}");
             assert!(!failure.text().contains("Usage:"), "{failure:?}");
@@ -171,14 +194,14 @@ mod tests {
             &["td-observe", "hooks", "list"],
             &["td-observe", "xyzzy"],
         ] {
-            let failure = super::failure(&Args::try_parse_from(typed).unwrap_err());
+            let failure = failure(typed);
             assert!(!failure.text().contains("did you mean"), "{failure:?}");
         }
         for (word, meant) in OTHER_WORDS
             .iter()
             .flat_map(|(words, meant)| words.iter().map(move |word| (*word, *meant)))
         {
-            let failure = super::failure(&Args::try_parse_from(["td-observe", word]).unwrap_err());
+            let failure = failure(&["td-observe", word]);
             let expected = format!("did you mean {meant}? there are");
             assert!(failure.text().contains(&expected), "{word}: {failure:?}");
             assert_eq!(failure.text().matches("did you mean").count(), 1);

@@ -70,7 +70,12 @@ pub(super) struct TypedWait {
     pub regex: Vec<String>,
     /// Wait until the agent in the target is in this state: working, waiting, idle, done, error or
     /// limited; several: --state idle,done
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_delimiter = ',',
+        add = ArgValueCompleter::new(completers::states)
+    )]
     pub state: Vec<String>,
     /// Wait for the end of an agent's turn
     #[arg(long)]

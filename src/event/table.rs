@@ -166,7 +166,8 @@ macro_rules! event_table {
                 session: String,
                 /// The reason why it is no longer observed.
                 reason: EnumOrUnknown<SessionEndReason>,
-                /// The exit status of the session's last program, if it is known.
+                /// The exit status of the first program that failed, otherwise of the last one that ended, if it is
+                /// known.
                 exit_status: Option<i32>,
             }
             /// The observation of a pane begins.

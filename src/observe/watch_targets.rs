@@ -136,7 +136,7 @@ impl WatchTargets {
                 let reading = target.target.reading();
                 let reading = reading.map_or_else(String::new, |reading| format!(" ({reading})"));
                 let text = target.target.as_str();
-                log::warn!("{text:?}{reading} is not there yet: waiting for it");
+                log::warn!("{text:?}{reading} does not exist yet: waiting for it");
             }
         }
     }

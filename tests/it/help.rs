@@ -350,6 +350,8 @@ fn manual_pages_are_shown_without_a_warning() {
             "{shown:#?}"
         );
         assert!(text(&shown.stdout).contains("SYNOPSIS"), "{shown:#?}");
+        let has_examples = text(&shown.stdout).matches("xamples:").count();
+        assert_eq!(has_examples, 0, "the heading is enough: {shown:#?}");
     }
     let unwritable = run(&["man", "/dev/null/x"], data.path());
     assert_code(&unwritable, 2);

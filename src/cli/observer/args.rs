@@ -30,7 +30,13 @@ pub(in crate::cli) struct TypedStart {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub agents: Vec<PathBuf>,
     /// The way in which panes are observed: auto, or poll, which changes nothing in tmux
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = SourceKind::Auto)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     pub source: SourceKind,
     /// Let clients of the API type into panes
     #[arg(long)]
@@ -75,9 +81,20 @@ pub(in crate::cli) struct TypedService {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(in crate::cli) enum ServiceAction {
     /// Write the unit, enable and start it
+    #[command(after_help = "\
+Examples:
+  td-observe service install
+  td-observe service install --agents ~/tasks  also the agents that write there
+  td-observe service install -L work           another tmux server")]
     Install,
     /// Stop and disable the unit, and remove it
+    #[command(after_help = "\
+Example:
+  td-observe service uninstall")]
     Uninstall,
     /// Print the unit
+    #[command(after_help = "\
+Example:
+  td-observe service show > td-observe.service")]
     Show,
 }
