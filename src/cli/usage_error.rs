@@ -23,7 +23,7 @@ pub(super) fn failure(error: &clap::Error) -> Failure {
         }
         _ => folded(error),
     };
-    Failure::usage(format!("{text}; see td-observe --help"))
+    usage!("{text}; see td-observe --help")
 }
 
 /// Names that other programs use for a subcommand, and its name here.
