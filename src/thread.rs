@@ -146,6 +146,13 @@ impl<T> Handle<T> {
         })
     }
 
+    /// Waits until the thread has ended, and logs its panic.
+    pub(crate) fn join_logged(self) {
+        if let Err(panicked) = self.join() {
+            log::error!("{panicked}");
+        }
+    }
+
     /// Waits until the thread has ended, at most until the deadline. Returns the handle if it has not.
     pub(crate) fn join_deadline(self, deadline: Instant) -> Result<Result<T, Panicked>, Self> {
         match self.result.recv_deadline(deadline) {

@@ -129,16 +129,15 @@ impl EventReader {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader).map_err(NoItem::Broken)?;
         if head.status != 200 {
-            let mut body = String::new();
+            let mut body = Vec::new();
             // A partly read problem is still useful.
-            let _ = (&mut reader).take(4096).read_to_string(&mut body);
+            let _ = reader.take(4096).read_to_end(&mut body);
             let answer = Answer {
                 status: head.status,
-                body: body.into_bytes(),
+                body,
                 etag: None,
             };
-            let why = answer.problem();
-            return Err(NoItem::Refused(why));
+            return Err(NoItem::Refused(answer.problem()));
         }
         self.line.clear();
         self.frame = Frame::default();

@@ -164,23 +164,18 @@ pub(super) fn send(
 pub(crate) fn read_answer(mut reader: impl BufRead) -> io::Result<Answer> {
     let head = read_head(&mut reader)?;
     let mut body = Vec::new();
-    match head.length {
-        Some(length) => {
-            reader
-                .take(length.min(BODY_BYTES_MAX))
-                .read_to_end(&mut body)?;
-            if (body.len() as u64) < length {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-        None if head.is_chunked => {
-            Chunked::new(reader)
-                .take(BODY_BYTES_MAX)
-                .read_to_end(&mut body)?;
-        }
-        None => {
-            reader.take(BODY_BYTES_MAX).read_to_end(&mut body)?;
-        }
+    let bytes_max = head.length.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX);
+    match head.is_chunked && head.length.is_none() {
+        true => Chunked::new(reader)
+            .take(bytes_max)
+            .read_to_end(&mut body)?,
+        false => reader.take(bytes_max).read_to_end(&mut body)?,
+    };
+    if head
+        .length
+        .is_some_and(|length| (body.len() as u64) < length)
+    {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(Answer {
         status: head.status,

@@ -200,12 +200,11 @@ impl OthersFollower {
         let seq = self.hub.begin_other(id);
         match run.follow_after(seq) {
             Ok(log) => {
-                let last = metadata.updated;
                 let followed = FollowedRun {
                     run: run.clone(),
                     log,
                     seq,
-                    last,
+                    last: metadata.updated,
                 };
                 self.followed.insert(id.clone(), followed);
             }

@@ -35,7 +35,6 @@ pub(crate) struct Panes {
 #[derive(Debug)]
 pub(super) struct FoundPanes {
     pub server: Server,
-    pub socket: PathBuf,
     /// The panes, at least one. The active pane of the current window comes first.
     pub panes: Vec<PaneId>,
 }
@@ -61,7 +60,7 @@ impl Panes {
         }
     }
 
-    /// Finds the panes of a target among all servers.
+    /// Finds the panes of a target among all servers; also returns the socket of their server.
     ///
     /// # Errors
     /// The response to send instead: 404 if there are none, 409 if several servers have some.
@@ -70,7 +69,7 @@ impl Panes {
         target: &Target,
         request: &Request,
         (stop, clock): (&Stop, &Clock),
-    ) -> Result<FoundPanes, Response> {
+    ) -> Result<(PathBuf, FoundPanes), Response> {
         let mut found = Vec::new();
         for ObservedServer { server, socket } in self.servers(request, stop)? {
             let listing = match Listing::fetch(&server, clock) {
@@ -82,12 +81,7 @@ impl Panes {
             panes.sort_by_key(|pane| !(pane.window_active && pane.pane_active));
             if !panes.is_empty() {
                 let panes = panes.iter().map(|state| state.pane()).collect();
-                let of = FoundPanes {
-                    server,
-                    socket: socket.clone(),
-                    panes,
-                };
-                found.push((socket, of));
+                found.push((socket, FoundPanes { server, panes }));
             }
         }
         require_single(target, found)
@@ -105,11 +99,11 @@ impl Panes {
     }
 }
 
-/// Returns the result of the server that has the target, which must be the only one.
+/// Returns the result of the server that has the target, which must be the only one, and its socket.
 pub(super) fn require_single<T>(
     target: &Target,
     mut found: Vec<(PathBuf, T)>,
-) -> Result<T, Response> {
+) -> Result<(PathBuf, T), Response> {
     if found.len() > 1 {
         let sockets: Vec<String> = found
             .iter()
@@ -123,7 +117,7 @@ pub(super) fn require_single<T>(
         );
         return Err(Response::problem(409, &why));
     }
-    found.pop().map(|(_, found)| found).ok_or_else(|| {
+    found.pop().ok_or_else(|| {
         let why = format!(
             "no observed server has {:?}: see /api/v1/board",
             target.as_str()

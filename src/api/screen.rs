@@ -47,7 +47,7 @@ fn capture(
         Some(pane) => {
             for ObservedServer { server, socket } in all.servers(request, stop)? {
                 match PaneScreen::capture(&server, &pane, clock) {
-                    Ok(Some(screen)) => screens.push((socket.clone(), (socket, screen))),
+                    Ok(Some(screen)) => screens.push((socket, screen)),
                     Ok(None) => {}
                     Err(error) if error.is_gone() => {}
                     Err(error) => return Err(failed(&error)),
@@ -55,12 +55,11 @@ fn capture(
             }
         }
         None => {
-            let found = all.find(&target, request, (stop, clock))?;
+            let (socket, found) = all.find(&target, request, (stop, clock))?;
             if let Some(pane) = found.panes.first() {
                 let screen = PaneScreen::capture(&found.server, pane, clock);
                 let screen = screen.map_err(|error| failed(&error))?;
-                let socket = found.socket;
-                screens.extend(screen.map(|screen| (socket.clone(), (socket, screen))));
+                screens.extend(screen.map(|screen| (socket, screen)));
             }
         }
     }

@@ -109,7 +109,7 @@ impl Acceptor {
         }
         // Streams end when the hub or the stop channel is closed.
         drop(self.socket.take());
-        self.connections.drain(..).for_each(join);
+        self.connections.drain(..).for_each(Handle::join_logged);
     }
 
     /// Recreates the socket if its file was removed.
@@ -131,7 +131,7 @@ impl Acceptor {
         let finished = self
             .connections
             .extract_if(.., |connection| connection.is_finished());
-        finished.for_each(join);
+        finished.for_each(Handle::join_logged);
     }
 
     fn serve_in_thread(&mut self, stream: UnixStream) {
@@ -160,12 +160,6 @@ impl Acceptor {
             // The failed spawn has dropped the connection, so the client sees its end.
             Err(error) => log::warn!("{error:?}"),
         }
-    }
-}
-
-fn join(connection: Handle<()>) {
-    if let Err(panicked) = connection.join() {
-        log::error!("{panicked}");
     }
 }
 

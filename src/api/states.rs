@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::hub::{Hub, Next};
+use super::stream::Ended;
 use crate::board::RowState;
 use crate::clock::Clock;
 use crate::event::{ExecutionId, PaneId, TdEvent};
@@ -82,15 +83,6 @@ pub(super) struct StateFollower {
     is_sent: bool,
 }
 
-/// The result of polling the hub.
-#[derive(Debug)]
-pub(super) enum StatePoll {
-    Met(WaitMatch),
-    Pending,
-    /// The observer is ending.
-    Closed,
-}
-
 impl StateFollower {
     /// Creates a follower that begins with the present states; after a sent text, only later states count.
     pub fn begin(hub: &Hub, matcher: StateMatcher, panes: TargetPanes, is_sent: bool) -> Self {
@@ -108,44 +100,39 @@ impl StateFollower {
     }
 
     /// Waits for events until the deadline, and checks them for a requested state.
-    pub fn poll(&mut self, hub: &Hub, deadline: Instant, clock: &Clock) -> StatePoll {
+    ///
+    /// # Errors
+    /// [`Ended`] when the observer ends.
+    pub fn poll(
+        &mut self,
+        hub: &Hub,
+        deadline: Instant,
+        clock: &Clock,
+    ) -> Result<Option<WaitMatch>, Ended> {
         if std::mem::take(&mut self.checks_board)
             && let Some(met) = self.matcher.met()
         {
-            return StatePoll::Met(met);
+            return Ok(Some(met));
         }
-        let until = self
-            .matcher
-            .settles_at()
-            .map_or(deadline, |at| at.min(deadline));
-        match hub.next(self.position, until) {
-            Next::Events(events) => {
-                for event in events {
-                    self.position += 1;
-                    if let Some(met) = self.handle(&event.event, clock.now()) {
-                        return StatePoll::Met(met);
-                    }
-                }
-                StatePoll::Pending
-            }
+        let settles_at = self.matcher.settles_at();
+        let until = settles_at.map_or(deadline, |at| at.min(deadline));
+        Ok(match hub.next(self.position, until) {
+            Next::Events(events) => events.into_iter().find_map(|event| {
+                self.position += 1;
+                self.handle(&event.event, clock.now())
+            }),
             Next::Missed(missed) => {
                 self.position += missed;
                 self.note_board(hub);
                 self.checks_board = !self.is_sent;
-                StatePoll::Pending
+                None
             }
-            Next::Timeout => {
-                let settles_at = self.matcher.settles_at();
-                match settles_at.filter(|at| *at <= clock.now()) {
-                    Some(_) => self
-                        .matcher
-                        .settled()
-                        .map_or(StatePoll::Pending, StatePoll::Met),
-                    None => StatePoll::Pending,
-                }
+            Next::Timeout if settles_at.is_some_and(|at| at <= clock.now()) => {
+                self.matcher.settled()
             }
-            Next::Closed => StatePoll::Closed,
-        }
+            Next::Timeout => None,
+            Next::Closed => return Err(Ended),
+        })
     }
 
     fn handle(&mut self, event: &TdEvent, now: Instant) -> Option<WaitMatch> {

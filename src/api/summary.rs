@@ -87,9 +87,7 @@ fn add_run(board: &mut Board, run: &RunDirectory) -> Result<u64> {
     if let Some(identity) = metadata.as_ref().and_then(|of| of.identity.as_ref()) {
         board.set_server(run.execution_id(), &identity.socket);
     }
-    let stored = metadata
-        .as_ref()
-        .and_then(|metadata| metadata.extra.get(FIELD));
+    let stored = metadata.as_ref().and_then(|of| of.extra.get(FIELD));
     let rows = stored.and_then(rows_of);
     let number = |name: &str| stored.and_then(|stored| stored.get(name)?.as_u64());
     let (mut seq, offset) = match (rows, number("seq")) {

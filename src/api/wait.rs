@@ -16,7 +16,8 @@ use super::input::refused;
 use super::panes::{self, failed};
 use super::request::Request;
 use super::response::Response;
-use super::states::{StateFollower, StatePoll, TargetPanes};
+use super::states::{StateFollower, TargetPanes};
+use super::stream::Ended;
 use crate::clock::Clock;
 use crate::event::AgentState;
 use crate::thread::{Stop, StopGuard, is_stopped, run_beside, stop_pair};
@@ -95,9 +96,8 @@ fn read(
         }
         None => None,
     };
-    let found = context
-        .panes
-        .find(&target, request, (stop, &context.clock))?;
+    let (panes, clock) = (&context.panes, &context.clock);
+    let (_, found) = panes.find(&target, request, (stop, clock))?;
     Ok(RequestedWait {
         server: found.server,
         wait,
@@ -187,20 +187,16 @@ impl WaitMonitor<'_> {
                 continue;
             };
             match states.poll(&self.hub, self.clock.now() + CHECK, &self.clock) {
-                StatePoll::Met(met) => {
+                Ok(Some(met)) => {
                     // The wait may have ended for another reason.
                     let _ = self.match_sender.try_send(met);
                     follower = None;
                 }
-                StatePoll::Pending => {}
+                Ok(None) => {}
                 // The observer is ending, which cancels the wait.
-                StatePoll::Closed => return,
+                Err(Ended) => return,
             }
-            if self
-                .followers
-                .try_recv()
-                .is_err_and(|error| error == TryRecvError::Disconnected)
-            {
+            if self.followers.try_recv().err() == Some(TryRecvError::Disconnected) {
                 return;
             }
         }

@@ -26,7 +26,9 @@ const FIELDS: &[RowField] = &[
         "The socket of the tmux server, for a pane whose server is known.",
         || or_null(String::schema()),
     ),
-    ("kind", "The kind of execution.", kind),
+    ("kind", "The kind of execution.", || {
+        names(ExecutionKind::ALL.map(ExecutionKind::as_str))
+    }),
     (
         "agent",
         "The program in it: `claude`, `codex`, …, `shell`, another program's name; null if unknown.",
@@ -76,7 +78,7 @@ const FIELDS: &[RowField] = &[
     (
         "attention",
         "The urgency with which the row asks for the user.",
-        attention,
+        || names(Attention::ALL.map(Attention::as_str)),
     ),
 ];
 
@@ -134,14 +136,6 @@ fn names(names: impl IntoIterator<Item = &'static str>) -> Value {
     let names = names.into_iter().map(|name| json!({"const": name}));
     let later = json!({"type": "string", "description": "A value of a later version."});
     json!({"anyOf": names.chain([later]).collect::<Vec<_>>()})
-}
-
-fn kind() -> Value {
-    names(ExecutionKind::ALL.map(ExecutionKind::as_str))
-}
-
-fn attention() -> Value {
-    names(Attention::ALL.map(Attention::as_str))
 }
 
 fn state() -> Value {

@@ -75,13 +75,13 @@ pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
     match &typed.command {
         TypedHook::Show { agent } if agent == "claude" => {
             let program = std::env::current_exe()
-                .map_err(|error| Failure::other(format!("cannot find this program: {error}")))?;
+                .map_err(|error| failure!("cannot find this program: {error}"))?;
             super::output::print(&settings(&program)?)
         }
-        TypedHook::Show { agent } => Err(Failure::usage(format!(
+        TypedHook::Show { agent } => Err(usage!(
             "hooks show {}: there are hooks for claude only",
             crate::face::one_line(&agent.to_string_lossy())
-        ))),
+        )),
         TypedHook::Report => {
             report();
             Ok(ExitCode::SUCCESS)
@@ -111,7 +111,7 @@ fn settings(program: &Path) -> Result<String, Failure> {
 fn command(program: &OsStr) -> Result<String, Failure> {
     let path = program
         .to_str()
-        .ok_or_else(|| Failure::other(format!("the path {program:?} is not UTF-8")))?;
+        .ok_or_else(|| failure!("the path {program:?} is not UTF-8"))?;
     let quoted = path.replace('\'', r"'\''");
     Ok(format!("'{quoted}' hooks report >/dev/null 2>&1 || true"))
 }

@@ -43,13 +43,13 @@ pub(super) fn run(options: &Options, typed: &TypedAgents) -> Result<ExitCode, Fa
     let printing = live::print_one(&engine, options, false, &clock)?;
     let homes = watch.existing_homes();
     if !homes.is_empty() {
-        super::output::print_message(&format!(
+        message!(
             "the sessions in {} are watched until Ctrl-C",
             homes.join(", ")
-        ));
+        );
     }
     for place in watch.empty_paths() {
-        super::output::print_message(&format!("{place}, and is waited for"));
+        message!("{place}, and is waited for");
     }
     let agents = engine.watch_agents(watch)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);

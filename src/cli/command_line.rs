@@ -146,9 +146,7 @@ fn refused(matches: &ArgMatches) -> Option<Failure> {
             format!("{option} has no meaning here: leave it out")
         }
     };
-    Some(Failure::usage(format!(
-        "{name}: {why}; see td-observe {name} --help"
-    )))
+    Some(usage!("{name}: {why}; see td-observe {name} --help"))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::failure::Failure;
 const BASH: &str = include_str!("completion.bash");
 
 pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
-    let failed = |error| Failure::other(format!("cannot create the script: {error}"));
+    let failed = |error| failure!("cannot create the script: {error}");
     let program = program().map_err(failed)?;
     if shell == Shell::Bash {
         // Only a path with a NUL cannot be quoted, and no argument contains one.

@@ -9,6 +9,7 @@ use super::export_raw::RawRecordings;
 use super::failure::Failure;
 use super::history::{Ended, Which, report_problems, until_stopped};
 use super::history_args::{Format, TypedExport};
+use super::live;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -81,7 +82,7 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, E
     if let Some(note) = note {
         super::output::print_message(&note);
     }
-    Ok(report_problems(which, &report))
+    Ok(live::code(report_problems(which, &report)))
 }
 
 /// Exports the recorded bytes of a pane, which show its screen more exactly than the log.
@@ -128,7 +129,7 @@ impl Renderer {
             }
         };
         if count > 0 {
-            super::output::print_message(&format!("{count} {note}"));
+            message!("{count} {note}");
         }
     }
 }
@@ -161,9 +162,7 @@ fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, En
         true => "it has none".to_owned(),
         false => format!("it has {}", panes.join(", ")),
     };
-    Ok(Failure::usage(format!(
-        "--pane: the run has no pane {pane}; {existing}"
-    )))
+    Ok(usage!("--pane: the run has no pane {pane}; {existing}"))
 }
 
 fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, Ended> {
@@ -184,6 +183,6 @@ fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Resu
 fn failed(output: Option<&Path>, cause: io::Error) -> Ended {
     match output {
         None => cause.into(),
-        Some(path) => Ended::Failed(Failure::usage(format!("cannot write {path:?}: {cause}"))),
+        Some(path) => Ended::Failed(usage!("cannot write {path:?}: {cause}")),
     }
 }

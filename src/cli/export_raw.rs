@@ -77,10 +77,7 @@ impl RawRecordings {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(cause) => {
-                        super::output::print_message(&format!(
-                            "the rest of {:?} cannot be read: {cause}",
-                            file.path
-                        ));
+                        message!("the rest of {:?} cannot be read: {cause}", file.path);
                         break;
                     }
                 }
@@ -110,21 +107,21 @@ impl RawRecordings {
             1 => "one file".to_owned(),
             files => format!("{files} files"),
         };
-        super::output::print_message(&format!(
+        message!(
             "exported from the raw recording of {} ({files}); use --from-log to export the log",
             pane.unwrap_or_default()
-        ));
+        );
         if skipped.lines > 0 {
-            super::output::print_message(&format!(
+            message!(
                 "{} unreadable lines of the recording were skipped",
                 skipped.lines
-            ));
+            );
         }
         if skipped.files > 0 {
-            super::output::print_message(&format!(
+            message!(
                 "{} files that are not recordings were skipped",
                 skipped.files
-            ));
+            );
         }
     }
 }

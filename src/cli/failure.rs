@@ -5,14 +5,28 @@ use std::process::ExitCode;
 use crate::error::Error;
 use crate::redact::Rules;
 
+/// Creates a failure for wrong usage or bad input; takes the arguments of `format!`.
+macro_rules! usage {
+    ($($text:tt)*) => { $crate::cli::failure::Failure::usage(format!($($text)*)) };
+}
+
+/// Creates a failure that wrong usage did not cause; takes the arguments of `format!`.
+macro_rules! failure {
+    ($($text:tt)*) => { $crate::cli::failure::Failure::other(format!($($text)*)) };
+}
+
 /// The observed execution failed, or an operation failed without wrong usage.
 const FAILED: u8 = 1;
 /// Wrong usage or bad input.
 const USAGE: u8 = 2;
+/// The time is up.
+pub(super) const TIMED_OUT: u8 = 124;
 /// The program to run cannot be started; the same code as in shells.
 const NOT_STARTED: u8 = 126;
 /// The program to run is missing.
 const MISSING: u8 = 127;
+/// The user has interrupted the program.
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// The reason why a command fails.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,26 +38,22 @@ pub(super) struct Failure {
 impl Failure {
     /// Creates a failure for wrong usage or bad input.
     pub fn usage(text: impl Into<String>) -> Self {
-        Self {
-            code: USAGE,
-            text: text.into(),
-        }
+        Self::new(USAGE, text)
     }
 
     /// Creates a failure that wrong usage did not cause.
     pub fn other(text: impl Into<String>) -> Self {
-        Self {
-            code: FAILED,
-            text: text.into(),
-        }
+        Self::new(FAILED, text)
     }
 
     /// Creates a failure for a program that is not installed.
     pub fn missing(text: impl Into<String>) -> Self {
-        Self {
-            code: MISSING,
-            text: text.into(),
-        }
+        Self::new(MISSING, text)
+    }
+
+    fn new(code: u8, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { code, text }
     }
 
     /// Creates a failure for a command that cannot be started.
@@ -53,8 +63,7 @@ impl Failure {
             false => NOT_STARTED,
         };
         // The message names the command, which may contain a secret.
-        let text = rules.text(&format!("{error:?}")).into_owned();
-        Self { code, text }
+        Self::new(code, rules.text(&format!("{error:?}")))
     }
 
     /// Returns the line that describes the failure.
@@ -76,9 +85,6 @@ impl From<Error> for Failure {
         } else {
             FAILED
         };
-        Self {
-            code,
-            text: format!("{error:?}"),
-        }
+        Self::new(code, format!("{error:?}"))
     }
 }

@@ -96,11 +96,11 @@ fn unknown(names: &[String]) -> Failure {
         .collect();
     let typed = names.join(" ");
     let hint = nearest::suggestion(&typed, known);
-    Failure::usage(format!(
+    usage!(
         "help: there is no command or chapter {typed:?}{hint} the chapters are {}; \
          td-observe help lists all",
         chapters::names().collect::<Vec<_>>().join(", ")
-    ))
+    )
 }
 
 /// Sanitizes each line for a terminal.

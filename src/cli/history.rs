@@ -37,13 +37,11 @@ impl Which {
                 Ok(run) => return Ok(Self::Run(run)),
                 Err(error) if error.is_invalid_input() => match data.check_owner() {
                     Ok(()) => unknown_run(&error.to_string(), name, options),
-                    Err(refused) => Failure::usage(format!("{refused:?}")),
+                    Err(refused) => usage!("{refused:?}"),
                 },
                 Err(error) => error.into(),
             },
-            (None, Ok(_)) => Failure::usage(format!(
-                "no run is called {typed:?}; td-observe runs lists them"
-            )),
+            (None, Ok(_)) => usage!("no run is called {typed:?}; td-observe runs lists them"),
             (_, Err(failure)) => failure,
         };
         if !typed.as_os_str().as_bytes().contains(&b'/') {
@@ -53,9 +51,9 @@ impl Which {
             let run = RunDirectory::at(typed)?;
             return match run.has_history() {
                 true => Ok(Self::Run(run)),
-                false => Err(Failure::usage(format!(
+                false => Err(usage!(
                     "there is no run in {typed:?}; td-observe runs lists them"
-                ))),
+                )),
             };
         }
         match typed.exists() {
@@ -91,8 +89,9 @@ impl Which {
     pub fn read(&self, query: Query) -> Result<LogReader, Failure> {
         match self {
             Self::Run(run) => Ok(LogReader::open_lines(run, query)?),
-            Self::File(path) => LogReader::open_file(path, query)
-                .map_err(|error| Failure::usage(format!("{error:?}"))),
+            Self::File(path) => {
+                LogReader::open_file(path, query).map_err(|error| usage!("{error:?}"))
+            }
         }
     }
 
@@ -125,15 +124,15 @@ fn unknown_run(problem: &str, name: &str, options: &Options) -> Failure {
     let path = options.data_path().ok().flatten();
     let runs = path.map_or_else(Vec::new, |path| known::runs(path, None, &Clock::system()));
     let hint = nearest::hint(name, runs.iter().map(String::as_str), "");
-    Failure::usage(format!("{problem}{hint}; td-observe runs lists them"))
+    usage!("{problem}{hint}; td-observe runs lists them")
 }
 
 /// Returns the directory of the runs, which a command that reads them needs.
 pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
     match options.data_path()? {
         Some(path) => Ok(DataDir::new(path)),
-        None => Err(Failure::usage(
-            "--no-log: there is no history without a log; leave it out",
+        None => Err(usage!(
+            "--no-log: there is no history without a log; leave it out"
         )),
     }
 }
@@ -151,9 +150,7 @@ impl From<io::Error> for Ended {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Closed,
-            _ => Self::Failed(Failure::other(format!(
-                "cannot write to standard output: {error}"
-            ))),
+            _ => Self::Failed(failure!("cannot write to standard output: {error}")),
         }
     }
 }
@@ -195,41 +192,32 @@ pub(super) fn until_stopped(
         Ok(Ok(Err(Ended::Failed(failure)))) => Err(failure),
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {
-            super::output::print_message(
-                "interrupted while reading or writing: the rest is not printed",
-            );
+            message!("interrupted while reading or writing: the rest is not printed");
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// Prints the problems of reading a log, and returns the exit code.
-pub(super) fn report_problems(which: &Which, report: &ReadReport) -> ExitCode {
+/// Prints the problems of reading a log; returns true if a part cannot be read.
+pub(super) fn report_problems(which: &Which, report: &ReadReport) -> bool {
     if let Some((path, at)) = &report.first_invalid {
         let lines = match report.invalid {
             1 => "1 line is no event or too long, and was".to_owned(),
             invalid => format!("{invalid} lines are no events or too long, and were"),
         };
-        super::output::print_message(&format!(
-            "{lines} skipped, the first at byte {at} of {path:?}"
-        ));
+        message!("{lines} skipped, the first at byte {at} of {path:?}");
     }
     // A partial line that is still being written is no problem.
     if report.torn > 0 && !which.is_written() {
-        super::output::print_message(
-            "the last line is cut off, because its writer was interrupted",
-        );
+        message!("the last line is cut off, because its writer was interrupted");
     }
     print_problems(&report.problems)
 }
 
-/// Prints problems of reading the history, and returns the exit code.
-pub(super) fn print_problems(problems: &[Error]) -> ExitCode {
+/// Prints problems of reading the history; returns true if there are any.
+pub(super) fn print_problems(problems: &[Error]) -> bool {
     for problem in problems {
-        super::output::print_message(&format!("{problem:?}"));
+        message!("{problem:?}");
     }
-    match problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    !problems.is_empty()
 }

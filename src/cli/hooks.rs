@@ -131,38 +131,29 @@ impl Hooks {
 
     /// Waits for the commands, after the engine's end. After an interrupt, the wait is short.
     pub fn finish(self, interrupted: bool, signals: &Signals, clock: &Clock) {
-        let Self {
-            dispatcher,
-            workers,
-            running,
-            queue,
-            done,
-        } = self;
         if interrupted {
             select_biased! {
-                recv(done) -> _ => {}
+                recv(self.done) -> _ => {}
                 recv(clock.after(LAST_SECOND)) -> _ => {}
             }
         } else {
             select_biased! {
-                recv(done) -> _ => {}
+                recv(self.done) -> _ => {}
                 recv(signals.first()) -> _ => {}
             }
         }
-        drop(running);
-        for handle in workers.into_iter().chain([dispatcher]) {
+        drop(self.running);
+        for handle in self.workers.into_iter().chain([self.dispatcher]) {
             if let Err(panicked) = handle.join() {
                 super::output::print_message(&panicked.to_string());
             }
         }
-        match queue.len() {
+        match self.queue.len() {
             0 => {}
-            1 => super::output::print_message(
-                "--on-turn, --on-state, --on-end: one waiting command was not run",
-            ),
-            count => super::output::print_message(&format!(
-                "--on-turn, --on-state, --on-end: {count} waiting commands were not run"
-            )),
+            1 => message!("--on-turn, --on-state, --on-end: one waiting command was not run"),
+            count => {
+                message!("--on-turn, --on-state, --on-end: {count} waiting commands were not run")
+            }
         }
     }
 }
@@ -187,9 +178,7 @@ impl Dispatcher {
             match events.recv_until(due) {
                 Ok(Delivery::Event(event)) => self.handle(event.into_envelope()),
                 Ok(Delivery::Lagged { missed }) => {
-                    super::output::print_message(&format!(
-                        "--on-turn, --on-state, --on-end: {missed} events were missed"
-                    ));
+                    message!("--on-turn, --on-state, --on-end: {missed} events were missed");
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Closed) => break,
@@ -266,10 +255,8 @@ impl Dispatcher {
 
     /// Adds the name of the agent's session and the title of its pane, by which users recognize the agent.
     fn named(&self, mut envelope: Envelope) -> Envelope {
-        let title = envelope
-            .event
-            .pane()
-            .map(|pane| self.titles.of(pane, &self.clock));
+        let pane = envelope.event.pane();
+        let title = pane.map(|pane| self.titles.of(pane, &self.clock));
         let names = [
             (SESSION, self.session(&envelope.event).cloned()),
             (TITLE, title.filter(|title| !title.is_empty())),
@@ -291,7 +278,7 @@ impl Dispatcher {
     fn start(&self, option: &str, command: &str, envelope: &Envelope) {
         let mut stdin = match serde_json::to_vec(envelope) {
             Ok(line) => line,
-            Err(error) => return super::output::print_message(&format!("{option}: {error}")),
+            Err(error) => return message!("{option}: {error}"),
         };
         stdin.push(b'\n');
         let invocation = Invocation {
@@ -304,19 +291,14 @@ impl Dispatcher {
             timeout: self.config.timeout,
         };
         if self.jobs.try_send(invocation).is_err() {
-            super::output::print_message(&format!(
-                "{option}: {WAITING_MAX} commands are already waiting; this one is not run"
-            ));
+            message!("{option}: {WAITING_MAX} commands are already waiting; this one is not run");
         }
     }
 
     fn variables(&self, envelope: &Envelope) -> Vec<(OsString, OsString)> {
         let event = &envelope.event;
-        let title = envelope
-            .extra
-            .as_ref()
-            .and_then(|extra| extra.event.get(TITLE));
-        let title = title.and_then(|title| title.as_str());
+        let extra = envelope.extra.as_ref();
+        let title = extra.and_then(|extra| extra.event.get(TITLE)?.as_str());
         let status = |status: &Option<i32>| status.map(|status| status.to_string());
         let mut variables: Vec<(&str, Option<String>)> = vec![
             ("TD_EVENT", Some(event.kind().as_str().to_owned())),
@@ -370,16 +352,12 @@ impl Dispatcher {
             ]),
             _ => {}
         }
-        let variables = variables.into_iter();
         // A missing value becomes an empty variable, so that the command does not inherit another value. A
         // variable cannot contain a NUL.
+        let text = |value: Option<String>| value.unwrap_or_default().replace('\0', "");
+        let variables = variables.into_iter();
         variables
-            .map(|(name, value)| {
-                (
-                    name.into(),
-                    value.unwrap_or_default().replace('\0', "").into(),
-                )
-            })
+            .map(|(name, value)| (name.into(), text(value).into()))
             .collect()
     }
 }
@@ -400,16 +378,13 @@ fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
                     show(&option, &String::from_utf8_lossy(line));
                 }
                 if !finished.status.success() {
-                    super::output::print_message(&format!(
-                        "{option}: the command failed: {}",
-                        finished.status
-                    ));
+                    message!("{option}: the command failed: {}", finished.status);
                 }
             }
             Err(error) if error.is_gone() => {
-                super::output::print_message(&format!("{option}: the command was stopped"));
+                message!("{option}: the command was stopped");
             }
-            Err(error) => super::output::print_message(&format!("{option}: {error}")),
+            Err(error) => message!("{option}: {error}"),
         }
     }
 }

@@ -13,31 +13,19 @@ use crate::engine::Engine;
 use crate::face::JunitReport;
 use crate::thread::{self, Handle};
 
-/// The file, which remains empty until the end, so that it never contains the report of an earlier run.
+/// The file, which remains empty until the end, so that it never contains the report of an earlier run; and the
+/// report that is being collected.
 pub(super) struct JunitFile {
     path: PathBuf,
     file: File,
-}
-
-/// A report that is being collected.
-pub(super) struct Collecting {
-    to: JunitFile,
     thread: Handle<JunitReport>,
 }
 
 impl JunitFile {
-    /// Creates the file before anything is run.
-    pub fn create(path: &Path) -> Result<Self, Failure> {
+    /// Creates the file, and starts to collect events. Call it before the source is attached.
+    pub fn collect(path: &Path, engine: &Engine) -> Result<Self, Failure> {
         let file = File::create(path)
-            .map_err(|cause| Failure::usage(format!("--junit: cannot write {path:?}: {cause}")))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-        })
-    }
-
-    /// Starts to collect events. Call it before the source is attached.
-    pub fn collect(self, engine: &Engine) -> Result<Collecting, Failure> {
+            .map_err(|cause| usage!("--junit: cannot write {path:?}: {cause}"))?;
         let mut events = engine.subscribe_with(live::everything());
         let thread = thread::spawn("td-junit", move || {
             let mut report = JunitReport::default();
@@ -51,21 +39,22 @@ impl JunitFile {
             }
             report
         })?;
-        Ok(Collecting { to: self, thread })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            thread,
+        })
     }
-}
 
-impl Collecting {
     /// Writes the report, once the bus is closed. A failure does not change the exit code.
-    pub fn finish(self, problem: Option<&str>) {
-        let JunitFile { path, mut file } = self.to;
+    pub fn finish(mut self, problem: Option<&str>) {
         let report = match self.thread.join() {
             Ok(report) => report,
             Err(panicked) => return super::output::print_message(&panicked.to_string()),
         };
-        let written = file.write_all(report.finish(problem).as_bytes());
+        let written = self.file.write_all(report.finish(problem).as_bytes());
         if let Err(cause) = written {
-            super::output::print_message(&format!("--junit: cannot write {path:?}: {cause}"));
+            message!("--junit: cannot write {:?}: {cause}", self.path);
         }
     }
 }

@@ -50,9 +50,7 @@ pub(super) fn unusable_directory(error: crate::Error) -> Failure {
 
 fn unusable_unless(error: crate::Error, alternative: &str) -> Failure {
     if error.path().is_some() {
-        Failure::usage(format!(
-            "{error:?}; choose another with --data-dir{alternative}"
-        ))
+        usage!("{error:?}; choose another with --data-dir{alternative}")
     } else {
         error.into()
     }
@@ -74,9 +72,9 @@ pub(super) fn start(
 /// Refuses an id that contains a secret, because it is the name of a directory and part of every event.
 fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
     match id.map(|id| (id, rules.text(id))) {
-        Some((id, redacted)) if redacted != id => Err(Failure::usage(format!(
+        Some((id, redacted)) if redacted != id => Err(usage!(
             "--execution-id: the id contains a secret ({redacted}); choose another one"
-        ))),
+        )),
         _ => Ok(()),
     }
 }
@@ -92,8 +90,8 @@ impl TypedSecrets {
         }
         let mut files = Vec::new();
         for path in &self.redact_env_file {
-            let text = rule_files::read(path)?
-                .ok_or_else(|| Failure::usage(format!("{path:?}: there is no such file")))?;
+            let text =
+                rule_files::read(path)?.ok_or_else(|| usage!("{path:?}: there is no such file"))?;
             files.push(text);
         }
         // Observed text cannot contain a value that is not text.
@@ -102,12 +100,12 @@ impl TypedSecrets {
         });
         let (rules, short) = rules
             .with_variables(&self.redact_env, environment, &files)
-            .map_err(|error| Failure::usage(format!("--redact-env: {error}")))?;
+            .map_err(|error| usage!("--redact-env: {error}"))?;
         if !short.is_empty() {
-            super::output::print_message(&format!(
+            message!(
                 "too short to be redacted: the value of {}",
                 crate::face::one_line(&short.join(", "))
-            ));
+            );
         }
         Ok(rules)
     }
@@ -123,13 +121,13 @@ impl TypedSecrets {
         let text = match rule_files::read(path)? {
             Some(text) => text,
             None if is_required => {
-                return Err(Failure::usage(format!("{path:?}: there is no such file")));
+                return Err(usage!("{path:?}: there is no such file"));
             }
             None => return Ok(Rules::builtin()),
         };
         Rules::builtin()
             .with_toml(&text)
-            .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
+            .map_err(|error| usage!("{path:?}: {error:?}"))
     }
 }
 

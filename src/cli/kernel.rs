@@ -9,16 +9,14 @@ use crossbeam_channel::{Receiver, never, select_biased};
 use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
 
-use super::failure::Failure;
+use super::failure::{Failure, INTERRUPTED};
 use super::keeping;
 use super::kernel_args::TypedKernel;
 use super::kernel_notebook::NotebookCopy;
 use super::kernel_question;
 use super::live;
 use super::nearest;
-use super::notes::Notes;
 use super::options::Options;
-use super::output::print_message;
 use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -31,9 +29,6 @@ use crate::thread::Stop;
 
 /// Maximum size of code or of a notebook, in bytes.
 const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
-/// The exit code after an interrupt.
-const INTERRUPTED: u8 = 130;
 
 /// The code of `kernel`.
 #[derive(Debug)]
@@ -117,9 +112,7 @@ fn refuse_unknown(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let hint = nearest::hint(name, names.iter().map(String::as_str), "");
-    Err(Failure::usage(format!(
-        "there is no kernel named {name:?}{hint}"
-    )))
+    Err(usage!("there is no kernel named {name:?}{hint}"))
 }
 
 fn code(typed: &TypedKernel) -> Result<Code, Failure> {
@@ -132,23 +125,23 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
         (None, None) => Code::None,
         (None, Some(file)) if is_notebook(file) => {
             let notebook = Notebook::read(&read_code(file)?)
-                .map_err(|error| Failure::usage(format!("cannot use {file:?}: {error}")))?;
+                .map_err(|error| usage!("cannot use {file:?}: {error}"))?;
             let copy = typed
                 .save
                 .clone()
                 .map(|copy| copy.unwrap_or_else(|| copy_of(file)));
             if copy.as_ref().is_some_and(|copy| is_same(copy, file)) {
-                return Err(Failure::usage(format!(
+                return Err(usage!(
                     "--save {file:?}: this would overwrite the notebook itself; name another file"
-                )));
+                ));
             }
             return Ok(Code::Notebook(Box::new(notebook), copy));
         }
         (None, Some(file)) => Code::Text(read_code(file)?),
     };
     if typed.save.is_some() {
-        return Err(Failure::usage(
-            "--save writes a notebook: give a file that ends in .ipynb",
+        return Err(usage!(
+            "--save writes a notebook: give a file that ends in .ipynb"
         ));
     }
     Ok(code)
@@ -166,8 +159,8 @@ fn copy_of(notebook: &Path) -> PathBuf {
 fn read_code(file: &Path) -> Result<String, Failure> {
     let is_stdin = file.as_os_str() == "-";
     let failed = |cause: io::Error| match is_stdin {
-        true => Failure::usage(format!("cannot read standard input: {cause}")),
-        false => Failure::usage(format!("cannot read {file:?}: {cause}")),
+        true => usage!("cannot read standard input: {cause}"),
+        false => usage!("cannot read {file:?}: {cause}"),
     };
     let source: Box<dyn Read> = match is_stdin {
         true => Box::new(io::stdin()),
@@ -201,18 +194,18 @@ fn connection_file(typed: &str) -> Result<PathBuf, Failure> {
         name == typed || stem == typed || stem.strip_prefix("kernel-") == Some(typed)
     };
     running.iter().find(is_named).cloned().ok_or_else(|| {
-        Failure::usage(format!(
+        usage!(
             "there is no connection file {typed:?}, here or in Jupyter's runtime directory{}",
             listed(&running)
-        ))
+        )
     })
 }
 
 fn nothing_to_do() -> Failure {
-    Failure::usage(format!(
+    usage!(
         "nothing to run and nothing to listen to: give -c CODE or a file, or --connection FILE{}",
         listed(&running_kernels())
-    ))
+    )
 }
 
 fn listed(running: &[PathBuf]) -> String {
@@ -240,16 +233,16 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let id = typed.execution_id.as_deref();
     let (mut engine, _) = keeping::start(options, &typed.keeping, id, &clock)?;
     let is_passed = !options.json && !options.quiet && !io::stdout().is_terminal();
-    let (mut printing, mut passing, mut notes) = (None, None, None);
+    let (mut printing, mut passing) = (None, None);
     let mut byte_sink: Option<Box<dyn crate::process::ByteSink>> = None;
     if is_passed {
         let pass = PassOptions {
             has_timestamps: typed.timestamps,
             lines_max: typed.max_lines,
         };
-        let (sink, begun) = pass_through::start(&pass, &clock)?;
+        let (sink, begun) = pass_through::start(&engine, &pass, &clock)?;
         byte_sink = Some(Box::new(sink));
-        (passing, notes) = (Some(begun), Some(Notes::start(&engine)));
+        passing = Some(begun);
     } else {
         printing = live::print_one(&engine, options, typed.timestamps, &clock)?;
     }
@@ -309,12 +302,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let is_over = end != End::Done;
     live::finish(engine, printing, is_over, &signals, &clock);
     let ended = job.wait();
-    let deadline = is_over.then(|| clock.now() + live::PRINT_REST);
     if let Some(passing) = passing {
-        passing.finish(deadline, live::PRINT_REST, &signals, &clock);
-    }
-    if let Some(notes) = notes {
-        notes.print();
+        passing.finish(is_over, &signals, &clock);
     }
     match (end, ended) {
         (End::Signalled, _) if !is_listening => Ok(ExitCode::from(INTERRUPTED)),
@@ -324,10 +313,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         (End::Done, Err(error)) => Err(error.into()),
         (End::Done, Ok(outcome)) => {
             if outcome.lost_lines > 0 {
-                print_message(&format!(
+                message!(
                     "{} more lines were neither shown nor kept: see --max-lines",
                     outcome.lost_lines
-                ));
+                );
             }
             Ok(live::code(outcome.has_failed))
         }
@@ -386,10 +375,7 @@ fn wait(
 /// Prints the connection file with which other clients connect to a kernel that this command listens to.
 fn print_connection(connection_file: Option<&Path>) {
     if let Some(path) = connection_file {
-        print_message(&format!(
-            "listening; other clients connect with {}",
-            path.display()
-        ));
+        message!("listening; other clients connect with {}", path.display());
     }
 }
 

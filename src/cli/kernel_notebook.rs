@@ -28,8 +28,7 @@ impl NotebookCopy {
             ended: Vec::new(),
             path,
         };
-        copy.write()
-            .map_err(|error| Failure::usage(format!("--save: {error:?}")))?;
+        copy.write().map_err(|error| usage!("--save: {error:?}"))?;
         Ok(copy)
     }
 

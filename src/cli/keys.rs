@@ -6,7 +6,7 @@
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -15,7 +15,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use signal_hook::SigId;
 use signal_hook::consts::SIGCONT;
 
-use crate::thread::{self, Handle};
+use crate::thread::{self, Handle, lock};
 
 /// Maximum number of waiting keys. Further keys are dropped while the program is busy.
 const KEYS_MAX: usize = 16;
@@ -27,7 +27,7 @@ pub(super) struct Terminal(Arc<Mutex<Option<Termios>>>);
 impl Terminal {
     /// Restores the original mode.
     pub fn restore(&self) {
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let before = lock(&self.0).take();
         if let Some(before) = before {
             // An error means that the terminal is gone.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
@@ -83,11 +83,7 @@ impl Keys {
             on_continue,
         )?);
         tcsetattr(io::stdin(), OptionalActions::Now, &each_key)?;
-        *self
-            .terminal
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(before);
+        *lock(&self.terminal.0) = Some(before);
         let thread = thread::spawn("td-keys", move || {
             serve(&woken, &continued, &each_key, &press);
         });
@@ -107,10 +103,8 @@ impl Drop for Keys {
             signal_hook::low_level::unregister(id);
         }
         self.wake = None;
-        if let Some(thread) = self.thread.take()
-            && let Err(panicked) = thread.join()
-        {
-            log::error!("{panicked}");
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
         }
         self.terminal.restore();
     }

@@ -16,11 +16,11 @@ const DESCRIPTORS: u64 = 8192;
 /// Checks the limit, which shells set with `ulimit -v`.
 pub(super) fn check_address_space() -> Result<(), Failure> {
     match getrlimit(Resource::As).current {
-        Some(bytes) if bytes < BYTES_MIN => Err(Failure::usage(format!(
+        Some(bytes) if bytes < BYTES_MIN => Err(usage!(
             "the address space is limited to {} MiB, at least {} MiB are needed; raise it with ulimit -v",
             bytes >> 20,
-            BYTES_MIN >> 20,
-        ))),
+            BYTES_MIN >> 20
+        )),
         _ => Ok(()),
     }
 }

@@ -136,10 +136,7 @@ pub(super) fn until_done<T>(
 }
 
 pub(super) fn code(failed: bool) -> ExitCode {
-    match failed {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    ExitCode::from(u8::from(failed))
 }
 
 /// Stops the engine, prints the remaining output, and reports problems; returns true if there were any. An
@@ -174,13 +171,11 @@ pub(super) fn finish_printing(
     match printing.join_deadline(clock.now() + PRINT_REST) {
         Some(Ok(Ok(()))) => return false,
         Some(Ok(Err(error))) => {
-            super::output::print_message(&format!("cannot write to standard output: {error}"));
+            message!("cannot write to standard output: {error}");
         }
         Some(Err(panicked)) => super::output::print_message(&panicked.to_string()),
         None => {
-            super::output::print_message(
-                "standard output is blocked: the last events are not printed",
-            );
+            message!("standard output is blocked: the last events are not printed");
             return false;
         }
     }

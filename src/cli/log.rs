@@ -10,8 +10,8 @@ use super::failure::Failure;
 use super::history::{Ended, Which, data_dir, report_problems, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
 use super::known;
+use super::live;
 use super::log_follow::{Following, follow};
-use super::log_merge::{finish, read_merged};
 use super::log_runs::Selection;
 use super::log_show::{Show, Shown, page};
 use super::nearest;
@@ -53,8 +53,8 @@ impl Config {
     pub fn from_typed(typed: TypedLog, options: &Options) -> Result<Self, Failure> {
         let is_of_lines = typed.filter.types.is_empty() && typed.filter.grep.is_none();
         if typed.context.is_some() && typed.filter.grep.is_none() {
-            return Err(Failure::usage(
-                "-C shows the lines around the matches of --grep: give --grep as well",
+            return Err(usage!(
+                "-C shows the lines around the matches of --grep: give --grep as well"
             ));
         }
         let executions = typed.filter.execution.clone();
@@ -71,7 +71,7 @@ impl Config {
             query = with_context(query);
         }
         Ok(Self {
-            selection: Selection::new(typed.runs),
+            selection: Selection { typed: typed.runs },
             follows: typed.follow,
             query,
             grep: (grep, typed.context),
@@ -91,10 +91,10 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
             let names = || EventKind::ALL.iter().map(|kind| kind.as_str());
             let hint = nearest::suggestion(&kind, names());
             let all: Vec<&str> = names().collect();
-            return Err(Failure::usage(format!(
+            return Err(usage!(
                 "--type: there is no event type {kind:?}{hint} there are {}",
                 all.join(", ")
-            )));
+            ));
         }
         query = query.kind(kind);
     }
@@ -104,7 +104,7 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     if let Some(pattern) = typed.grep {
         query = query
             .text(&pattern)
-            .map_err(|error| Failure::usage(format!("--grep: {error}")))?;
+            .map_err(|error| usage!("--grep: {error}"))?;
     }
     if let Some(since) = typed.since {
         query = query.since(before(since, now));
@@ -113,8 +113,8 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
         query = query.until(before(until, now));
     }
     if query.is_empty_span() {
-        return Err(Failure::usage(
-            "--since is not before --until: the time span is empty",
+        return Err(usage!(
+            "--since is not before --until: the time span is empty"
         ));
     }
     Ok(query)
@@ -141,7 +141,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let whiches = config.selection.resolve(options)?;
     if whiches.is_empty() {
-        super::output::print_message("there are no runs yet");
+        message!("there are no runs yet");
     }
     if whiches.len() > 1 {
         super::limits::raise_descriptors();
@@ -161,9 +161,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         });
     }
     if let Some(Which::File(path)) = whiches.iter().find(|which| matches!(which, Which::File(_))) {
-        return Err(Failure::usage(format!(
+        return Err(usage!(
             "--follow: {path:?} is a file; give a run or its directory"
-        )));
+        ));
     }
     let shown = shown.holding();
     // An open selection includes runs that begin later.
@@ -181,27 +181,17 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let greps = grep.0.is_some();
     until_stopped(&signals, &clock, move |stop| {
         let mut show = Show::new(shown, grep, revisions);
-        let ended = follow(following, &mut show, &time, stop)?;
-        Ok(match is_stopped(stop) {
-            true => ended,
-            false => code(&show, greps, ended),
-        })
+        let has_failed = follow(following, &mut show, &time, stop)?;
+        // A search without a match fails, unless it was stopped.
+        let has_missed = greps && !show.has_matched && !is_stopped(stop);
+        Ok(live::code(has_failed || has_missed))
     })
-}
-
-/// Returns the exit code; a search without a match fails.
-fn code(show: &Show, config_greps: bool, code: ExitCode) -> ExitCode {
-    match config_greps && !show.has_matched {
-        true => ExitCode::FAILURE,
-        false => code,
-    }
 }
 
 fn print(whiches: &[Which], config: Config, shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
     let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
     let mut show = Show::new(shown, config.grep, config.revisions);
-    let mut ended = ExitCode::SUCCESS;
-    match whiches {
+    let has_failed = match whiches {
         [which] => {
             show.begin(which, stop)?;
             let mut log = which.read(config.query)?;
@@ -211,26 +201,17 @@ fn print(whiches: &[Which], config: Config, shown: Shown, stop: &Stop) -> Result
                 }
                 show.record(&record)?;
             }
-            ended = finish(&mut show, || report_problems(which, log.report()))?;
+            show.finish()?;
+            report_problems(which, log.report())
         }
         _ => {
-            let mut failed = false;
-            read_merged(
-                whiches,
-                config.query,
-                &mut show,
-                stop,
-                &mut |_, _| {},
-                &mut failed,
-            )?;
-            if failed {
-                ended = ExitCode::FAILURE;
-            }
-            finish(&mut show, || ())?;
+            let has_failed = show.merged(whiches, config.query, stop, &mut |_, _| {})?;
+            show.finish()?;
+            has_failed
         }
-    }
+    };
     if is_stopped(stop) {
-        return Ok(ended);
+        return Ok(live::code(has_failed));
     }
     let are_known = whiches.iter().all(|which| matches!(which, Which::Run(_)));
     if !show.has_matched
@@ -242,7 +223,7 @@ fn print(whiches: &[Which], config: Config, shown: Shown, stop: &Stop) -> Result
         }
         super::output::print_message(&problem);
     }
-    Ok(code(&show, greps, ended))
+    Ok(live::code(has_failed || greps && !show.has_matched))
 }
 
 /// Returns a message about the first of these ids that no run has.

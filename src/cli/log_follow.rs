@@ -3,13 +3,11 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
 use super::history::{Ended, Which, report_problems};
-use super::log_merge::{finish, read_merged};
 use super::log_observers::Observers;
 use super::log_runs::Selection;
 use super::log_show::Show;
@@ -46,13 +44,13 @@ struct Followed {
     was_left: bool,
 }
 
-/// Follows logs to their ends.
+/// Follows logs to their ends; returns true if a part cannot be read.
 pub(super) fn follow(
     following: Following,
     show: &mut Show,
     clock: &Clock,
     stop: &Stop,
-) -> Result<ExitCode, Ended> {
+) -> Result<bool, Ended> {
     let Following {
         data,
         whiches,
@@ -66,7 +64,12 @@ pub(super) fn follow(
     let mut known: HashSet<PathBuf> = whiches.iter().map(|which| which.path().into()).collect();
     let is_single = whiches.len() == 1 && later.is_none();
     let mut followed = match is_single {
-        true => begin_all(whiches, None, &query, show, stop)?,
+        true => begin_all(
+            whiches.into_iter().map(|which| (which, 0)),
+            &query,
+            show,
+            stop,
+        )?,
         false => {
             // Checked before reading, so that a run that ends meanwhile is also read to its end.
             let written: Vec<bool> = whiches.iter().map(Which::is_written).collect();
@@ -74,20 +77,10 @@ pub(super) fn follow(
             let mut note = |number: usize, record: &LogRecord| {
                 seqs[number] = record.envelope.seq.unwrap_or(0).max(seqs[number]);
             };
-            read_merged(
-                &whiches,
-                query.clone(),
-                show,
-                stop,
-                &mut note,
-                &mut has_failed,
-            )?;
+            has_failed = show.merged(&whiches, query.clone(), stop, &mut note)?;
             let numbered = whiches.into_iter().zip(seqs).zip(written);
-            let (written, seqs) = numbered
-                .filter(|(_, is_written)| *is_written)
-                .map(|(numbered, _)| numbered)
-                .unzip();
-            begin_all(written, Some(seqs), &query, show, stop)?
+            let written = numbered.filter(|(_, is_written)| *is_written);
+            begin_all(written.map(|(numbered, _)| numbered), &query, show, stop)?
         }
     };
     let mut searched_at = clock.now();
@@ -107,7 +100,7 @@ pub(super) fn follow(
             if is_single {
                 report_cut_off(&ended.which, stop);
             }
-            has_failed |= report_problems(&ended.which, ended.log.report()) != ExitCode::SUCCESS;
+            has_failed |= report_problems(&ended.which, ended.log.report());
         }
         match std::mem::take(&mut is_first) {
             true => show.page().flushed()?.release()?,
@@ -123,19 +116,16 @@ pub(super) fn follow(
             let new = runs
                 .into_iter()
                 .filter(|run| known.insert(run.path().into()));
-            let new: Vec<Which> = new.map(Which::Run).collect();
-            followed.extend(begin_all(new, None, &query, show, stop)?);
+            let new = new.map(|run| (Which::Run(run), 0));
+            followed.extend(begin_all(new, &query, show, stop)?);
         }
         select_biased! {
             recv(stop) -> _ => break,
             recv(clock.after(FOLLOW_INTERVAL)) -> _ => {}
         }
     }
-    finish(show, || ())?;
-    Ok(match has_failed {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    show.finish()?;
+    Ok(has_failed)
 }
 
 fn is_due(searched_at: &mut Instant, clock: &Clock) -> bool {
@@ -147,17 +137,15 @@ fn is_due(searched_at: &mut Instant, clock: &Clock) -> bool {
     is_due
 }
 
-/// Starts to follow runs, after the events with these numbers.
+/// Starts to follow runs, each after the event with this number.
 fn begin_all(
-    whiches: Vec<Which>,
-    seqs: Option<Vec<u64>>,
+    numbered: impl Iterator<Item = (Which, u64)>,
     query: &Query,
     show: &mut Show,
     stop: &Stop,
 ) -> Result<Vec<Followed>, Ended> {
-    let seqs = seqs.unwrap_or_else(|| vec![0; whiches.len()]);
     let mut followed = Vec::new();
-    for (which, seq) in whiches.into_iter().zip(seqs) {
+    for (which, seq) in numbered {
         let Which::Run(run) = &which else {
             continue;
         };
@@ -226,6 +214,6 @@ fn report_cut_off(which: &Which, stop: &Stop) {
     };
     let state = run.metadata().ok().flatten().map(|known| known.state);
     if state == Some(RunState::Running) && !is_stopped(stop) {
-        super::output::print_message("the run is cut off here: its writer has died");
+        message!("the run is cut off here: its writer has died");
     }
 }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::observer;
-use super::output::print_message;
 use crate::history::{RunDirectory, RunState};
 
 /// The interval at which the running observer is checked.
@@ -19,6 +18,7 @@ const ABSENCE_MAX: Duration = Duration::from_secs(2);
 const CONTINUES_WITHIN: Duration = Duration::from_secs(5);
 
 /// The known observers of a data directory.
+#[derive(Default)]
 pub(super) struct Observers {
     data: PathBuf,
     /// The pids of all observers so far.
@@ -33,10 +33,7 @@ impl Observers {
     pub fn of(data: PathBuf) -> Self {
         Self {
             data,
-            seen: BTreeSet::new(),
-            running: None,
-            checked_at: None,
-            absence: Absence::default(),
+            ..Self::default()
         }
     }
 
@@ -91,7 +88,7 @@ impl Absence {
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) >= ABSENCE_MAX && !self.has_reported {
             self.has_reported = true;
-            print_message("the observer has ended; waiting for another one (td-observe start)");
+            message!("the observer has ended; waiting for another one (td-observe start)");
         }
     }
 
@@ -99,7 +96,7 @@ impl Absence {
     pub fn end(&mut self) {
         self.since = None;
         if std::mem::take(&mut self.has_reported) {
-            print_message("an observer runs again");
+            message!("an observer runs again");
         }
     }
 }

@@ -10,14 +10,10 @@ use crate::history::{DataDir, RunDirectory, glob_matches, is_glob};
 /// The typed names and patterns.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
-    typed: Vec<PathBuf>,
+    pub typed: Vec<PathBuf>,
 }
 
 impl Selection {
-    pub fn new(typed: Vec<PathBuf>) -> Self {
-        Self { typed }
-    }
-
     /// Returns the selected logs without duplicates; without a name, all runs. A name with `*` or `?` is a
     /// pattern, unless a run has exactly this name.
     ///
@@ -34,9 +30,9 @@ impl Selection {
                 Some(glob) if Which::typed(typed, options).is_err() => {
                     let runs = data_dir(options)?.matching_runs(|name| glob_matches(glob, name))?;
                     if runs.is_empty() {
-                        return Err(Failure::usage(format!(
+                        return Err(usage!(
                             "no run matches {typed:?}; td-observe runs lists them"
-                        )));
+                        ));
                     }
                     runs.into_iter().map(Which::Run).collect()
                 }

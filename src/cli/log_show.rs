@@ -4,14 +4,14 @@ use std::io::{IsTerminal, StdoutLock};
 
 use regex::Regex;
 
-use super::history::{Ended, Which};
+use super::history::{Ended, Which, report_problems};
 use super::log_context::{Shown as Around, Surroundings, is_match, lines_of};
 use super::log_lines::LastLines;
 use super::options::Options;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent};
 use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
-use crate::history::{LogRecord, Query};
+use crate::history::{LogRecord, Merged, MergedLogs, Query};
 use crate::thread::{Stop, is_stopped};
 
 /// The page to which events are written.
@@ -138,11 +138,49 @@ impl Show {
         Ok(())
     }
 
-    /// Forgets a log that has ended.
-    pub fn end(&mut self, which: &Which) {
-        if let Which::Run(run) = which {
-            self.finals.forget(run.execution_id());
+    /// Writes the remaining output.
+    pub fn finish(&mut self) -> Result<(), Ended> {
+        self.page.finish()?;
+        Ok(self.page.flushed()?.release()?)
+    }
+
+    /// Shows several logs merged by time. Calls `note` for each record with the number of its log. Returns true
+    /// if a part cannot be read.
+    pub fn merged(
+        &mut self,
+        whiches: &[Which],
+        query: Query,
+        stop: &Stop,
+        note: &mut dyn FnMut(usize, &LogRecord),
+    ) -> Result<bool, Ended> {
+        let mut has_failed = false;
+        let sources = whiches.iter().map(Which::source).collect();
+        for merged in MergedLogs::new(sources, query) {
+            if is_stopped(stop) {
+                break;
+            }
+            match merged {
+                Merged::Opened(number) => self.begin(&whiches[number], stop)?,
+                Merged::Record(number, record) => {
+                    note(number, &record);
+                    self.record(&record)?;
+                }
+                Merged::Closed(number, report) => {
+                    if let Which::Run(run) = &whiches[number] {
+                        self.finals.forget(run.execution_id());
+                    }
+                    has_failed |= report_problems(&whiches[number], &report);
+                }
+                Merged::Failed(number, error) => {
+                    // A missing run has been pruned meanwhile.
+                    if whiches[number].path().exists() {
+                        message!("{error:?}");
+                        has_failed = true;
+                    }
+                }
+            }
         }
+        Ok(has_failed)
     }
 
     pub fn record(&mut self, record: &LogRecord) -> Result<(), Ended> {

@@ -10,7 +10,7 @@ use crossbeam_channel::never;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::failure::Failure;
+use super::failure::{Failure, INTERRUPTED, TIMED_OUT};
 use super::history::Which;
 use super::history_args::TypedKeeping;
 use super::junit::JunitFile;
@@ -40,10 +40,6 @@ const SETTINGS: &str = "loop";
 
 /// The beginning of the marker that replaces a secret. A command with this marker cannot be run.
 const REDACTED: &str = "[redacted:";
-
-/// The exit code of an interrupted loop: 0 would state that the checks have passed.
-const INTERRUPTED: u8 = 130;
-const TIMED_OUT: u8 = 124;
 
 /// The settings of a loop in its run's metadata, with which it can be resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,7 +74,7 @@ impl Config {
     pub fn from_typed(typed: TypedLoop, options: &Options) -> Result<Self, Failure> {
         for (option, command) in [("--agent", &typed.agent), ("--check", &typed.check)] {
             if command.as_ref().is_some_and(|text| text.trim().is_empty()) {
-                return Err(Failure::usage(format!("{option}: the command is empty")));
+                return Err(usage!("{option}: the command is empty"));
             }
         }
         let (settings, id, progress) = match &typed.resume {
@@ -97,10 +93,10 @@ impl Config {
             }
         };
         if progress.iteration >= settings.max_iterations {
-            return Err(Failure::usage(format!(
+            return Err(usage!(
                 "the loop has had all of its {} iterations: allow more with --max-iterations",
                 progress.iteration
-            )));
+            ));
         }
         let unchecked = settings
             .spec
@@ -108,16 +104,16 @@ impl Config {
             .iter()
             .find(|phase| phase.check.is_none());
         if let Some(phase) = unchecked {
-            return Err(Failure::usage(format!(
+            return Err(usage!(
                 "phase {:?} has no check: give --check CMD, or a check in the spec",
                 phase.name
-            )));
+            ));
         }
         if !settings.directory.is_dir() {
-            return Err(Failure::usage(format!(
+            return Err(usage!(
                 "--directory: {:?} is not a directory",
                 settings.directory
-            )));
+            ));
         }
         Ok(Self {
             settings,
@@ -136,11 +132,9 @@ fn refuse_existing(id: &ExecutionId, options: &Options) -> Result<(), Failure> {
     };
     let run = DataDir::new(path).run(id);
     match run.metadata() {
-        Ok(Some(metadata)) if metadata.extra.contains_key(SETTINGS) => {
-            Err(Failure::usage(format!(
-                "the loop {id} already exists: continue it with --resume, or choose another name"
-            )))
-        }
+        Ok(Some(metadata)) if metadata.extra.contains_key(SETTINGS) => Err(usage!(
+            "the loop {id} already exists: continue it with --resume, or choose another name"
+        )),
         _ => Ok(()),
     }
 }
@@ -151,13 +145,13 @@ fn new_settings(typed: &TypedLoop) -> Result<Settings, Failure> {
         (Some(task), _) => Spec::of_task(task_of(task)?),
         (None, Some(path)) => read_spec(path)?,
         (None, None) => {
-            return Err(Failure::usage(
-                "the loop has no task: give --task TEXT or --spec FILE",
+            return Err(usage!(
+                "the loop has no task: give --task TEXT or --spec FILE"
             ));
         }
     };
     let Some(agent) = typed.agent.clone() else {
-        return Err(Failure::usage("the loop has no agent: give --agent CMD"));
+        return Err(usage!("the loop has no agent: give --agent CMD"));
     };
     let directory = typed.directory.as_deref().unwrap_or(Path::new("."));
     let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
@@ -221,9 +215,9 @@ fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
         ("--task", is_task_redacted),
     ] {
         if is_redacted {
-            return Err(Failure::usage(format!(
+            return Err(usage!(
                 "--resume: {option} contained a secret, which is not kept: give {option} again"
-            )));
+            ));
         }
     }
     Ok(settings)
@@ -234,34 +228,29 @@ fn kept(run: &Path, options: &Options) -> Result<(RunDirectory, Settings), Failu
     let run = match Which::typed(run, options)? {
         Which::Run(run) => run,
         Which::File(path) => {
-            return Err(Failure::usage(format!(
+            return Err(usage!(
                 "--resume: {path:?} is a file: give a run; td-observe runs lists them"
-            )));
+            ));
         }
     };
     let name = run.execution_id();
     if options.no_log {
-        return Err(Failure::usage(
-            "--resume continues the log of the loop: leave out --no-log",
+        return Err(usage!(
+            "--resume continues the log of the loop: leave out --no-log"
         ));
     }
     if run.is_written()? {
-        return Err(Failure::usage(format!(
+        return Err(usage!(
             "the run {name} is still running: wait for its end, or stop it"
-        )));
+        ));
     }
     let metadata = run.metadata()?;
     let settings = metadata.and_then(|mut metadata| metadata.extra.remove(SETTINGS));
     let Some(settings) = settings else {
-        return Err(Failure::usage(format!(
-            "there is no loop to resume in the run {name}"
-        )));
+        return Err(usage!("there is no loop to resume in the run {name}"));
     };
-    let settings = serde_json::from_value(settings).map_err(|error| {
-        Failure::usage(format!(
-            "the settings of the run {name} cannot be read: {error}"
-        ))
-    })?;
+    let settings = serde_json::from_value(settings)
+        .map_err(|error| usage!("the settings of the run {name} cannot be read: {error}"))?;
     Ok((run, settings))
 }
 
@@ -271,16 +260,16 @@ fn task_of(typed: &str) -> Result<String, Failure> {
         task => task.to_owned(),
     };
     match task.trim().is_empty() {
-        true => Err(Failure::usage("--task: the task is empty")),
+        true => Err(usage!("--task: the task is empty")),
         false => Ok(task),
     }
 }
 
 fn read_spec(path: &Path) -> Result<Spec, Failure> {
-    let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
+    let unreadable = |cause| usage!("cannot read {path:?}: {cause}");
     // Opening a directory succeeds, but reading it fails with a less helpful error.
     if path.metadata().map_err(unreadable)?.is_dir() {
-        return Err(Failure::usage(format!("--spec: {path:?} is a directory")));
+        return Err(usage!("--spec: {path:?} is a directory"));
     }
     let shown = format!("--spec {path:?}");
     let text = text_of(fs::File::open(path).map_err(unreadable)?, &shown)?;
@@ -290,31 +279,22 @@ fn read_spec(path: &Path) -> Result<Spec, Failure> {
         true => Spec::from_toml(&text),
         false => Spec::from_markdown(&text),
     };
-    spec.map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
+    spec.map_err(|error| usage!("{path:?}: {error:?}"))
 }
 
 fn text_of(from: impl Read, option: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = from.take(SPEC_BYTES_MAX + 1).read_to_string(&mut text);
-    let read = read.map_err(|cause| Failure::usage(format!("{option}: cannot read: {cause}")))?;
+    let read = read.map_err(|cause| usage!("{option}: cannot read: {cause}"))?;
     match read as u64 > SPEC_BYTES_MAX {
-        true => Err(Failure::usage(format!(
-            "{option}: longer than {} KiB",
-            SPEC_BYTES_MAX >> 10
-        ))),
+        true => Err(usage!("{option}: longer than {} KiB", SPEC_BYTES_MAX >> 10)),
         false => Ok(text),
     }
 }
 
 /// Runs the loop to its end.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
-    let Config {
-        settings,
-        id,
-        progress,
-        junit,
-        keeping,
-    } = config;
+    let (settings, id) = (config.settings, config.id);
     let mut command = Command::shell(&settings.agent).format(settings.format);
     if let Some(timeout) = settings.agent_timeout {
         command = command.timeout(timeout);
@@ -323,7 +303,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut looping = LoopEngine::of_command(settings.spec.clone(), agent)
         .directory(&settings.directory)
         .max_iterations(settings.max_iterations)
-        .resume(progress);
+        .resume(config.progress);
     if let Some(turns) = settings.max_turns {
         looping = looping.max_turns(turns);
     }
@@ -338,10 +318,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let signals = Signals::catch(looping.killer())?;
     let clock = Clock::system();
-    let (mut engine, _) = keeping::start(options, &keeping, id.as_deref(), &clock)?;
+    let (mut engine, _) = keeping::start(options, &config.keeping, id.as_deref(), &clock)?;
     // After what may be refused: an earlier report stays then.
-    let junit = junit.as_deref().map(JunitFile::create).transpose()?;
-    let junit = junit.map(|file| file.collect(&engine)).transpose()?;
+    let junit = config.junit.as_deref();
+    let junit = junit.map(|path| JunitFile::collect(path, &engine));
+    let junit = junit.transpose()?;
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
@@ -352,6 +333,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let outcome = outcome?;
     Ok(match outcome.end {
+        // Success would state that the checks have passed.
         _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
         LoopEnd::Timeout => ExitCode::from(TIMED_OUT),
         // Problems of the history and the display are reported, but only the checks set the exit code.
@@ -362,6 +344,6 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 /// Returns the settings as metadata of the run.
 fn metadata(settings: &Settings) -> Result<Map<String, Value>, Failure> {
     let value = serde_json::to_value(settings)
-        .map_err(|error| Failure::other(format!("the settings cannot be kept: {error}")))?;
+        .map_err(|error| failure!("the settings cannot be kept: {error}"))?;
     Ok(Map::from_iter([(SETTINGS.to_owned(), value)]))
 }

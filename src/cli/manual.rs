@@ -16,17 +16,13 @@ use super::failure::Failure;
 /// Writes the pages into a directory.
 pub(super) fn run(directory: &Path) -> Result<ExitCode, Failure> {
     if directory.as_os_str().is_empty() {
-        return Err(Failure::usage("man: the path of the directory is empty"));
+        return Err(usage!("man: the path of the directory is empty"));
     }
     let mut command = command_line::command();
     command.build();
     fs::create_dir_all(directory)
         .and_then(|()| write(&command, directory))
-        .map_err(|error| {
-            Failure::usage(format!(
-                "cannot write manual pages to {directory:?}: {error}"
-            ))
-        })?;
+        .map_err(|error| usage!("cannot write manual pages to {directory:?}: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

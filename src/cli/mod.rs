@@ -3,14 +3,17 @@
 //! Threads: the main thread owns the engine and waits for signals, for the end of the sources and for the
 //! printer. `td-signals` turns signals into a message. The printer belongs to the view. No thread polls.
 
+#[macro_use]
+mod failure;
+#[macro_use]
+mod output;
+
 mod args;
 mod command_line;
 mod duration;
 mod options;
 mod which_server;
 
-mod failure;
-mod output;
 mod usage_error;
 
 mod agent_args;
@@ -20,7 +23,6 @@ mod demo;
 mod junit;
 mod loop_args;
 mod loops;
-mod notes;
 mod pass_through;
 mod run;
 mod run_args;
@@ -69,7 +71,6 @@ mod log;
 mod log_context;
 mod log_follow;
 mod log_lines;
-mod log_merge;
 mod log_observers;
 mod log_runs;
 mod log_show;
@@ -156,9 +157,7 @@ fn fail(failure: &Failure) -> ExitCode {
 fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     let options = Options::from_typed(args.options)?;
     if options.servers.len() > 1 && !takes_several_servers(&args.command) {
-        return Err(Failure::usage(
-            "-L and -S both choose a tmux server: give one",
-        ));
+        return Err(usage!("-L and -S both choose a tmux server: give one"));
     }
     let log = match &args.command {
         Command::Start(typed) => observer::log(&options, typed)?,

@@ -27,8 +27,8 @@ pub(super) use service::run as service;
 
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     if options.no_log {
-        return Err(Failure::usage(
-            "start: the observer keeps a history, so leave out --no-log",
+        return Err(usage!(
+            "start: the observer keeps a history, so leave out --no-log"
         ));
     }
     match typed.foreground {

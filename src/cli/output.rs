@@ -7,6 +7,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::failure::Failure;
 
+/// Prints one line on standard error; takes the arguments of `format!`.
+macro_rules! message {
+    ($($text:tt)*) => { $crate::cli::output::print_message(&format!($($text)*)) };
+}
+
 /// Prints text on standard output, and returns the exit code of success. A closed output is no error.
 pub(super) fn print(text: &str) -> Result<ExitCode, Failure> {
     let mut stdout = std::io::stdout().lock();
@@ -15,9 +20,7 @@ pub(super) fn print(text: &str) -> Result<ExitCode, Failure> {
         .and_then(|()| stdout.flush());
     match crate::face::unless_broken_pipe(written) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::other(format!(
-            "cannot write to standard output: {error}"
-        ))),
+        Err(error) => Err(failure!("cannot write to standard output: {error}")),
     }
 }
 

@@ -9,15 +9,17 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::failure::Failure;
+use super::live::{PRINT_REST, everything};
 use super::signals::Signals;
+use crate::bus::{Delivery, Filter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
-use crate::event::OutputStream;
+use crate::engine::Engine;
+use crate::event::{EventKind, OutputStream, TdEvent};
 use crate::face::LocalTime;
 use crate::process::ByteSink;
 use crate::thread::{self, Handle, Stop, is_stopped, stop_pair};
@@ -54,9 +56,13 @@ pub(super) struct PassThrough {
 pub(super) struct Passing {
     threads: [Handle<io::Result<()>>; 2],
     ended: [Stop; 2],
+    /// The warnings and errors of the observation, which no tree shows.
+    notes: Subscription,
 }
 
+/// Starts to pass outputs through. Call it before the command is started.
 pub(super) fn start(
+    engine: &Engine,
     options: &PassOptions,
     clock: &Clock,
 ) -> Result<(PassThrough, Passing), Failure> {
@@ -76,6 +82,10 @@ pub(super) fn start(
     let passing = Passing {
         threads: [stdout, stderr],
         ended,
+        notes: engine.subscribe_with(SubscribeOptions {
+            filter: Filter::all().kinds([EventKind::Warning, EventKind::Error]),
+            ..everything()
+        }),
     };
     Ok((sink, passing))
 }
@@ -87,7 +97,7 @@ type OutputThread = (Handle<io::Result<()>>, Sender<Vec<u8>>, Stop);
 fn cloned(output: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
     output
         .try_clone_to_owned()
-        .map_err(|error| Failure::other(format!("cannot use the output of td-observe: {error}")))
+        .map_err(|error| failure!("cannot use the output of td-observe: {error}"))
 }
 
 fn output(name: &str, to: OwnedFd) -> Result<OutputThread, Failure> {
@@ -134,11 +144,7 @@ impl ByteSink for PassThrough {
 /// Returns true for a pipe whose reading end is closed. For other outputs, a write fails.
 fn has_no_reader(output: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(output, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::ERR)
+    poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().contains(PollFlags::ERR)
 }
 
 impl PassThrough {
@@ -181,16 +187,11 @@ impl PassThrough {
 }
 
 impl Passing {
-    /// Waits until everything is written. The wait ends at `deadline`; without a deadline, it ends `grace`
-    /// after a signal. Returns true after an error other than a closed output.
-    pub fn finish(
-        self,
-        deadline: Option<Instant>,
-        grace: std::time::Duration,
-        signals: &Signals,
-        clock: &Clock,
-    ) -> bool {
-        if deadline.is_none() {
+    /// Waits until everything is written, and then prints the notes. The wait ends [`PRINT_REST`] after a signal;
+    /// if the user has requested the end (`is_over`), it ends after this time. Call it after the engine's end.
+    /// Returns true after an error other than a closed output.
+    pub fn finish(mut self, is_over: bool, signals: &Signals, clock: &Clock) -> bool {
+        if !is_over {
             for ended in &self.ended {
                 select_biased! {
                     recv(ended) -> _ => {}
@@ -198,7 +199,7 @@ impl Passing {
                 }
             }
         }
-        let deadline = deadline.unwrap_or_else(|| clock.now() + grace);
+        let deadline = clock.now() + PRINT_REST;
         let names = ["standard output", "standard error"];
         let mut has_failed = false;
         for (thread, name) in self.threads.into_iter().zip(names) {
@@ -208,14 +209,23 @@ impl Passing {
                 Ok(Ok(Err(error))) => format!("cannot write to {name}: {error}"),
                 Ok(Err(panicked)) => panicked.to_string(),
                 Err(_blocked) => {
-                    super::output::print_message(&format!(
-                        "{name} is blocked: the last output is not written"
-                    ));
+                    message!("{name} is blocked: the last output is not written");
                     continue;
                 }
             };
             super::output::print_message(&problem);
             has_failed = true;
+        }
+        for envelope in self.notes.iter().filter_map(Delivery::into_envelope) {
+            if let TdEvent::Warning {
+                context, message, ..
+            }
+            | TdEvent::Error {
+                context, message, ..
+            } = &envelope.event
+            {
+                message!("{context}: {message}");
+            }
         }
         has_failed
     }

@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::history::{Ended, Which, report_problems, until_stopped};
 use super::history_args::TypedReplay;
 use super::keys::{Keys, Terminal};
+use super::live;
 use super::log_show::{Shown, page};
 use super::options::Options;
 use super::signals::Signals;
@@ -63,9 +64,7 @@ fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
         query = query.until(after(to));
     }
     if query.is_empty_span() {
-        return Err(Failure::usage(
-            "--from is not before --to: the time span is empty",
-        ));
+        return Err(usage!("--from is not before --to: the time span is empty"));
     }
     Ok(query)
 }
@@ -111,7 +110,7 @@ fn play(
     }
     page.finish()?;
     drop(keys);
-    Ok(report_problems(which, log.report()))
+    Ok(live::code(report_problems(which, log.report())))
 }
 
 /// The position in a replay.

@@ -11,5 +11,5 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Returns the text of a file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, Failure> {
     // An unusable file is bad input.
-    read_trusted_file(path, BYTES_MAX).map_err(|error| Failure::usage(format!("{error:?}")))
+    read_trusted_file(path, BYTES_MAX).map_err(|error| usage!("{error:?}"))
 }

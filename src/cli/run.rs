@@ -13,7 +13,6 @@ use super::history_args::TypedKeeping;
 use super::junit::JunitFile;
 use super::keeping;
 use super::live;
-use super::notes::Notes;
 use super::options::Options;
 use super::pass_through::{self, PassOptions};
 use super::run_args::TypedRun;
@@ -50,7 +49,7 @@ impl Config {
         let mut words = typed.command.into_iter();
         let program = words.next().filter(|program| !program.is_empty());
         let Some(program) = program else {
-            return Err(Failure::usage("the name of the program to run is empty"));
+            return Err(usage!("the name of the program to run is empty"));
         };
         let mut command = Command::new(program)
             .args(words.collect::<Vec<OsString>>())
@@ -104,19 +103,20 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let id = config.execution_id.as_deref();
     let (mut engine, rules) = keeping::start(options, &config.keeping, id, &clock)?;
     // After what may be refused: an earlier report stays then.
-    let junit = config.junit.as_deref().map(JunitFile::create).transpose()?;
-    let junit = junit.map(|file| file.collect(&engine)).transpose()?;
+    let junit = config.junit.as_deref();
+    let junit = junit.map(|path| JunitFile::collect(path, &engine));
+    let junit = junit.transpose()?;
     let mut command = config.command.control(&control);
-    let (mut printing, mut passing, mut notes) = (None, None, None);
+    let (mut printing, mut passing) = (None, None);
     match &config.display {
         Display::Screen => {}
         Display::Events { has_timestamps } => {
             printing = live::print_one(&engine, options, *has_timestamps, &clock)?;
         }
         Display::PassedThrough(pass) => {
-            let (sink, begun) = pass_through::start(pass, &clock)?;
+            let (sink, begun) = pass_through::start(&engine, pass, &clock)?;
             command = command.byte_sink(sink);
-            (passing, notes) = (Some(begun), Some(Notes::start(&engine)));
+            passing = Some(begun);
         }
     }
     let execution = match config.execution_id {
@@ -133,12 +133,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
     // Problems of the engine are reported, but only the command sets the exit code.
     live::finish(engine, printing, is_over, &signals, &clock);
-    let deadline = is_over.then(|| clock.now() + live::PRINT_REST);
-    let is_cut =
-        passing.is_some_and(|passing| passing.finish(deadline, live::PRINT_REST, &signals, &clock));
-    if let Some(notes) = notes {
-        notes.print();
-    }
+    let is_cut = passing.is_some_and(|passing| passing.finish(is_over, &signals, &clock));
     let ended = ended.map_err(|error| Failure::not_started(error, &rules));
     if let Some(junit) = junit {
         let problem = ended.as_ref().err().map(Failure::text);
@@ -188,7 +183,7 @@ fn report_lost_lines(lines: u64) {
         1 => "1 more line was".to_owned(),
         more => format!("{more} more lines were"),
     };
-    super::output::print_message(&format!("{lines} neither shown nor kept: see --max-lines"));
+    message!("{lines} neither shown nor kept: see --max-lines");
 }
 
 fn exit_code(outcome: &CommandOutcome) -> ExitCode {

@@ -8,10 +8,11 @@ use unicode_width::UnicodeWidthStr;
 use super::failure::Failure;
 use super::history::{data_dir, print_problems};
 use super::history_args::{RunsAction, TypedPrune, TypedRuns};
+use super::live;
 use super::nearest;
 use super::options::Options;
 use crate::clock::Clock;
-
+use crate::error::Error;
 use crate::face::{LocalTime, one_line, push_line};
 use crate::history::{Retention, RunSummary};
 use crate::timestamp::Timestamp;
@@ -25,10 +26,10 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
             let word = words.first().map(OsString::as_os_str).unwrap_or_default();
             let word = word.to_string_lossy();
             let hint = nearest::suggestion(&word, ["prune"]);
-            Err(Failure::usage(format!(
+            Err(usage!(
                 "runs: {word:?} is not known here{hint} \"td-observe runs\" lists all runs, \
                  \"td-observe runs prune\" removes some, and \"td-observe log RUN\" shows one"
-            )))
+            ))
         }
     }
 }
@@ -37,17 +38,27 @@ fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
     let data = data_dir(options)?;
     let list = data.runs(Clock::system().wall())?;
     if list.runs.is_empty() && list.problems.is_empty() && !options.json {
-        super::output::print_message(&format!("there are no runs in {:?} yet", data.runs_path()));
+        message!("there are no runs in {:?} yet", data.runs_path());
     }
-    let text = if options.quiet {
-        String::new()
-    } else if options.json {
-        lines(&list.runs)
-    } else {
+    print_runs(options, &list.runs, &list.problems, || {
         table(&list.runs, has_timestamps)
+    })
+}
+
+/// Prints runs as JSON or as `text` returns them, and the problems of listing them.
+fn print_runs(
+    options: &Options,
+    runs: &[RunSummary],
+    problems: &[Error],
+    text: impl FnOnce() -> String,
+) -> Result<ExitCode, Failure> {
+    let text = match (options.quiet, options.json) {
+        (true, _) => String::new(),
+        (false, true) => lines(runs),
+        (false, false) => text(),
     };
     super::output::print(&text)?;
-    Ok(print_problems(&list.problems))
+    Ok(live::code(print_problems(problems)))
 }
 
 fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
@@ -67,23 +78,16 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
     } else {
         data.prune(retention, now)?
     };
-    let bytes = pruned.runs.iter().map(|run| run.size_bytes).sum();
-    let text = if options.quiet {
-        String::new()
-    } else if options.json {
-        lines(&pruned.runs)
-    } else {
-        let verb = if typed.dry_run {
-            "would be removed"
-        } else {
-            "removed"
+    print_runs(options, &pruned.runs, &pruned.problems, || {
+        let verb = match typed.dry_run {
+            true => "would be removed",
+            false => "removed",
         };
         let count = pruned.runs.len();
         let runs = if count == 1 { "run" } else { "runs" };
+        let bytes = pruned.runs.iter().map(|run| run.size_bytes).sum();
         table(&pruned.runs, false) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
-    };
-    super::output::print(&text)?;
-    Ok(print_problems(&pruned.problems))
+    })
 }
 
 fn lines(runs: &[RunSummary]) -> String {

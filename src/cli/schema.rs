@@ -17,7 +17,7 @@ fields and values, so the schema accepts unknown ones. See td-observe help event
 
 pub(super) fn run() -> Result<ExitCode, Failure> {
     let mut text = serde_json::to_string_pretty(&crate::board::json_schema())
-        .map_err(|error| Failure::other(format!("cannot write the schema: {error}")))?;
+        .map_err(|error| failure!("cannot write the schema: {error}"))?;
     text.push('\n');
     super::output::print(&text)
 }

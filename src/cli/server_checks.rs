@@ -17,9 +17,7 @@ pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> 
         Err(error) if error.is_missing_program() => Err(Failure::missing(
             "tmux is not installed, or not in PATH: install tmux 3.3 or newer",
         )),
-        Err(error) => Err(Failure::other(format!(
-            "tmux 3.3 or newer is needed: {error}"
-        ))),
+        Err(error) => Err(failure!("tmux 3.3 or newer is needed: {error}")),
     }
 }
 
@@ -34,9 +32,9 @@ pub(super) fn check_socket(server: &Server, clock: &Clock) -> Result<Option<Tmux
         .with_timeout(ANSWER_TIMEOUT)
         .check_version(clock);
     match answer {
-        Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
-            "{error}; name another server with -L or -S"
-        ))),
+        Err(error) if error.is_invalid_input() => {
+            Err(usage!("{error}; name another server with -L or -S"))
+        }
         answer => Ok(answer.ok()),
     }
 }
@@ -66,10 +64,10 @@ pub(super) fn check_targets(
         .into_iter()
         .find(|(target, _)| !target.names_session_of(names.lines()))
     {
-        Some((target, why)) => Err(Failure::usage(format!(
+        Some((target, why)) => Err(usage!(
             "the target {:?} does not exist and can never appear: {why}",
             target.as_str()
-        ))),
+        )),
         None => Ok(()),
     }
 }

@@ -11,15 +11,12 @@ use crossbeam_channel::{Receiver, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator;
 
-use super::failure::Failure;
+use super::failure::{Failure, INTERRUPTED};
 use crate::clock::Clock;
 use crate::thread::{self, Handle};
 
 /// Minimum time between two INT that the user types. Closer signals have the same cause.
 const TYPED_AGAIN: Duration = Duration::from_millis(300);
-
-/// The exit code after two interrupts.
-const INTERRUPTED: i32 = 130;
 
 /// Catches signals until it is dropped.
 pub(super) struct Signals {
@@ -38,7 +35,7 @@ impl Signals {
             caught.push(SIGHUP);
         }
         let mut source = iterator::Signals::new(caught)
-            .map_err(|error| Failure::other(format!("cannot catch signals: {error}")))?;
+            .map_err(|error| failure!("cannot catch signals: {error}"))?;
         let handle = source.handle();
         // Room for one message: the first signal.
         let (sender, first) = bounded(1);
@@ -56,7 +53,7 @@ impl Signals {
                 if now.saturating_duration_since(first) >= TYPED_AGAIN {
                     cleanup();
                     // Exits at once, because exit handlers could block.
-                    signal_hook::low_level::exit(INTERRUPTED);
+                    signal_hook::low_level::exit(INTERRUPTED.into());
                 }
             }
         })?;
@@ -76,10 +73,8 @@ impl Signals {
 impl Drop for Signals {
     fn drop(&mut self) {
         self.source.close();
-        if let Some(thread) = self.thread.take()
-            && let Err(panicked) = thread.join()
-        {
-            log::error!("{panicked}");
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
         }
     }
 }

@@ -54,10 +54,10 @@ pub(super) fn read(
     let mut origins = Vec::new();
     for path in paths {
         let text = rule_files::read(&path)?
-            .ok_or_else(|| Failure::usage(format!("{path:?}: there is no such file of rules")))?;
+            .ok_or_else(|| usage!("{path:?}: there is no such file of rules"))?;
         let (with, agent) = rules
             .with_toml_of(&text)
-            .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))?;
+            .map_err(|error| usage!("{path:?}: {error:?}"))?;
         rules = with;
         origins.push(Origin { agent, path, text });
     }
@@ -73,7 +73,7 @@ pub(super) struct Origin {
 
 /// Returns the `*.toml` files of a directory, by name.
 fn in_directory(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
+    let unreadable = |cause| usage!("cannot read {path:?}: {cause}");
     let mut found = Vec::new();
     for entry in fs::read_dir(path).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
@@ -125,10 +125,10 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
         Some(origin) => origin.text.as_str(),
         None => StateRules::builtin_text(name).ok_or_else(|| {
             let names: Vec<&str> = rules.agents().collect();
-            Failure::usage(format!(
+            usage!(
                 "--show: there are no rules for {name:?}{}",
                 nearest::hint(name, names, "td-observe states")
-            ))
+            )
         })?,
     };
     super::output::print(text)
@@ -136,7 +136,7 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
 
 /// Reads a capture in the form of `tmux capture-pane -p` from a file, or from standard input (`-`).
 fn read_capture(path: &Path) -> Result<String, Failure> {
-    let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
+    let unreadable = |cause| usage!("cannot read {path:?}: {cause}");
     let source: Box<dyn Read> = match path == Path::new("-") {
         true => Box::new(io::stdin()),
         false => Box::new(fs::File::open(path).map_err(unreadable)?),
@@ -144,10 +144,10 @@ fn read_capture(path: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = source.take(CAPTURE_BYTES_MAX + 1).read_to_end(&mut bytes);
     if read.map_err(unreadable)? as u64 > CAPTURE_BYTES_MAX {
-        return Err(Failure::usage(format!(
+        return Err(usage!(
             "{path:?} is larger than {} MiB, which is too large for a capture of a screen",
             CAPTURE_BYTES_MAX >> 20
-        )));
+        ));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

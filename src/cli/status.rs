@@ -197,7 +197,7 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
             let known = first.chain(names.iter().flatten()).map(String::as_str);
             let hint = nearest::hint(target, known, "td-observe status");
             let target = one_line(target);
-            return Err(Failure::usage(format!("there is no row {target:?}{hint}")));
+            return Err(usage!("there is no row {target:?}{hint}"));
         }
     }
     let named = rows.into_iter().zip(names);
@@ -245,9 +245,9 @@ impl Template {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
-            let (name, after) = after.split_once('}').ok_or_else(|| {
-                Failure::usage(format!("--format: a brace is not closed in {text:?}"))
-            })?;
+            let (name, after) = after
+                .split_once('}')
+                .ok_or_else(|| usage!("--format: a brace is not closed in {text:?}"))?;
             parts.push(Part::Text(before.to_owned()));
             let count = Attention::ALL
                 .iter()
@@ -257,9 +257,7 @@ impl Template {
                 (None, "total") => Part::Total,
                 (None, "first") => Part::First,
                 (None, name) => {
-                    return Err(Failure::usage(format!(
-                        "--format: {{{name}}} is unknown; there are {{needs_you}}, {{finished}}, {{working}}, {{quiet}}, {{total}} and {{first}}"
-                    )));
+                    return Err(usage!("--format: {{{name}}} is unknown; there are {{needs_you}}, {{finished}}, {{working}}, {{quiet}}, {{total}} and {{first}}"));
                 }
             });
             rest = after;

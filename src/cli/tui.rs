@@ -38,8 +38,8 @@ pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
         .prepare()
         .map_err(super::keeping::unusable_directory)?;
     let path = data.join(LOG);
-    let file = open_log(&path)
-        .map_err(|cause| Failure::other(format!("cannot write to {}: {cause}", path.display())))?;
+    let file =
+        open_log(&path).map_err(|cause| failure!("cannot write to {}: {cause}", path.display()))?;
     Ok(Box::new(file))
 }
 
@@ -50,8 +50,8 @@ pub(super) fn run(
     longest: Option<Duration>,
 ) -> Result<ExitCode, Failure> {
     if !has_terminal() {
-        return Err(Failure::usage(
-            "tui: standard input and output are no terminal: td-observe status prints the board, td-observe watch the lines",
+        return Err(usage!(
+            "tui: standard input and output are no terminal: td-observe status prints the board, td-observe watch the lines"
         ));
     }
     let signals = Signals::catch(|| {})?;
@@ -101,7 +101,7 @@ pub(super) fn run_demo(
     options.coloured = coloured;
     match args.command {
         Command::Tui(typed) => run(options, *typed, longest),
-        _ => Err(Failure::other("the demo shows the terminal UI")),
+        _ => Err(failure!("the demo shows the terminal UI")),
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn failure(error: &clap::Error, typed: &[OsString]) -> Failure {
         }
         _ => folded(error),
     };
-    Failure::usage(format!("{text}; see {path} --help"))
+    usage!("{text}; see {path} --help")
 }
 
 /// Returns the subcommand that the words name, and its path in words.

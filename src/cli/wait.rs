@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use signal_hook::consts::SIGINT;
 
-use super::failure::Failure;
+use super::failure::{Failure, TIMED_OUT};
 use super::known::Targets;
 use super::nearest;
 use super::options::Options;
@@ -28,8 +28,6 @@ use crate::wait::{Wait, WaitEnd, WaitOutcome, WaitSpec};
 const NOT_FOUND: u8 = 1;
 /// The timeout passed, and lines were lost.
 const LOST: u8 = 3;
-/// The timeout passed.
-const TIMED_OUT: u8 = 124;
 
 fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
     let spec = WaitSpec {
@@ -58,10 +56,10 @@ fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
         AgentState::from_name(name).ok_or_else(|| {
             let names = AgentState::ALL.map(AgentState::as_str);
             let hint = nearest::suggestion(name, names);
-            Failure::usage(format!(
+            usage!(
                 "--state: there is no agent state {name:?}{hint} there are {}",
                 names.join(", ")
-            ))
+            )
         })
     });
     states.collect()
@@ -71,25 +69,21 @@ fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
 pub(super) fn markers(typed: &[String]) -> Result<Markers, Failure> {
     match typed {
         [] => Ok(Markers::default()),
-        typed => Markers::new(typed).map_err(|error| Failure::usage(format!("--marker: {error}"))),
+        typed => Markers::new(typed).map_err(|error| usage!("--marker: {error}")),
     }
 }
 
 /// Waits, prints the outcomes and returns the exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
-    let targets: Result<Vec<Target>, _> = typed
-        .targets
-        .iter()
-        .map(|text| Target::parse(text))
-        .collect();
-    let targets = targets?;
+    let targets = typed.targets.iter().map(|text| Target::parse(text));
+    let targets = targets.collect::<Result<Vec<Target>, _>>()?;
     let wanted = match (typed.any, typed.all, targets.len()) {
         (_, true, _) => Wanted::All,
         (true, _, _) | (_, _, 0 | 1) => Wanted::Any,
         (false, false, count) => {
-            return Err(Failure::usage(format!(
+            return Err(usage!(
                 "there are {count} targets: give --any to wait for one of them, or --all for each"
-            )));
+            ));
         }
     };
     let rules = typed.secrets.rules(options.data_path()?.as_deref())?;
@@ -108,20 +102,17 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     let typing = typed.send.as_ref();
     let typing = typing.map(|text| Typing::text(text, !typed.no_enter));
     let typing = typing.transpose()?;
-    let waits: Result<Vec<TargetWait>, Failure> = targets
-        .iter()
-        .map(|target| {
-            Ok(TargetWait {
-                target: target.clone(),
-                wait: wait_of(typed, target.clone())?,
-                typing: typing.clone(),
-                state: condition.clone(),
-                observer: observer.clone(),
-                hints: !options.quiet && typed.send.is_none(),
-            })
-        })
-        .collect();
-    let waits = waits?;
+    let mut waits = Vec::new();
+    for target in &targets {
+        waits.push(TargetWait {
+            target: target.clone(),
+            wait: wait_of(typed, target.clone())?,
+            typing: typing.clone(),
+            state: condition.clone(),
+            observer: observer.clone(),
+            hints: !options.quiet && typed.send.is_none(),
+        });
+    }
     let signals = Signals::catch(|| {})?;
     let server = options.server.server();
     let clock = Clock::system();
@@ -185,11 +176,11 @@ fn until_done(
 /// Returns the failure for a target. A missing server or target is bad input for a wait.
 fn of_target(error: crate::Error, options: &Options, target: &str, clock: &Clock) -> Failure {
     if error.is_gone() {
-        return Failure::usage(format!("{error}: there is nothing to wait for"));
+        return usage!("{error}: there is nothing to wait for");
     }
     if error.is_invalid_input() {
         let hint = Targets::of(&options.server, clock).hint(target);
-        return Failure::usage(format!("{error:?}{hint}"));
+        return usage!("{error:?}{hint}");
     }
     error.into()
 }

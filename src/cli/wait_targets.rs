@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::thread::{Handle, Stop, StopGuard, spawn, stop_pair};
 use crate::tmux::{Server, Target, Typing};
-use crate::wait::{Wait, WaitEnd, WaitMatch, WaitOutcome, Waiter};
+use crate::wait::{Wait, WaitEnd, WaitOutcome, Waiter};
 
 /// The wait for one target.
 pub(super) struct TargetWait {
@@ -107,42 +107,26 @@ impl TargetWaits {
     }
 }
 
-/// The states of a target, from a watch or from an observer.
-struct States {
-    found: Receiver<WaitMatch>,
-    end: Box<dyn FnOnce()>,
-}
-
 impl TargetWait {
     fn run(self, waiter: &Waiter, server: &Server, stop: &Stop, clock: &Clock) -> Outcome {
         let mut wait = self.wait;
-        let mut states = None;
+        let mut end_states: Box<dyn FnOnce()> = Box::new(|| {});
         if let Some(condition) = self.state {
             // A watch would wait for a missing target, so a missing target is refused first.
             drop(waiter.start_until_stopped(&Wait::at(self.target.clone()).exit(), stop)?);
-            let started = match self.observer {
-                Some(observer) => {
-                    let states =
-                        StatesOfObserver::start(observer, server, &self.target, condition, clock)?;
-                    Some(States {
-                        found: states.found.clone(),
-                        end: Box::new(move || states.end()),
-                    })
-                }
-                None => {
-                    StateWatch::start(server, &self.target, condition, stop, clock)?.map(|states| {
-                        States {
-                            found: states.found.clone(),
-                            end: Box::new(move || states.end()),
-                        }
-                    })
-                }
-            };
-            let Some(started) = started else {
-                return Ok(None);
-            };
-            wait = wait.other(started.found.clone());
-            states = Some(started);
+            let target = &self.target;
+            if let Some(observer) = self.observer {
+                let states = StatesOfObserver::start(observer, server, target, condition, clock)?;
+                wait = wait.other(states.found.clone());
+                end_states = Box::new(move || states.end());
+            } else {
+                let Some(states) = StateWatch::start(server, target, condition, stop, clock)?
+                else {
+                    return Ok(None);
+                };
+                wait = wait.other(states.found.clone());
+                end_states = Box::new(move || states.end());
+            }
         }
         let ended = (|| {
             let Some(started) = waiter.start_until_stopped(&wait, stop)? else {
@@ -151,24 +135,22 @@ impl TargetWait {
             if self.hints
                 && let Some((pane, line)) = started.already_shown()
             {
-                super::output::print_message(&format!(
+                message!(
                     "hint: pane {pane} already shows a match, but only new output counts (see \
                      --include-existing): {line}"
-                ));
+                );
             }
             if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
                 let sent = typing.send(server, &started.panes(), stop, clock);
                 sent.map_err(|error| match error.is_invalid_input() {
-                    true => Failure::usage(format!("--send: {error}")),
+                    true => usage!("--send: {error}"),
                     false => error.into(),
                 })?;
             }
             let outcome = started.finish()?;
             Ok(Some(outcome).filter(|outcome| outcome.end != WaitEnd::Interrupted))
         })();
-        if let Some(states) = states {
-            (states.end)();
-        }
+        end_states();
         ended
     }
 }

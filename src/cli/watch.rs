@@ -21,7 +21,7 @@ use super::watch_observer::{self, Shown};
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::observe::Watch;
-use crate::tmux::{AdaptivePolling, DrainProgram, PollSchedule, Server, Target};
+use crate::tmux::{DrainProgram, PollSchedule, Server, Target};
 
 /// The configuration of `watch`.
 #[derive(Debug)]
@@ -29,8 +29,6 @@ pub(super) struct Config {
     targets: Vec<Target>,
     turns: Option<(Markers, Option<Duration>)>,
     hooks: hooks::Config,
-    /// The first given option that controls how panes are observed or how events are kept.
-    observing_option: Option<&'static str>,
     typed: TypedWatch,
 }
 
@@ -47,15 +45,14 @@ impl Config {
             ("--infer-after", typed.infer_after.is_some()),
         ] {
             if is_given && !is_ai {
-                return Err(Failure::usage(format!("{option} needs --mode ai")));
+                return Err(usage!("{option} needs --mode ai"));
             }
         }
         if typed.raw && typed.source == SourceKind::Poll {
-            return Err(Failure::usage(
-                "--raw keeps the bytes of streamed panes: leave out --source poll",
+            return Err(usage!(
+                "--raw keeps the bytes of streamed panes: leave out --source poll"
             ));
         }
-        let observing_option = observing_option(&typed);
         let turns = match is_ai {
             true => Some((super::wait::markers(&typed.marker)?, typed.infer_after)),
             false => None,
@@ -69,7 +66,6 @@ impl Config {
                 on_end: typed.on_end.take(),
                 timeout: typed.on_timeout,
             },
-            observing_option,
             typed,
         })
     }
@@ -94,22 +90,12 @@ fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
     given.or_else(|| typed.keeping.first_given())
 }
 
-/// Returns the poll schedule. The budget limits adaptive polling only.
-fn schedule(interval: PollSchedule, share: f64) -> PollSchedule {
-    match interval {
-        PollSchedule::Fixed(interval) => PollSchedule::Fixed(interval),
-        PollSchedule::Adaptive(adaptive) => PollSchedule::Adaptive(AdaptivePolling {
-            server_share: share,
-            ..adaptive
-        }),
-    }
-}
-
 /// Watches until the targets have ended, or a signal stops the command.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     if config.typed.raw && options.data_path()?.is_none() {
-        let why = "--raw keeps its recordings beside the log: leave out --no-log";
-        return Err(Failure::usage(why));
+        return Err(usage!(
+            "--raw keeps its recordings beside the log: leave out --no-log"
+        ));
     }
     if let Some(code) = beside_observer(options, &config)? {
         return Ok(code);
@@ -167,10 +153,10 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
     }
     if options.no_log {
         if !options.quiet {
-            super::output::print_message(&format!(
+            message!(
                 "an observer (pid {}) already observes this server and keeps its history: --no-log affects only this watch",
                 known.pid
-            ));
+            );
         }
         return Ok(None);
     }
@@ -178,11 +164,11 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
         // This program starts the hooks, so it observes the panes itself.
         return Ok(None);
     }
-    if let Some(option) = config.observing_option {
-        return Err(Failure::usage(format!(
+    if let Some(option) = observing_option(&config.typed) {
+        return Err(usage!(
             "an observer (pid {}) observes this server, so {option} has no effect here: end the observer with td-observe stop first",
             known.pid
-        )));
+        ));
     }
     let shown = Shown {
         socket,
@@ -202,14 +188,18 @@ fn suggest_targets(options: &Options, targets: &[Target], clock: &Clock) {
         let name = target.as_str();
         if known.meant(name).is_some() {
             let hint = known.hint(name);
-            super::output::print_message(&format!("the target {name:?} does not exist{hint}"));
+            message!("the target {name:?} does not exist{hint}");
         }
     }
 }
 
 fn watch(options: &Options, config: Config, server: Server) -> Watch {
     let typed = config.typed;
-    let schedule = schedule(typed.interval, typed.budget);
+    let mut schedule = typed.interval;
+    // The budget limits adaptive polling only.
+    if let PollSchedule::Adaptive(adaptive) = &mut schedule {
+        adaptive.server_share = typed.budget;
+    }
     let mut watch = Watch::new(server).schedule(schedule).raw(typed.raw);
     if typed.screen {
         watch = watch.screens();

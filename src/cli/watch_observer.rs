@@ -12,7 +12,6 @@ use super::live;
 use super::log_observers::Absence;
 use super::observer::{self, Announcement};
 use super::options::Options;
-use super::output::print_message;
 use super::signals::Signals;
 use super::watch_filter::EventFilter;
 use crate::agent::StateRules;
@@ -46,10 +45,7 @@ pub(super) fn run(
     shown: Shown,
 ) -> Result<ExitCode, Failure> {
     if options.verbose > 0 {
-        print_message(&format!(
-            "an observer runs (pid {}): these are its events",
-            known.pid
-        ));
+        message!("an observer runs (pid {}): these are its events", known.pid);
     }
     let signals = Signals::catch(|| {})?;
     if options.quiet {
@@ -149,7 +145,7 @@ impl ObserverEvents {
                     }
                 }
                 Err(NoItem::Refused(why)) => {
-                    print_message(&format!("the observer refuses the request: {why}"));
+                    message!("the observer refuses the request: {why}");
                     return Err(RecvTimeoutError::Closed);
                 }
                 Err(NoItem::Broken(cause)) => {

@@ -24,8 +24,9 @@ mod footer;
 mod handle;
 
 use super::describe::{Description, lagged};
-use super::execution_lines::{ExecutionLines, live_text};
+use super::execution_lines::live_text;
 use super::session_labels::SessionLabels;
+use super::stream_lines::StreamLines;
 use super::tone::{Tone, push_styled};
 use crate::agent::StateRules;
 use crate::event::{Envelope, TdEvent};
@@ -43,7 +44,7 @@ pub(crate) struct Console {
     rows: RowWriter,
     labels: SessionLabels,
     panes: Panes,
-    executions: ExecutionLines,
+    executions: StreamLines,
     alerts: Alerts,
     printed: PrintedRows,
     policy: PanePolicy,

@@ -130,7 +130,7 @@ impl<W: Write> EventWriter<W> {
         match &mut self.renderer {
             Renderer::Json => {
                 let event = StreamEvent::Lagged { missed };
-                json::push_stream_event(&mut self.text, &event, self.clock.wall());
+                json::push_line(&mut self.text, &event.at(self.clock.wall()));
             }
             Renderer::Console(console) => console.lagged(missed, &mut self.text),
             Renderer::Tree(tree) => tree.lagged(missed, &mut self.text),
@@ -142,7 +142,7 @@ impl<W: Write> EventWriter<W> {
     pub fn open_stream(&mut self) -> io::Result<()> {
         if self.is_json() {
             let event = StreamEvent::opened();
-            json::push_stream_event(&mut self.text, &event, self.clock.wall());
+            json::push_line(&mut self.text, &event.at(self.clock.wall()));
         }
         self.write()
     }

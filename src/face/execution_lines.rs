@@ -22,46 +22,31 @@ pub(super) enum ExecutionText<'a> {
     },
 }
 
-/// The open lines of running executions.
-#[derive(Debug, Default)]
-pub(super) struct ExecutionLines {
-    lines: StreamLines,
-}
-
-impl ExecutionLines {
-    /// Emits the text of an event, and the open lines that the event ends. Returns whether the event needs no
-    /// description.
-    pub fn push(&mut self, event: &TdEvent, emit: &mut dyn FnMut(ExecutionText<'_>)) -> bool {
-        let id = event.execution_id();
-        let lines = &mut self.lines;
-        if let TdEvent::ExecutionOutput { stream, text, .. } = event
-            && let Some(plain) = lines.plain_lines(id, Origin::Child, stream.as_str(), text)
-        {
-            lines.end_origin(id, Origin::Model, &mut |line| {
-                emit(ExecutionText::Line(line))
-            });
-            let (stream, rest) = (stream.as_str(), &text[plain.len()..]);
-            emit(ExecutionText::PlainLines {
-                stream,
-                lines: plain,
-            });
-            lines.push(id, Origin::Child, stream, rest, &mut |line| {
-                emit(ExecutionText::Line(line));
-            });
-            return true;
-        }
-        lines.push_event(event, &mut |line| emit(ExecutionText::Line(line))) || is_silent_job(event)
+/// Emits the text of an event, and the open lines that the event ends. Returns whether the event needs no
+/// description.
+pub(super) fn push_event(
+    lines: &mut StreamLines,
+    event: &TdEvent,
+    emit: &mut dyn FnMut(ExecutionText<'_>),
+) -> bool {
+    let id = event.execution_id();
+    if let TdEvent::ExecutionOutput { stream, text, .. } = event
+        && let Some(plain) = lines.plain_lines(id, Origin::Child, stream.as_str(), text)
+    {
+        lines.end_origin(id, Origin::Model, &mut |line| {
+            emit(ExecutionText::Line(line))
+        });
+        let (stream, rest) = (stream.as_str(), &text[plain.len()..]);
+        emit(ExecutionText::PlainLines {
+            stream,
+            lines: plain,
+        });
+        lines.push(id, Origin::Child, stream, rest, &mut |line| {
+            emit(ExecutionText::Line(line));
+        });
+        return true;
     }
-
-    /// Ends all open lines, because no more text follows, or because the next text does not continue them.
-    pub fn end_all(&mut self, emit: &mut dyn FnMut(StreamLine<'_>)) {
-        self.lines.end(|_, _| true, emit);
-    }
-
-    /// Returns the open line that was written last.
-    pub fn live(&self) -> Option<&OpenStream> {
-        self.lines.live()
-    }
+    lines.push_event(event, &mut |line| emit(ExecutionText::Line(line))) || is_silent_job(event)
 }
 
 /// Returns whether the event belongs to a job in a pane and is not reported. The shell's prompt shows the

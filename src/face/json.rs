@@ -4,9 +4,6 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::event::StreamEvent;
-use crate::timestamp::Timestamp;
-
 /// Appends the line of a value: an event, or an entry of a list.
 pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
     match serde_json::to_string(value) {
@@ -20,11 +17,6 @@ pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
 pub(super) fn push_text(out: &mut String, line: &str) {
     out.push_str(&escaped(line));
     out.push('\n');
-}
-
-/// Appends the line of an event that exists only in streams.
-pub(super) fn push_stream_event(out: &mut String, event: &StreamEvent, now: Timestamp) {
-    push_line(out, &event.at(now));
 }
 
 /// Escapes DEL and C1 controls. JSON allows them unescaped, but terminals interpret some of them.
@@ -50,8 +42,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Envelope, SCHEMA, TdEvent};
+    use crate::event::{Envelope, SCHEMA, StreamEvent, TdEvent};
     use crate::face::sanitize::tests::nasty;
+    use crate::timestamp::Timestamp;
 
     proptest! {
         #[test]
@@ -74,8 +67,8 @@ mod tests {
     fn events_of_streams_have_no_number() {
         let now = Timestamp::from_micros(0);
         let mut lines = String::new();
-        push_stream_event(&mut lines, &StreamEvent::opened(), now);
-        push_stream_event(&mut lines, &StreamEvent::Lagged { missed: 7 }, now);
+        push_line(&mut lines, &StreamEvent::opened().at(now));
+        push_line(&mut lines, &StreamEvent::Lagged { missed: 7 }.at(now));
         let (version, ts) = (env!("CARGO_PKG_VERSION"), "1970-01-01T00:00:00.000000Z");
         let expected = [
             format!(

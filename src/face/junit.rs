@@ -172,8 +172,7 @@ impl JunitReport {
         let Some(mut case) = self.open.take() else {
             return;
         };
-        self.lines
-            .end(|_, _| true, &mut |line| case.push_line(line));
+        self.lines.end_all(&mut |line| case.push_line(line));
         case.outcome = outcome;
         case.seconds = duration_ms as f64 / 1000.0;
         self.cases.push(case);

@@ -26,11 +26,8 @@ impl LocalTime {
     /// Returns the time to the second.
     pub fn second(&mut self, ts: Timestamp) -> &str {
         let second = ts.micros().div_euclid(1_000_000);
-        if self
-            .cached
-            .as_ref()
-            .is_none_or(|(known, _)| *known != second)
-        {
+        let cached = self.cached.as_ref().map(|(second, _)| *second);
+        if cached != Some(second) {
             // A time outside the supported years becomes the nearest supported one.
             let nearest = match second < 0 {
                 true => jiff::Timestamp::MIN,

@@ -207,6 +207,11 @@ impl StreamLines {
         });
     }
 
+    /// Ends all streams, because no more text follows, or because the next text does not continue them.
+    pub fn end_all(&mut self, emit: &mut dyn FnMut(StreamLine<'_>)) {
+        self.end(|_, _| true, emit);
+    }
+
     /// Ends the streams of one origin in an execution.
     pub fn end_origin(&mut self, id: &str, origin: Origin, emit: &mut dyn FnMut(StreamLine<'_>)) {
         self.end(|of, other| of == id && other == origin, emit);

@@ -15,9 +15,10 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::describe::{describe, duration, lagged};
-use super::execution_lines::{ExecutionLines, ExecutionText, live_text};
+use super::execution_lines::{ExecutionText, live_text, push_event};
 use super::local_time::RowTime;
 use super::sanitize::one_line;
+use super::stream_lines::StreamLines;
 use super::tone::{Tone, push_styled};
 use crate::event::{Envelope, EventKind, TdEvent};
 
@@ -39,7 +40,7 @@ pub(crate) struct TreeOptions {
 /// Renders events.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    executions: ExecutionLines,
+    executions: StreamLines,
     /// The execution whose frame is open.
     open: Option<String>,
     rows: TreeRows,
@@ -89,7 +90,7 @@ impl Tree {
         }
         let rows = &self.rows;
         let prefix = rows.text_prefix();
-        let is_text = self.executions.push(event, &mut |text| {
+        let is_text = push_event(&mut self.executions, event, &mut |text| {
             text.push(out, &prefix, rows.options.coloured);
         });
         let foot = match event {

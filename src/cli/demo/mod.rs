@@ -49,10 +49,7 @@ pub(super) fn run_ui(options: &Options, typed: &TypedDemo) -> Result<ExitCode, F
     let clock = Clock::system();
     let directory = DemoDirectory::make()?;
     server_checks::check_tmux(&directory.server(), &clock)?;
-    let data = options
-        .data_dir
-        .clone()
-        .unwrap_or_else(|| directory.data_path());
+    let data = directory.data_path(options);
     let server = PrivateServer::start(directory, &[&SESSIONS[..], &[QUESTION]].concat(), &clock)?;
     // The scripts run for seconds only; their panes remain visible afterwards.
     server
@@ -76,12 +73,7 @@ pub(super) fn run(options: &Options, typed: &TypedDemo) -> Result<ExitCode, Fail
     server_checks::check_tmux(&directory.server(), &clock)?;
     let mut builder = Builder::new().clock(clock.clone());
     if !options.no_log {
-        builder = builder.data_dir(
-            options
-                .data_dir
-                .clone()
-                .unwrap_or_else(|| directory.data_path()),
-        );
+        builder = builder.data_dir(directory.data_path(options));
     }
     let mut engine = builder.start().map_err(keeping::unusable)?;
     // Its drop ends the server and removes the directory, also after an error.
@@ -101,13 +93,13 @@ pub(super) fn run(options: &Options, typed: &TypedDemo) -> Result<ExitCode, Fail
     );
     drop(server);
     if let (Some(path), false) = (&options.data_dir, options.no_log) {
-        super::output::print_message(&format!(
+        message!(
             "the log of the demo is kept in {}",
             path.join("runs").display()
-        ));
+        );
     }
     if !options.quiet && !options.json {
-        super::output::print_message("that was the demo; your own sessions: td-observe watch");
+        message!("that was the demo; your own sessions: td-observe watch");
     }
     Ok(live::code(ended.failed))
 }

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::child::{self, Invocation};
 use crate::cli::failure::Failure;
+use crate::cli::options::Options;
 use crate::clock::Clock;
 use crate::tmux::Server;
 
@@ -43,9 +44,7 @@ impl DemoDirectory {
             .tempdir_in(parent);
         let directory = directory.map_err(|error| {
             let parent = parent.display();
-            Failure::other(format!(
-                "cannot create a directory in {parent}: {error}; set TMPDIR"
-            ))
+            failure!("cannot create a directory in {parent}: {error}; set TMPDIR")
         })?;
         Ok(Self {
             directory: Arc::new(directory),
@@ -53,9 +52,10 @@ impl DemoDirectory {
         })
     }
 
-    /// Returns the path of the demo's log, which is removed at the end.
-    pub fn data_path(&self) -> PathBuf {
-        self.directory.path().join("data")
+    /// Returns the path of the demo's log: that of `--data-dir`, or one that is removed at the end.
+    pub fn data_path(&self, options: &Options) -> PathBuf {
+        let path = options.data_dir.clone();
+        path.unwrap_or_else(|| self.directory.path().join("data"))
     }
 
     /// Returns the server of the directory, which need not run.
@@ -103,23 +103,13 @@ impl PrivateServer {
     }
 
     fn start_session(&self, name: &str, script: &str, clock: &Clock) -> Result<(), Failure> {
-        let args = [
-            "-u",
-            "-L",
-            &self.0.name,
-            "-f",
-            "/dev/null",
-            "new-session",
-            "-d",
-            "-s",
-            name,
-        ];
-        let mut args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let server = ["-u", "-L", &self.0.name, "-f", "/dev/null"];
+        let session = ["new-session", "-d", "-s", name, "-x", "100", "-y", "30"];
         // Given several words, tmux starts `sh` directly, without the user's shell.
-        args.extend(["-x", "100", "-y", "30", "sh", "-c", script].map(OsString::from));
+        let args = [&server[..], &session, &["sh", "-c", script]].concat();
         let invocation = Invocation {
             program: "tmux".into(),
-            args,
+            args: args.into_iter().map(OsString::from).collect(),
             env: vec![("TMUX_TMPDIR".into(), self.0.directory.path().into())],
             directory: "/".into(),
             stdin: Vec::new(),
@@ -131,9 +121,9 @@ impl PrivateServer {
             return Ok(());
         }
         let stderr = String::from_utf8_lossy(&finished.stderr).into_owned();
-        Err(Failure::other(format!(
+        Err(failure!(
             "cannot start a tmux server for the demo: {stderr}"
-        )))
+        ))
     }
 }
 

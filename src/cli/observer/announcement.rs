@@ -37,6 +37,18 @@ pub(in crate::cli) struct Announcement {
     pub allow_input: bool,
 }
 
+impl Announcement {
+    /// Returns a line for people about the observer in this state.
+    pub fn line(&self, state: &str) -> String {
+        format!(
+            "{state}: pid {}, socket {}, data directory {}\n",
+            self.pid,
+            self.socket.display(),
+            self.data_dir.display()
+        )
+    }
+}
+
 /// The right to be the observer of a data directory. Held until dropped, or until the process ends.
 #[derive(Debug)]
 pub(in crate::cli) struct ObserverLock {

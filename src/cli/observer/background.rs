@@ -35,10 +35,10 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         .map_err(crate::cli::keeping::unusable_directory)?;
     if let Some(known) = running(&data)? {
         if typed.allow_input && !known.allow_input {
-            return Err(Failure::other(format!(
+            return Err(failure!(
                 "an observer is already running (pid {}), without --allow-input: end it with td-observe stop first",
                 known.pid
-            )));
+            ));
         }
         // Without -L and -S, the user accepts the servers that the running observer observes.
         let chosen = options
@@ -50,19 +50,19 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
             .into_iter()
             .find(|socket| !known.servers.contains(socket))
         {
-            return Err(Failure::other(format!(
+            return Err(failure!(
                 "an observer is already running (pid {}), and does not observe {}: end it with td-observe stop, and name all servers",
                 known.pid,
                 missing.display()
-            )));
+            ));
         }
         return report(options, &known, "an observer is already running");
     }
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     args.extend(["--foreground", "--detached"].map(OsString::from));
     let log = log_file::path(&data);
-    let program = std::env::current_exe()
-        .map_err(|cause| Failure::other(format!("cannot find this program: {cause}")))?;
+    let program =
+        std::env::current_exe().map_err(|cause| failure!("cannot find this program: {cause}"))?;
     let started = start_detached(
         &DetachedStart {
             program: program.into_os_string(),
@@ -83,10 +83,10 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         "" => "it left no message; the disk may be full",
         reason => reason,
     };
-    Err(Failure::other(format!(
+    Err(failure!(
         "the observer did not start: {reason} (see {})",
         log.display()
-    )))
+    ))
 }
 
 /// Stops the observer, and returns when it has ended.
@@ -94,25 +94,25 @@ pub(in crate::cli) fn stop(options: &Options) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let data = options.home()?;
     let Some(known) = running(&data)? else {
-        output::print_message(&format!("no observer runs for {}", data.display()));
+        message!("no observer runs for {}", data.display());
         return Ok(ExitCode::SUCCESS);
     };
     let pid = i32::try_from(known.pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
     let Some(pid) = pid else {
-        return Err(Failure::other("the observer's announcement has no process"));
+        return Err(failure!("the observer's announcement has no process"));
     };
     rustix::process::kill_process(pid, rustix::process::Signal::TERM)
-        .map_err(|cause| Failure::other(format!("cannot stop process {}: {cause}", known.pid)))?;
+        .map_err(|cause| failure!("cannot stop process {}: {cause}", known.pid))?;
     let deadline = clock.now() + STOP_TIME;
     while announcement::is_running(&data)? {
         if clock.now() >= deadline {
-            return Err(Failure::other(format!(
+            return Err(failure!(
                 "process {} did not end within {} s",
                 known.pid,
                 STOP_TIME.as_secs()
-            )));
+            ));
         }
         park(Some(POLL));
     }
@@ -152,14 +152,8 @@ fn report(options: &Options, known: &Announcement, state: &str) -> Result<ExitCo
     if options.quiet {
         return Ok(ExitCode::SUCCESS);
     }
-    let text = match options.json {
-        true => serde_json::to_string(known).unwrap_or_default(),
-        false => format!(
-            "{state}: pid {}, socket {}, data directory {}",
-            known.pid,
-            known.socket.display(),
-            known.data_dir.display()
-        ),
-    };
-    output::print(&(text + "\n"))
+    output::print(&match options.json {
+        true => serde_json::to_string(known).unwrap_or_default() + "\n",
+        false => known.line(state),
+    })
 }

@@ -168,7 +168,7 @@ impl Observer {
             wait_until_observing(servers, &self.hub, &self.clock, ended);
             lock.announce(&announcement)?;
             super::notify::notify("READY=1");
-            if let Err(error) = report_ready(&announcement) {
+            if let Err(error) = output::print(&announcement.line("observing")) {
                 // The terminal or the process that started the observer may be gone, but the observer
                 // continues.
                 log::warn!("{}", error.text());
@@ -186,10 +186,10 @@ impl Observer {
                 recv(due) -> _ => {}
             }
             if !self.is_in_place() {
-                return Err(Failure::other(format!(
+                return Err(failure!(
                     "the data directory {} was removed or replaced, so the observer ends; start another with td-observe start",
                     self.data.path().display()
-                )));
+                ));
             }
             self.summarize();
         }
@@ -258,17 +258,15 @@ fn agents(directories: &[PathBuf]) -> Result<Option<AgentWatch>, Failure> {
         let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
         watch = watch
             .path(&absolute)
-            .map_err(|error| Failure::usage(format!("--agents: {error}")))?;
+            .map_err(|error| usage!("--agents: {error}"))?;
     }
     Ok(Some(watch))
 }
 
 fn locked(error: &crate::Error) -> Failure {
     match error.is_locked() {
-        true => Failure::other(format!(
-            "{error}; td-observe status shows its board, td-observe stop ends it"
-        )),
-        false => Failure::other(format!("{error:?}")),
+        true => failure!("{error}; td-observe status shows its board, td-observe stop ends it"),
+        false => failure!("{error:?}"),
     }
 }
 
@@ -304,14 +302,4 @@ fn wait_until_observing(
             return;
         }
     }
-}
-
-/// Reports to the starting process, or to the user in the foreground, that the observer is ready.
-fn report_ready(announcement: &Announcement) -> Result<ExitCode, Failure> {
-    output::print(&format!(
-        "observing: pid {}, socket {}, data directory {}\n",
-        announcement.pid,
-        announcement.socket.display(),
-        announcement.data_dir.display()
-    ))
 }

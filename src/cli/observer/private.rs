@@ -27,9 +27,7 @@ impl PrivateObserver {
         // tempfile creates directories with mode 0700.
         let directory = tempfile::Builder::new().prefix("td-observe-").tempdir();
         let directory = directory.map_err(|cause| {
-            Failure::other(format!(
-                "cannot create a directory for the API's socket: {cause}; set TMPDIR"
-            ))
+            failure!("cannot create a directory for the API's socket: {cause}; set TMPDIR")
         })?;
         let socket = socket_in(directory.path());
         let (end, ended) = bounded(1);

@@ -27,12 +27,12 @@ pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<Exi
         return output::print(&unit);
     }
     if !std::path::Path::new("/run/systemd/system").is_dir() {
-        return Err(Failure::other(
-            "systemd is not running: start the observer with td-observe start, for example in ~/.profile",
+        return Err(failure!(
+            "systemd is not running: start the observer with td-observe start, for example in ~/.profile"
         ));
     }
     let path = unit_path()?;
-    let failed = |cause| Failure::other(format!("cannot change {}: {cause}", path.display()));
+    let failed = |cause| failure!("cannot change {}: {cause}", path.display());
     match typed.action {
         ServiceAction::Install => {
             let directory = path.parent().unwrap_or(&path);
@@ -53,8 +53,8 @@ pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<Exi
 }
 
 fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|cause| Failure::other(format!("cannot find this program: {cause}")))?;
+    let program =
+        std::env::current_exe().map_err(|cause| failure!("cannot find this program: {cause}"))?;
     let mut command = format!("{} start --foreground", quoted(&program.to_string_lossy()));
     if let Some(data) = &options.data_dir {
         let data = std::path::absolute(data).unwrap_or_else(|_| data.clone());
@@ -108,8 +108,8 @@ fn unit_path() -> Result<PathBuf, Failure> {
     let home = set("HOME").map(|home| PathBuf::from(home).join(".config"));
     match config.or(home) {
         Some(config) => Ok(config.join("systemd/user").join(UNIT)),
-        None => Err(Failure::usage(
-            "HOME is not set, so there is no directory for the unit: set HOME or XDG_CONFIG_HOME",
+        None => Err(usage!(
+            "HOME is not set, so there is no directory for the unit: set HOME or XDG_CONFIG_HOME"
         )),
     }
 }
@@ -132,9 +132,9 @@ fn systemctl(args: &[&str]) -> Result<(), Failure> {
         return Ok(());
     }
     let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Failure::other(format!(
+    Err(failure!(
         "systemctl --user {} failed: {}",
         args.join(" "),
         crate::face::one_line(&why)
-    )))
+    ))
 }

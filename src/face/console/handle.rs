@@ -5,7 +5,7 @@ use super::{Console, earliest};
 use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent, lines_in};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{agent_and_detail, describe};
-use crate::face::execution_lines::ExecutionText;
+use crate::face::execution_lines::{ExecutionText, push_event};
 use crate::face::session_labels::Label;
 use crate::face::tone::Tone;
 
@@ -166,7 +166,7 @@ impl Console {
         let rows = &self.rows;
         // Rendered once, because an event may have thousands of lines.
         let mut prefix = None;
-        self.executions.push(event, &mut |text| {
+        push_event(&mut self.executions, event, &mut |text| {
             let prefix = prefix.get_or_insert_with(|| rows.prefix(label));
             let start = out.len();
             text.push(out, prefix, rows.options.coloured);

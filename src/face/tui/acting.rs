@@ -11,7 +11,7 @@ use super::prompt::PromptKind;
 use super::timeline::SPAN_MAX_MICROS;
 use super::view::ViewKind;
 use super::wrapping::shortened;
-use crate::board::{Attention, Row};
+use crate::board::Attention;
 use crate::face::sanitize::one_line;
 use crate::timestamp::Timestamp;
 
@@ -181,27 +181,18 @@ impl Model {
     }
 
     fn next_waiting(&mut self, is_forward: bool) {
-        let needs_you = |row: &Row| row.attention() == Attention::NeedsYou;
-        let waiting: Vec<usize> = (0..self.rows.len())
-            .filter(|at| needs_you(&self.rows[*at]))
-            .collect();
-        let at = self.selected_index();
-        let next = match is_forward {
-            true => waiting.iter().find(|next| at.is_none_or(|at| **next > at)),
-            false => waiting
-                .iter()
-                .rfind(|next| at.is_some_and(|at| **next < at)),
+        let selected = self.selected_index();
+        let needs_you = |at: &usize| self.rows[*at].attention() == Attention::NeedsYou;
+        let mut waiting: Vec<usize> = (0..self.rows.len()).filter(needs_you).collect();
+        if !is_forward {
+            waiting.reverse();
+        }
+        let follows = |at: &&usize| match is_forward {
+            true => selected.is_none_or(|selected| **at > selected),
+            false => selected.is_some_and(|selected| **at < selected),
         };
-        let wrapped = if is_forward {
-            waiting.first()
-        } else {
-            waiting.last()
-        };
-        match next.or(wrapped) {
-            Some(index) => {
-                let key = self.rows[*index].key();
-                self.select(Some(key));
-            }
+        match waiting.iter().find(follows).or(waiting.first()) {
+            Some(index) => self.select(Some(self.rows[*index].key())),
             None => self.show_message("nothing needs you"),
         }
     }

@@ -181,7 +181,7 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Char('w') => Action::ToggleWrap,
         KeyCode::Char('z') => Action::ToggleZoom,
         KeyCode::Char('?') | KeyCode::F(1) => Action::ToggleHelp,
-        KeyCode::Char(c) => match ViewKind::ALL.into_iter().find(|view| view.key() == c) {
+        KeyCode::Char(c) => match ViewKind::ALL.into_iter().find(|view| view.has_key(c)) {
             Some(view) => Action::Show(view),
             None => unknown(key.code, false),
         },

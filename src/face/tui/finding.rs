@@ -161,12 +161,9 @@ impl Model {
 
     fn go_to_match(&mut self, found: Position) {
         self.focus = Focus::View;
-        let is_held = self
-            .lines()
-            .iter()
-            .next()
-            .is_some_and(|line| line.at <= found)
-            && self.lines().last().is_some_and(|line| line.at >= found);
+        let lines = self.lines();
+        let is_held = lines.get(0).is_some_and(|line| line.at <= found)
+            && lines.last().is_some_and(|line| line.at >= found);
         if is_held || self.filter.is_some() {
             self.go_to_with_context(found);
             return self.load_around();

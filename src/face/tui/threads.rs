@@ -151,9 +151,7 @@ impl Drop for Threads {
                 while self.inputs.try_recv().is_ok() {}
                 thread::park(Some(Duration::from_millis(1)));
             }
-            if let Err(panicked) = handle.join() {
-                log::error!("{panicked}");
-            }
+            handle.join_logged();
         }
     }
 }

@@ -78,22 +78,18 @@ impl Model {
     }
 
     pub(super) fn complete(&mut self) {
-        let names = self.names();
         let Some(prompt) = &mut self.prompt else {
             return;
         };
         match prompt.kind {
             PromptKind::Answer => prompt.presses_enter = !prompt.presses_enter,
-            PromptKind::Command => prompt.complete(|typed| commands::complete(typed, &names)),
+            PromptKind::Command => {
+                let mut names = row_names(&self.rows);
+                names.dedup();
+                prompt.complete(|typed| commands::complete(typed, &names));
+            }
             PromptKind::Search | PromptKind::Filter => {}
         }
-    }
-
-    /// Returns the names of all rows, for `:open`.
-    fn names(&self) -> Vec<String> {
-        let mut names = row_names(&self.rows);
-        names.dedup();
-        names
     }
 
     pub(super) fn accept(&mut self) {

@@ -76,12 +76,11 @@ impl Model {
         self.screen = None;
         self.missed = 0;
         self.follow_end();
-        let Some(row) = self.selected_row().cloned() else {
-            self.loading = Loading::Nothing;
+        self.loading = Loading::Nothing;
+        let Some(row) = self.selected_row() else {
             return;
         };
-        let generation = self.generation;
-        let row = Box::new(row);
+        let execution = row.execution_id.clone();
         let place = match self.at {
             Some(at) => {
                 self.is_following = false;
@@ -92,16 +91,11 @@ impl Model {
         let is_older = self.selected_index() >= Some(self.board_len);
         if !is_older {
             self.effects.push(Effect::Follow(FollowedRun {
-                generation,
-                execution: row.execution_id.clone(),
+                generation: self.generation,
+                execution,
             }));
         }
-        self.loading = Loading::Whole;
-        self.effects.push(Effect::Load(PageRequest {
-            generation,
-            row,
-            place,
-        }));
+        self.load(Loading::Whole, place);
         self.restart_scans();
         self.capture();
     }
@@ -275,11 +269,8 @@ impl Model {
         let (last_seq, row) = (scan.last_seq, scan.row);
         match scan.result {
             ScanResult::Filter(mut found) => {
-                if self
-                    .filter
-                    .as_ref()
-                    .is_none_or(|filter| filter.id != found.id)
-                {
+                let awaited = self.filter.as_ref().map(|filter| filter.id);
+                if awaited != Some(found.id) {
                     return;
                 }
                 found.last_seq = found.last_seq.max(last_seq);
@@ -293,11 +284,8 @@ impl Model {
                 }
             }
             ScanResult::Search(mut found) => {
-                if self
-                    .search
-                    .as_ref()
-                    .is_none_or(|search| search.id != found.id)
-                {
+                let awaited = self.search.as_ref().map(|search| search.id);
+                if awaited != Some(found.id) {
                     return;
                 }
                 for line in self.lines().iter().filter(|line| line.at.seq > last_seq) {

@@ -29,14 +29,9 @@ impl ViewKind {
         }
     }
 
-    pub fn key(self) -> char {
-        match self {
-            Self::Output => 'o',
-            Self::Logs => 'l',
-            Self::Screen => 's',
-            Self::Timeline => 't',
-            Self::Events => 'e',
-        }
+    /// Returns true if `key` shows the view: the first letter of its name.
+    pub fn has_key(self, key: char) -> bool {
+        self.name().starts_with(key)
     }
 
     /// Returns true if the view shows lines of events.

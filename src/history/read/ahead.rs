@@ -80,8 +80,8 @@ impl ReadAhead {
 impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.lines = None;
-        if let Some(Err(panicked)) = self.thread.take().map(Handle::join) {
-            log::error!("{panicked}");
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
         }
     }
 }

@@ -82,11 +82,7 @@ impl ReaderPool {
 impl Drop for ReaderPool {
     fn drop(&mut self) {
         self.jobs = None;
-        for thread in self.threads.drain(..) {
-            if let Err(panicked) = thread.join() {
-                log::error!("{panicked}");
-            }
-        }
+        self.threads.drain(..).for_each(Handle::join_logged);
     }
 }
 

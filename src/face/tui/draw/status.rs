@@ -66,11 +66,7 @@ fn draw_prompt(
 ) -> Option<Position> {
     let mark = match (&model.answered, prompt.kind) {
         (Some(Answered { row, .. }), PromptKind::Answer) => {
-            let pane = row
-                .pane
-                .as_ref()
-                .map(|pane| pane.as_str())
-                .unwrap_or_default();
+            let pane = row.pane.as_deref().unwrap_or_default();
             let keys = if prompt.presses_enter { " + Enter" } else { "" };
             let text = format!("to {} {pane}, typed{keys}: ", row.name);
             // A narrow screen has room only for the pane.
@@ -123,27 +119,20 @@ fn draw_above(model: &Model, area: Rect, buffer: &mut Buffer) {
 fn position_text(model: &Model) -> (String, Style) {
     let plain = Style::new();
     if let Connection::Lost(why) = &model.connection {
-        let style = plain.fg(Color::Red).add_modifier(Modifier::BOLD);
-        return (one_line(why), style);
+        return (one_line(why), BOLD.fg(Color::Red));
     }
     if let Some(at) = model.at {
         let mut local = model.settings.local.clone();
         let text = format!("AT {}, Esc: now", local.second(at));
-        return (text, plain.add_modifier(Modifier::BOLD));
+        return (text, BOLD);
     }
     if !model.view.has_lines() {
         return (format!("{} view", model.view.name()), plain);
     }
     match (model.is_following, model.new_lines) {
         (true, _) => ("following".to_owned(), plain),
-        (false, 0) => (
-            "PAUSED, G follows".to_owned(),
-            plain.add_modifier(Modifier::BOLD),
-        ),
-        (false, new) => (
-            format!("PAUSED, {new} new, G follows"),
-            plain.add_modifier(Modifier::BOLD),
-        ),
+        (false, 0) => ("PAUSED, G follows".to_owned(), BOLD),
+        (false, new) => (format!("PAUSED, {new} new, G follows"), BOLD),
     }
 }
 

@@ -160,19 +160,12 @@ pub(super) fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
 }
 
 fn title_of(row: &Row) -> String {
-    let pane = row
-        .pane
-        .as_ref()
-        .map(|pane| format!(" {pane}"))
-        .unwrap_or_default();
-    let agent = row
-        .agent
-        .as_ref()
-        .map(|agent| format!(" · {agent}"))
-        .unwrap_or_default();
-    one_line(&format!(
-        "{}{pane}{agent} · {}",
-        row.name,
-        row.state.as_str()
-    ))
+    let mut title = row.name.clone();
+    if let Some(pane) = &row.pane {
+        title.push_str(&format!(" {pane}"));
+    }
+    if let Some(agent) = &row.agent {
+        title.push_str(&format!(" · {agent}"));
+    }
+    one_line(&format!("{title} · {}", row.state.as_str()))
 }
