@@ -108,7 +108,7 @@ impl RecordingJoiner {
     /// Ends the joined recording.
     pub fn finish(&mut self, out: &mut String) {
         self.begin_recording(out);
-        self.write_header(out);
+        self.encoder.write_header(self.size, out);
         if let Some(exit) = self.exit.take() {
             self.encoder.event(EventCode::Exit, &exit, out);
         }
@@ -120,7 +120,7 @@ impl RecordingJoiner {
         };
         if !std::mem::replace(&mut self.is_begun, true) {
             self.size = size;
-            self.write_header(out);
+            self.encoder.write_header(self.size, out);
             return;
         }
         let marker = match self.exit.take() {
@@ -129,12 +129,6 @@ impl RecordingJoiner {
         };
         self.encoder.event(EventCode::Marker, &marker, out);
         self.resize(size, out);
-    }
-
-    fn write_header(&mut self, out: &mut String) {
-        let (columns, rows) = self.size;
-        self.encoder
-            .write_header((columns as usize, rows as usize), out);
     }
 
     fn resize(&mut self, size: TerminalSize, out: &mut String) {

@@ -71,12 +71,21 @@ struct TextRun {
     len: usize,
 }
 
-/// Redacts a program's terminal output, which arrives in pieces cut anywhere.
+/// Redacts text or a program's terminal output, which arrives in pieces cut anywhere. Each piece is redacted at
+/// once, including secrets that began in an earlier piece.
 ///
-/// No text is delayed, so up to eleven bytes of a truncated secret may be shown before it is
-/// recognized.
+/// No text is delayed, so up to eleven bytes of a truncated secret may be shown before it is recognized.
+///
+/// ```
+/// use td_observe::internals::redact::TerminalStream;
+/// use td_observe::redact::Rules;
+/// let mut stream = TerminalStream::new(Rules::builtin());
+/// let (one, two) = ("glpat-abc", "DEFghi012345jklMNO67 is it");
+/// assert_eq!(stream.push(one), one); // Nine bytes are too few to recognize a key.
+/// assert_eq!(stream.push(two), "[redacted:gitlab-token] is it");
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct TerminalStream {
+pub struct TerminalStream {
     rules: Rules,
     sequence: State,
     raw_state: StreamState,
@@ -94,7 +103,7 @@ pub(crate) struct TerminalStream {
 
 impl TerminalStream {
     /// Creates an empty stream.
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub fn new(rules: Rules) -> Self {
         Self {
             rules,
             sequence: State::Ground,
@@ -109,7 +118,6 @@ impl TerminalStream {
         }
     }
 
-    /// Returns the number of bytes kept for the next piece.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.raw_state.tail.len()
@@ -117,12 +125,12 @@ impl TerminalStream {
 
     /// Records that text is missing before the next piece. A control sequence does not continue after it, but
     /// a secret may.
-    pub(crate) fn skip(&mut self) {
+    pub fn skip(&mut self) {
         self.sequence = State::Ground;
     }
 
     /// Redacts the next piece.
-    pub(crate) fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
+    pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         let set = &self.rules.0;
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
@@ -193,17 +201,17 @@ fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut
     text.clear();
     runs.clear();
     let mut begin = None;
-    let end_run =
-        |begin: &mut Option<usize>, end: usize, text: &mut String, runs: &mut Vec<TextRun>| {
-            if let Some(start) = begin.take() {
-                runs.push(TextRun {
-                    visible: text.len(),
-                    piece: start,
-                    len: end - start,
-                });
-                text.push_str(&piece[start..end]);
-            }
-        };
+    let mut end_run = |begin: &mut Option<usize>, end: usize, blank: Option<u8>| {
+        if let Some(start) = begin.take() {
+            runs.push(TextRun {
+                visible: text.len(),
+                piece: start,
+                len: end - start,
+            });
+            text.push_str(&piece[start..end]);
+        }
+        text.extend(blank.map(char::from));
+    };
     for (at, &byte) in piece.as_bytes().iter().enumerate() {
         // Continuation bytes belong to the character that they continue.
         if byte & 0xc0 == 0x80 {
@@ -213,14 +221,11 @@ fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut
             VisibleByte::Text => {
                 begin.get_or_insert(at);
             }
-            VisibleByte::Nothing => end_run(&mut begin, at, text, runs),
-            VisibleByte::Break(with) => {
-                end_run(&mut begin, at, text, runs);
-                text.push(char::from(with));
-            }
+            VisibleByte::Nothing => end_run(&mut begin, at, None),
+            VisibleByte::Break(blank) => end_run(&mut begin, at, Some(blank)),
         }
     }
-    end_run(&mut begin, piece.len(), text, runs);
+    end_run(&mut begin, piece.len(), None);
 }
 
 /// Finds the control sequences of a piece other than strings, in order.
@@ -270,8 +275,7 @@ fn add_between(span: Span, is_marked: bool, codes: &[Range<usize>], parts: &mut 
 }
 
 /// Adds the parts of a piece that correspond to a span of its visible text.
-fn add_parts(span: Span, is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
-    let mut is_marked = is_marked;
+fn add_parts(span: Span, mut is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
     let first = runs.partition_point(|run| run.visible + run.len <= span.start);
     for run in &runs[first..] {
         if run.visible >= span.end {
