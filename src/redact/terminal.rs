@@ -7,7 +7,6 @@
 //! The secrets of both scans are redacted; control sequences are kept.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::rules::Rules;
 use super::span::{Span, TextEnd};
@@ -64,8 +63,8 @@ struct SecretPart {
 /// Contiguous text of a piece.
 #[derive(Clone, Copy, Debug)]
 struct TextRun {
-    /// Its position in the visible text.
-    visible: usize,
+    /// Its position in the scanned text.
+    text: usize,
     /// Its position in the piece.
     piece: usize,
     len: usize,
@@ -97,7 +96,6 @@ pub struct TerminalStream {
     scratch: Scratch,
     text: String,
     runs: Vec<TextRun>,
-    codes: Vec<Range<usize>>,
     parts: Vec<SecretPart>,
 }
 
@@ -113,7 +111,6 @@ impl TerminalStream {
             scratch: Scratch::default(),
             text: String::new(),
             runs: Vec::new(),
-            codes: Vec::new(),
             parts: Vec::new(),
         }
     }
@@ -151,11 +148,8 @@ impl TerminalStream {
             .raw_state
             .find(set, piece, TextEnd::Cut, &mut self.scratch)
         {
-            read_codes(self.sequence, piece, &mut self.codes);
-            for &span in &self.scratch.spans {
-                let marked = is_marked && span.start == 0;
-                add_between(span, marked, &self.codes, &mut self.parts);
-            }
+            read_between(self.sequence, piece, &mut self.runs);
+            add_parts(&self.scratch.spans, is_marked, &self.runs, &mut self.parts);
         }
         read_visible(&mut self.sequence, piece, &mut self.text, &mut self.runs);
         let is_marked = self.visible_state.is_marked;
@@ -163,10 +157,7 @@ impl TerminalStream {
             .visible_state
             .find(set, &self.text, TextEnd::Cut, &mut self.scratch)
         {
-            for &span in &self.scratch.spans {
-                let marked = is_marked && span.start == 0;
-                add_parts(span, marked, &self.runs, &mut self.parts);
-            }
+            add_parts(&self.scratch.spans, is_marked, &self.runs, &mut self.parts);
         }
         self.is_plain = self.sequence == State::Ground && self.visible_state == self.raw_state;
         match self.parts.is_empty() {
@@ -204,7 +195,7 @@ fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut
     let mut end_run = |begin: &mut Option<usize>, end: usize, blank: Option<u8>| {
         if let Some(start) = begin.take() {
             runs.push(TextRun {
-                visible: text.len(),
+                text: text.len(),
                 piece: start,
                 len: end - start,
             });
@@ -228,64 +219,55 @@ fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut
     end_run(&mut begin, piece.len(), None);
 }
 
-/// Finds the control sequences of a piece other than strings, in order.
-fn read_codes(mut sequence: State, piece: &str, codes: &mut Vec<Range<usize>>) {
-    codes.clear();
-    let mut begin = is_code(sequence).then_some(0);
+/// Finds the text of a piece between control sequences other than strings.
+fn read_between(mut sequence: State, piece: &str, runs: &mut Vec<TextRun>) {
+    runs.clear();
+    let mut end_run = |start: usize, end: usize| {
+        if start < end {
+            runs.push(TextRun {
+                text: start,
+                piece: start,
+                len: end - start,
+            });
+        }
+    };
+    let mut text_start = 0;
+    let mut code_start = is_code(sequence).then_some(0);
     for (at, c) in piece.char_indices() {
         let was_code = is_code(sequence);
         advance(&mut sequence, piece.as_bytes()[at]);
         match (was_code, is_code(sequence)) {
-            (false, true) => begin = Some(at),
+            (false, true) => code_start = Some(at),
             (true, false) if sequence == State::Ground => {
-                let end = at + c.len_utf8();
-                codes.extend(begin.take().map(|begin| begin..end));
+                if let Some(code_start) = code_start.take() {
+                    end_run(text_start, code_start);
+                    text_start = at + c.len_utf8();
+                }
             }
             // A string begins here.
-            (true, false) => begin = None,
+            (true, false) => code_start = None,
             _ => {}
         }
     }
-    codes.extend(begin.map(|begin| begin..piece.len()));
+    end_run(text_start, code_start.unwrap_or(piece.len()));
 }
 
-/// Adds the parts of a span that are not control sequences.
-fn add_between(span: Span, is_marked: bool, codes: &[Range<usize>], parts: &mut Vec<SecretPart>) {
-    let first = codes.partition_point(|code| code.end <= span.start);
-    let (mut start, mut is_marked) = (span.start, is_marked);
-    for code in codes[first..]
-        .iter()
-        .take_while(|code| code.start < span.end)
-    {
-        if start < code.start {
-            let span = Span {
-                start,
-                end: code.start,
-                ..span
-            };
+/// Adds the parts of a piece that correspond to spans of its text. If `is_marked`, the marker of a span at the
+/// beginning is already written.
+fn add_parts(spans: &[Span], is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
+    for &span in spans {
+        let mut is_marked = is_marked && span.start == 0;
+        let first = runs.partition_point(|run| run.text + run.len <= span.start);
+        for run in &runs[first..] {
+            if run.text >= span.end {
+                break;
+            }
+            let start = span.start.max(run.text) - run.text + run.piece;
+            let end = span.end.min(run.text + run.len) - run.text + run.piece;
+            let span = Span { start, end, ..span };
             parts.push(SecretPart { span, is_marked });
             is_marked = true;
         }
-        start = code.end;
-    }
-    if start < span.end {
-        let span = Span { start, ..span };
-        parts.push(SecretPart { span, is_marked });
-    }
-}
-
-/// Adds the parts of a piece that correspond to a span of its visible text.
-fn add_parts(span: Span, mut is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
-    let first = runs.partition_point(|run| run.visible + run.len <= span.start);
-    for run in &runs[first..] {
-        if run.visible >= span.end {
-            break;
-        }
-        let start = span.start.max(run.visible) - run.visible + run.piece;
-        let end = span.end.min(run.visible + run.len) - run.visible + run.piece;
-        let span = Span { start, end, ..span };
-        parts.push(SecretPart { span, is_marked });
-        is_marked = true;
     }
 }
 
