@@ -138,7 +138,7 @@ impl LoopEngine {
                 Ok(result) => Attempt::of_check(check, &result, end),
                 Err(error) => {
                     let reason = format!("cannot run the check: {error:?}");
-                    reporter.error("check", &reason);
+                    reporter.check_error(&reason);
                     let outcome = IterationOutcome::ValidationFailed { exit_code: 127 };
                     Attempt {
                         fatal: Some(reason.clone()),

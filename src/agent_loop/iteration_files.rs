@@ -139,9 +139,7 @@ impl OpenFiles {
 /// Emits a warning about the loop; without an emitter, logs it.
 pub(super) fn warn(emitter: Option<&EventEmitter>, message: &str) {
     match emitter {
-        Some(emitter) => {
-            emitter.warning("loop", message);
-        }
+        Some(emitter) => drop(emitter.warning("loop", message)),
         None => log::warn!("{message}"),
     }
 }

@@ -39,7 +39,6 @@ pub(crate) struct RecordingJoiner {
     exit: Option<String>,
     /// The size of a recording whose first event is still to come.
     next_size: Option<TerminalSize>,
-    is_begun: bool,
 }
 
 impl RecordingJoiner {
@@ -50,7 +49,6 @@ impl RecordingJoiner {
             size: DEFAULT_SIZE,
             exit: None,
             next_size: None,
-            is_begun: false,
         }
     }
 
@@ -118,7 +116,7 @@ impl RecordingJoiner {
         let Some(size) = self.next_size.take() else {
             return;
         };
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !self.encoder.has_header() {
             self.size = size;
             self.encoder.write_header(self.size, out);
             return;

@@ -399,17 +399,14 @@ impl HttpClient {
                 let (kind, message) = refusal.error(attempts);
                 return Err(self.failure(kind, &message));
             };
-            response.warn(
-                "model",
-                format!(
-                    "{}: retrying in {delay:?}, attempt {} of {}, after status {}: {}",
-                    self.api.name(),
-                    attempts + 1,
-                    self.retry.retries_max + 1,
-                    refusal.head.status,
-                    refusal.message
-                ),
-            );
+            response.warn(format!(
+                "{}: retrying in {delay:?}, attempt {} of {}, after status {}: {}",
+                self.api.name(),
+                attempts + 1,
+                self.retry.retries_max + 1,
+                refusal.head.status,
+                refusal.message
+            ));
             select_biased! {
                 recv(cancel.stop()) -> _ => return Err(LlmError::cancelled()),
                 recv(self.clock.after(delay)) -> _ => {}

@@ -190,7 +190,7 @@ impl TextReader {
         if self.decoder.invalid > 0 && !std::mem::replace(&mut self.has_warned, true) {
             let message =
                 "the answer contains bytes that are not UTF-8, which are replaced by \u{fffd}";
-            response.warn("model", message.to_owned());
+            response.warn(message.to_owned());
         }
     }
 }
