@@ -38,7 +38,7 @@ pub mod recording {
 
 pub mod redact {
     pub use crate::redact::redactor::Redactor;
-    pub use crate::redact::text_stream::TextStream;
+    pub use crate::redact::terminal::TerminalStream;
 }
 
 pub mod tmux {

@@ -34,45 +34,26 @@ pub(super) enum LineKind {
 
 /// Splits a line into its text and its decoration.
 pub(super) fn bare_line(line: &str) -> BareLine<'_> {
-    let inner = line
-        .trim_end_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
-        .trim_start_matches(|c: char| c.is_whitespace() || EDGES.contains(&c));
-    let before = line.len() - line.trim_start_matches(is_around).len();
-    let indent = line[..before].chars().count();
-    let Some(first) = inner.chars().next() else {
-        return BareLine {
-            indent,
-            kind: LineKind::Blank,
-            text: "",
-        };
-    };
-    if inner
-        .chars()
-        .all(|c| is_box_drawing(c) || c.is_whitespace())
-        && !inner.is_ascii()
-    {
-        return BareLine {
-            indent,
-            kind: LineKind::Rule,
-            text: inner,
-        };
-    }
-    let rest = &inner[first.len_utf8()..];
+    let is_around = |c: char| c.is_whitespace() || EDGES.contains(&c);
+    let inner = line.trim_matches(is_around);
+    let indent = line.chars().take_while(|c| is_around(*c)).count();
+    let mut chars = inner.chars();
+    let first = chars.next();
+    let rest = chars.as_str();
     let is_apart = rest.is_empty() || rest.starts_with(char::is_whitespace);
-    let kind = match first {
-        c if is_apart && INPUTS.contains(&c) => LineKind::Input,
-        c if is_apart && BULLETS.contains(&c) => LineKind::Bullet,
-        _ => LineKind::Text,
-    };
-    let text = match kind {
-        LineKind::Bullet => rest.trim_start(),
-        _ => inner,
+    let (kind, text) = match first {
+        None => (LineKind::Blank, ""),
+        Some(_) if is_frame(inner) => (LineKind::Rule, inner),
+        Some(c) if is_apart && INPUTS.contains(&c) => (LineKind::Input, inner),
+        Some(c) if is_apart && BULLETS.contains(&c) => (LineKind::Bullet, rest.trim_start()),
+        Some(_) => (LineKind::Text, inner),
     };
     BareLine { indent, kind, text }
 }
 
-fn is_around(c: char) -> bool {
-    c.is_whitespace() || EDGES.contains(&c)
+/// Returns whether a text consists of box-drawing characters and blanks.
+pub(super) fn is_frame(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || is_box_drawing(c))
 }
 
 /// Returns whether a character is a box-drawing or block character.

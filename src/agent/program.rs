@@ -118,9 +118,7 @@ impl KnownAgent {
         let options = arguments.iter().take_while(|argument| *argument != "--");
         let (mut command, mut is_batch) = (None, false);
         for argument in options {
-            let name = argument
-                .split_once('=')
-                .map_or(argument.as_str(), |(name, _)| name);
+            let name = argument.split('=').next().unwrap_or_default();
             match argument.starts_with('-') {
                 true => {
                     is_batch |= INFORMATION_OPTIONS.contains(&name);
@@ -207,11 +205,9 @@ fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
 }
 
 fn is_interpreter(program: &str) -> bool {
-    let Some(name) = name_of(Path::new(program)) else {
-        return false;
-    };
-    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.contains(&name)
+    let is_version = |c: char| c.is_ascii_digit() || c == '.';
+    let name = name_of(Path::new(program));
+    name.is_some_and(|name| INTERPRETERS.contains(&name.trim_end_matches(is_version)))
 }
 
 /// Returns the name of a program without its directory, login dash and extension.
@@ -219,12 +215,8 @@ fn name_of(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     let name = name.strip_prefix('-').unwrap_or(name);
     let kinds = [".exe", ".js", ".mjs", ".cjs", ".py"];
-    Some(
-        kinds
-            .iter()
-            .find_map(|kind| name.strip_suffix(kind))
-            .unwrap_or(name),
-    )
+    let bare = kinds.iter().find_map(|kind| name.strip_suffix(kind));
+    Some(bare.unwrap_or(name))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::fingerprint::fingerprint;
 use super::iteration_files::IterationFiles;
 use super::loop_reporter::LoopReporter;
 use super::progress::LoopEnd;
-use super::prompt::{PreviousFailure, TURNS_USED_UP, prompt};
+use super::prompt::{PreviousFailure, prompt};
 use super::spec::Phase;
 use crate::error::Result;
 use crate::event::IterationOutcome;
@@ -138,7 +138,7 @@ impl LoopEngine {
                 Ok(result) => Attempt::of_check(check, &result, end),
                 Err(error) => {
                     let reason = format!("cannot run the check: {error:?}");
-                    reporter.error("check", &reason);
+                    reporter.check_error(&reason);
                     let outcome = IterationOutcome::ValidationFailed { exit_code: 127 };
                     Attempt {
                         fatal: Some(reason.clone()),
@@ -147,30 +147,26 @@ impl LoopEngine {
                 }
             };
         }
-        let Some(outcome) = end.outcome() else {
+        let outcome = match end.outcome() {
+            Some(outcome) => outcome,
             // Without a check, the end of the conversation decides.
-            if !self.cancel.is_cancelled() {
-                return Attempt::passed();
-            }
-            let error = LoopEnd::Cancelled.words().to_owned();
-            let reason = error.clone();
-            return Attempt::failed(IterationOutcome::LlmError { error }, reason);
+            None if !self.cancel.is_cancelled() => return Attempt::passed(),
+            None => IterationOutcome::LlmError {
+                error: LoopEnd::Cancelled.words().to_owned(),
+            },
         };
-        match end {
-            ConversationEnd::Ended | ConversationEnd::MaxTurnsReached => {
-                Attempt::failed(outcome, TURNS_USED_UP)
+        let fatal = match end {
+            ConversationEnd::LlmError(error)
+                if error.is_missing_program() || error.is_limited() =>
+            {
+                Some(format!("cannot use the model: {error}"))
             }
-            ConversationEnd::ToolError { tool, error } => {
-                Attempt::failed(outcome, format!("the tool {tool} failed: {error}"))
-            }
-            ConversationEnd::LlmError(error) => {
-                let message = error.to_string();
-                let is_fatal = error.is_missing_program() || error.is_limited();
-                Attempt {
-                    fatal: is_fatal.then(|| format!("cannot use the model: {message}")),
-                    ..Attempt::failed(outcome, message)
-                }
-            }
+            _ => None,
+        };
+        Attempt {
+            failure: Some(PreviousFailure::of_outcome(&outcome)),
+            outcome,
+            fatal,
         }
     }
 

@@ -10,7 +10,7 @@ use super::model::{
     Usage,
 };
 use super::tool::{ToolOutcome, Toolbox};
-use super::turn_reporter::{ConversationPart, OnPart, StreamedAnswer, TurnReporter};
+use super::turn_reporter::{ConversationPart, OnPart, TurnReporter};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::IterationOutcome;
@@ -174,16 +174,10 @@ pub fn converse(
     options: Converse<'_>,
     cancel: &Cancel,
 ) -> Conversation {
-    let Converse {
-        max_turns,
-        emitter,
-        on_part,
-        clock,
-    } = options;
     request.tools.extend(toolbox.specs());
     let mut runner = TurnRunner {
-        reporter: TurnReporter::new(emitter, on_part),
-        clock,
+        reporter: TurnReporter::new(options.emitter, options.on_part),
+        clock: options.clock,
         conversation: Conversation {
             text: String::new(),
             usage: Usage::default(),
@@ -193,7 +187,7 @@ pub fn converse(
             messages: Vec::new(),
         },
     };
-    while runner.conversation.turns < max_turns {
+    while runner.conversation.turns < options.max_turns {
         if let Some(end) = runner.run_turn(client, toolbox, &mut request, cancel) {
             runner.conversation.end = end;
             break;
@@ -232,9 +226,9 @@ impl TurnRunner<'_> {
         };
         self.reporter.prompt(self.conversation.turns, &prompt);
         let response = match self.stream(client, request, &prompt, cancel) {
-            Ok((response, answer)) => {
+            Ok((response, is_reported)) => {
                 self.add(&response);
-                self.reporter.response(&response, answer);
+                self.reporter.response(&response, is_reported);
                 response
             }
             Err(error) => {
@@ -282,14 +276,15 @@ impl TurnRunner<'_> {
         None
     }
 
-    /// Sends the request and reports the answer as it arrives.
+    /// Sends the request and reports the answer as it arrives. Also returns true if its completion is
+    /// already reported.
     fn stream(
         &mut self,
         client: &mut dyn LlmClient,
         request: &Request,
         prompt: &str,
         cancel: &Cancel,
-    ) -> Result<(Response, StreamedAnswer), LlmError> {
+    ) -> Result<(Response, bool), LlmError> {
         let (sender, chunks) = bounded(CHUNKS);
         let reporter = &mut self.reporter;
         let (reported, answered) = run_beside(
@@ -303,7 +298,7 @@ impl TurnRunner<'_> {
             self.reporter.warning(&format!(
                 "the answer was not reported completely: {panicked}"
             ));
-            StreamedAnswer::default()
+            false
         });
         match answered {
             Ok(answered) => Ok((answered?, reported)),

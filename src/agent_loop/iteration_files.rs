@@ -1,7 +1,7 @@
 //! The files of one iteration of a loop, which are written while it runs.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::turn_reporter::ConversationPart;
 use crate::agent::AgentEvent;
@@ -9,6 +9,7 @@ use crate::bus::EventEmitter;
 use crate::error::Result;
 use crate::event::OutputStream;
 use crate::history::{IterationDirectory, IterationFile, IterationText};
+use crate::thread::lock;
 
 /// The files of one iteration. Clones write to the same files. The first write error is reported as a
 /// warning, and the loop continues.
@@ -47,7 +48,7 @@ impl IterationFiles {
 
     /// Stores the prompt; returns the path of its file.
     pub fn write_prompt(&self, text: &str) -> Option<PathBuf> {
-        let mut open = self.open();
+        let mut open = lock(&self.0);
         let mut file = open.create(IterationFile::Prompt)?;
         let written = file.push(text);
         open.warn_on_error(written)?;
@@ -88,7 +89,7 @@ impl IterationFiles {
                 | ConversationPart::Response(_) => return,
             };
             is_line_open = !text.ends_with('\n');
-            files.open().write(IterationFile::Response, text.as_bytes());
+            lock(&files.0).write(IterationFile::Response, text.as_bytes());
         }
     }
 
@@ -100,18 +101,13 @@ impl IterationFiles {
                 OutputStream::Stdout => IterationFile::Stdout,
                 OutputStream::Stderr => IterationFile::Stderr,
             };
-            files.open().write(file, text.as_bytes());
+            lock(&files.0).write(file, text.as_bytes());
         }
     }
 
     /// Stores the standard error of the agent's command.
     pub fn write_stderr(&self, bytes: &[u8]) {
-        self.open().write(IterationFile::Stderr, bytes);
-    }
-
-    fn open(&self) -> MutexGuard<'_, OpenFiles> {
-        // A panic of another holder leaves the files valid.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).write(IterationFile::Stderr, bytes);
     }
 }
 
@@ -143,9 +139,7 @@ impl OpenFiles {
 /// Emits a warning about the loop; without an emitter, logs it.
 pub(super) fn warn(emitter: Option<&EventEmitter>, message: &str) {
     match emitter {
-        Some(emitter) => {
-            emitter.warning("loop", message);
-        }
+        Some(emitter) => drop(emitter.warning("loop", message)),
         None => log::warn!("{message}"),
     }
 }

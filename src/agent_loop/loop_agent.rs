@@ -1,7 +1,7 @@
 //! The agent of a loop: any model, or a command whose standard error is also emitted and stored.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::iteration_files::IterationFiles;
 use super::model::{CommandClient, LlmClient};
@@ -10,6 +10,7 @@ use super::running_command::RunningCommand;
 use crate::bus::EventEmitter;
 use crate::event::OutputStream;
 use crate::process::OutputWriter;
+use crate::thread::lock;
 
 pub(super) enum LoopAgent {
     Client(Box<dyn LlmClient>),
@@ -32,9 +33,7 @@ impl LoopAgent {
         let sink = Arc::clone(&stderr);
         let client = client.on_output(move |stream, bytes| {
             if stream == OutputStream::Stderr {
-                // Each change is a single step, so a panic cannot leave a partial one.
-                let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-                sink.write(bytes);
+                lock(&sink).write(bytes);
             }
         });
         Self::Command {
@@ -92,7 +91,7 @@ impl LoopAgent {
 
     fn set_stderr(&self, sink: StderrSink) {
         if let Self::Command { stderr, .. } = self {
-            *stderr.lock().unwrap_or_else(PoisonError::into_inner) = sink;
+            *lock(stderr) = sink;
         }
     }
 }

@@ -54,9 +54,7 @@ impl<'a> LoopReporter<'a> {
         if let Some(emitter) = self.emitter {
             match &outcome.end {
                 LoopEnd::Passed => {}
-                LoopEnd::Failed(why) => {
-                    emitter.error(CONTEXT, why);
-                }
+                LoopEnd::Failed(why) => drop(emitter.error(CONTEXT, why)),
                 end => {
                     emitter.warning(CONTEXT, &format!("the loop ends: {}", end.words()));
                 }
@@ -70,12 +68,11 @@ impl<'a> LoopReporter<'a> {
         warn(self.emitter, message);
     }
 
-    pub fn error(&self, context: &str, message: &str) {
+    /// Reports an error of the check.
+    pub fn check_error(&self, message: &str) {
         match self.emitter {
-            Some(emitter) => {
-                emitter.error(context, message);
-            }
-            None => log::error!("{context}: {message}"),
+            Some(emitter) => drop(emitter.error("check", message)),
+            None => log::error!("check: {message}"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::prompt::{PreviousFailure, TURNS_USED_UP};
+use super::prompt::PreviousFailure;
 use crate::error::{Error, Result};
 use crate::event::{IterationOutcome, TdEvent};
 use crate::history::{LogReader, Query, RunDirectory};
@@ -179,27 +179,19 @@ impl ProgressReader {
     }
 
     fn completed(&mut self, outcome: &IterationOutcome) {
-        let reason = match outcome {
+        let failed_check = match outcome {
             IterationOutcome::ValidationPassed => {
                 // The next phase may not have begun.
                 self.progress = self.progress.next_phase();
                 return;
             }
             IterationOutcome::ValidationFailed { .. } | IterationOutcome::MaxTurnsReached => {
-                match self.check.take().and_then(LastCheck::failure) {
-                    Some(previous_failure) => {
-                        self.progress.previous_failure = Some(previous_failure);
-                        return;
-                    }
-                    None => TURNS_USED_UP.to_owned(),
-                }
+                self.check.take().and_then(LastCheck::failure)
             }
-            IterationOutcome::ToolError { tool, error } => {
-                format!("the tool {tool} failed: {error}")
-            }
-            IterationOutcome::LlmError { error } => error.clone(),
+            IterationOutcome::ToolError { .. } | IterationOutcome::LlmError { .. } => None,
         };
-        self.progress.previous_failure = Some(PreviousFailure::Agent(reason));
+        let failure = failed_check.unwrap_or_else(|| PreviousFailure::of_outcome(outcome));
+        self.progress.previous_failure = Some(failure);
     }
 
     fn progress(mut self) -> Progress {

@@ -4,14 +4,12 @@ use std::fmt::Write;
 
 use super::spec::{Phase, Spec};
 use crate::agent::summary::last_bytes;
+use crate::event::IterationOutcome;
 
 /// Limits of the end of a failed check's output in the next prompt. Failures are at the end of an
 /// output, and some 2,000 tokens per call are cheap.
 const TAIL_LINES: usize = 100;
 const TAIL_BYTES: usize = 8 << 10;
-
-/// The failure reason of an iteration that used up its turns.
-pub(super) const TURNS_USED_UP: &str = "the turns were used up";
 
 /// The failure of the previous iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +27,19 @@ pub(crate) enum PreviousFailure {
     },
     /// The model or a tool failed, or the turns were used up. The text is the reason.
     Agent(String),
+}
+
+impl PreviousFailure {
+    /// Describes an iteration that failed with this outcome, without a failed check.
+    pub(super) fn of_outcome(outcome: &IterationOutcome) -> Self {
+        Self::Agent(match outcome {
+            IterationOutcome::ToolError { tool, error } => {
+                format!("the tool {tool} failed: {error}")
+            }
+            IterationOutcome::LlmError { error } => error.clone(),
+            _ => "the turns were used up".to_owned(),
+        })
+    }
 }
 
 /// Returns the prompt of an iteration in the phase with this index. `unchanged`: the previous iteration
@@ -79,7 +90,7 @@ pub(super) fn prompt(
 }
 
 fn push_phase(text: &mut String, spec: &Spec, index: usize, phase: &Phase) {
-    if spec.phases.len() > 1 || !spec.is_one_task() {
+    if !spec.is_one_task() {
         let _ = writeln!(
             text,
             "\n# Phase {} of {}: {}",

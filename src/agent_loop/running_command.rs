@@ -1,8 +1,9 @@
 //! A handle of the running command, so that another thread can kill it at once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::process::CommandControl;
+use crate::thread::lock;
 
 /// A handle of the running command. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -12,17 +13,14 @@ impl RunningCommand {
     /// Returns the control of a new command, which replaces the previous one.
     pub fn begin(&self) -> CommandControl {
         let control = CommandControl::new();
-        // The value is replaced in a single step, so a panic cannot leave a partial change.
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *running = Some(control.clone());
+        *lock(&self.0) = Some(control.clone());
         control
     }
 
     /// Kills the command, if one is running.
     #[cfg(feature = "cli")]
     pub fn kill(&self) {
-        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(control) = running.as_ref() {
+        if let Some(control) = &*lock(&self.0) {
             control.kill();
         }
     }

@@ -76,10 +76,8 @@ impl Spec {
     #[must_use]
     pub fn of_task(task: impl Into<String>) -> Self {
         let task = task.into();
-        let first = task.lines().find(|line| !line.trim().is_empty());
-        let name = summary(first.unwrap_or("task").trim());
         let phase = Phase {
-            name,
+            name: first_line(&task),
             ..Phase::default()
         };
         Self {
@@ -98,13 +96,13 @@ impl Spec {
         let file: SpecFile = toml::from_str(text)
             .map_err(|error| Error::invalid("invalid specification").because(error))?;
         let phases = file.phase.into_iter().map(|phase| Phase {
-            name: phase.name.trim().to_owned(),
-            task: phase.task.trim().to_owned(),
+            name: phase.name,
+            task: phase.task,
             check: phase.check,
             max_iterations: phase.max_iterations,
         });
         Self {
-            task: file.task.trim().to_owned(),
+            task: file.task,
             phases: phases.collect(),
         }
         .checked(file.check)
@@ -121,14 +119,12 @@ impl Spec {
         bounded(text)?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut title: Option<(usize, String)> = None;
-        let mut intro = SpecSection::default();
-        let mut phases: Vec<(String, SpecSection)> = Vec::new();
+        // The text and the settings below the title.
+        let mut intro = Phase::default();
+        let mut phases: Vec<Phase> = Vec::new();
         let mut fence: Option<&str> = None;
         for (number, line) in (1..).zip(text.lines()) {
-            let section = match phases.last_mut() {
-                Some((_, section)) => section,
-                None => &mut intro,
-            };
+            let section = phases.last_mut().unwrap_or(&mut intro);
             let start = line.trim_start();
             match fence {
                 Some(mark) if start.starts_with(mark) => fence = None,
@@ -141,7 +137,10 @@ impl Spec {
                         continue;
                     }
                     (Some((level, name)), Some((top, _))) if level == top + 1 => {
-                        phases.push((name.to_owned(), SpecSection::default()));
+                        phases.push(Phase {
+                            name: name.to_owned(),
+                            ..Phase::default()
+                        });
                         continue;
                     }
                     (Some((level, name)), Some((top, _))) if level <= *top => {
@@ -157,38 +156,24 @@ impl Spec {
                     }
                 },
             }
-            section.text.push_str(line);
-            section.text.push('\n');
+            section.task.push_str(line);
+            section.task.push('\n');
         }
         let Some((_, title)) = title else {
             return Err(Error::invalid(
                 "the specification has no heading: write the task as `# TASK`, phases as `## PHASE`",
             ));
         };
-        let task = format!("{title}\n\n{}", intro.text.trim());
-        let phases = phases.into_iter().map(|(name, section)| Phase {
-            name,
-            task: section.text.trim().to_owned(),
-            check: section.check,
-            max_iterations: section.max_iterations,
-        });
-        Self {
-            task: task.trim().to_owned(),
-            phases: phases.collect(),
-        }
-        .checked(intro.check)
+        let task = format!("{title}\n\n{}", intro.task.trim());
+        Self { task, phases }.checked(intro.check)
     }
 
     /// Returns true if the specification has a single phase that adds nothing to the task.
     pub(super) fn is_one_task(&self) -> bool {
-        let alone = Self::of_task(self.task.as_str());
-        let texts = |spec: &Self| {
-            let phases = spec.phases.iter();
-            phases
-                .map(|phase| (phase.name.clone(), phase.task.clone()))
-                .collect::<Vec<_>>()
+        let [phase] = self.phases.as_slice() else {
+            return false;
         };
-        texts(self) == texts(&alone)
+        phase.task.is_empty() && phase.name == first_line(&self.task)
     }
 
     /// Sets the check of all phases without a check.
@@ -200,7 +185,13 @@ impl Spec {
         self
     }
 
+    /// Trims all texts, completes the phases and validates them. `check` is the default check.
     fn checked(mut self, check: Option<String>) -> Result<Self> {
+        let phases = self.phases.iter_mut();
+        let texts = phases.flat_map(|phase| [&mut phase.name, &mut phase.task]);
+        for text in texts.chain([&mut self.task]) {
+            *text = text.trim().to_owned();
+        }
         if self.task.is_empty() {
             return Err(Error::invalid("the task of the specification is empty"));
         }
@@ -234,16 +225,8 @@ impl Spec {
     }
 }
 
-/// The text and settings below a heading.
-#[derive(Default)]
-struct SpecSection {
-    text: String,
-    check: Option<String>,
-    max_iterations: Option<u32>,
-}
-
-impl SpecSection {
-    /// Reads a setting; returns false if the line is text.
+impl Phase {
+    /// Reads a setting of Markdown; returns false if the line is text.
     fn read_setting(&mut self, line: &str, number: usize) -> Result<bool> {
         // A setting may be a list item, and its name may be bold.
         let line = line.trim().trim_start_matches(['-', '*', '+', ' ']);
@@ -278,6 +261,12 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     let level = line.len() - rest.len();
     let text = rest.strip_prefix(' ')?.trim().trim_end_matches('#').trim();
     ((1..=6).contains(&level) && !text.is_empty()).then_some((level, text))
+}
+
+/// Returns the name of the only phase of a task.
+fn first_line(task: &str) -> String {
+    let first = task.lines().find(|line| !line.trim().is_empty());
+    summary(first.unwrap_or("task").trim())
 }
 
 fn bounded(text: &str) -> Result<()> {

@@ -191,34 +191,32 @@ impl Toolbox {
             Err(broken) => return ToolOutcome::error(broken.to_string()),
         };
         let bytes_max = self.result_bytes_max.unwrap_or(RESULT_BYTES_MAX);
-        match catch_panic("tool", || tool.call(input, cancel)) {
-            Ok(Ok(content)) if content.len() > bytes_max => {
-                ToolOutcome::error(too_large(&content, bytes_max))
+        let (content, is_error, is_fatal) = match catch_panic("tool", || tool.call(input, cancel)) {
+            Ok(Ok(content)) => (content, false, false),
+            Ok(Err(error)) => (error.message, true, error.is_fatal),
+            Err(panicked) => {
+                let message = format!("the tool panicked: {}", panicked.message);
+                return ToolOutcome::error(message);
             }
-            Ok(Ok(content)) => ToolOutcome {
+        };
+        if content.len() <= bytes_max {
+            return ToolOutcome {
                 content,
-                is_error: false,
-                is_fatal: false,
-            },
-            Ok(Err(error)) => ToolOutcome {
-                is_fatal: error.is_fatal,
-                ..ToolOutcome::error(match error.message.len() > bytes_max {
-                    true => too_large(&error.message, bytes_max),
-                    false => error.message,
-                })
-            },
-            Err(panicked) => ToolOutcome::error(format!("the tool panicked: {}", panicked.message)),
+                is_error,
+                is_fatal,
+            };
+        }
+        let too_large = format!(
+            "the result has {} bytes, and at most {bytes_max} are accepted: request a part of it. It \
+             begins:\n{}",
+            content.len(),
+            first_bytes(&content, SHOWN_BYTES.min(bytes_max))
+        );
+        ToolOutcome {
+            is_fatal,
+            ..ToolOutcome::error(too_large)
         }
     }
-}
-
-fn too_large(content: &str, bytes_max: usize) -> String {
-    format!(
-        "the result has {} bytes, and at most {bytes_max} are accepted: request a part of it. It \
-         begins:\n{}",
-        content.len(),
-        first_bytes(content, SHOWN_BYTES.min(bytes_max))
-    )
 }
 
 impl fmt::Debug for Toolbox {

@@ -53,13 +53,6 @@ struct EventTarget {
     iteration: u32,
 }
 
-/// A summary of the chunks of one answer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct StreamedAnswer {
-    /// True if an agent has reported its own `ResponseCompleted`.
-    pub has_response: bool,
-}
-
 impl<'a> TurnReporter<'a> {
     pub fn new(emitter: Option<(&EventEmitter, u32)>, on_part: Option<OnPart<'a>>) -> Self {
         let target = emitter.map(|(emitter, iteration)| EventTarget {
@@ -89,8 +82,9 @@ impl<'a> TurnReporter<'a> {
     }
 
     /// Reports an answer as it arrives, until its sender is dropped. `prompt` is the prompt of the answer.
-    pub fn stream(&mut self, chunks: &Receiver<StreamChunk>, prompt: &str) -> StreamedAnswer {
-        let mut answer = StreamedAnswer::default();
+    /// Returns true if an agent has reported its own `ResponseCompleted`.
+    pub fn stream(&mut self, chunks: &Receiver<StreamChunk>, prompt: &str) -> bool {
+        let mut has_response = false;
         for chunk in chunks {
             match chunk {
                 StreamChunk::TextDelta(token) => {
@@ -104,22 +98,23 @@ impl<'a> TurnReporter<'a> {
                         });
                     }
                 }
-                StreamChunk::Agent(event) => self.agent(event, prompt, &mut answer),
+                StreamChunk::Agent(event) => {
+                    has_response |= matches!(event, AgentEvent::ResponseCompleted { .. });
+                    self.agent(event, prompt);
+                }
                 // Tool calls are reported when they are complete.
                 _ => {}
             }
         }
-        answer
+        has_response
     }
 
-    fn agent(&mut self, event: AgentEvent, prompt: &str, answer: &mut StreamedAnswer) {
-        match &event {
-            AgentEvent::ResponseCompleted { .. } => answer.has_response = true,
+    fn agent(&mut self, event: AgentEvent, prompt: &str) {
+        if let AgentEvent::PromptSent { prompt_summary, .. } = &event
+            && *prompt_summary == summary(prompt)
+        {
             // The agent's own copy of the prompt, which is already reported.
-            AgentEvent::PromptSent { prompt_summary, .. } if *prompt_summary == summary(prompt) => {
-                return;
-            }
-            _ => {}
+            return;
         }
         self.part(ConversationPart::Agent(&event));
         if let Some(target) = &mut self.target {
@@ -129,9 +124,10 @@ impl<'a> TurnReporter<'a> {
         }
     }
 
-    pub fn response(&mut self, response: &Response, answer: StreamedAnswer) {
+    /// Reports a complete answer, whose event an agent may already have reported.
+    pub fn response(&mut self, response: &Response, is_reported: bool) {
         if let Some(target) = &self.target
-            && !answer.has_response
+            && !is_reported
         {
             target.emitter.response_completed(
                 target.iteration,

@@ -34,7 +34,7 @@ pub(super) fn has_user() -> bool {
 pub(super) fn ask() -> Ask {
     Box::new(|question, is_over| {
         thread::park(Some(SHOWN_WITHIN));
-        write(&format!(" ?   {}", one_line(question.prompt)));
+        write(&format!(" ?   {}", one_line(&question.prompt)));
         let _hidden = question.is_password.then(HiddenInput::begin);
         let answer = read_line(is_over);
         if question.is_password || answer.is_none() {

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::DirHandle;
-use crate::redact::{Rules, TextStream};
+use crate::redact::{Rules, TerminalStream};
 
 /// The maximum size of such a file; a longer one ends with a note. A response has some kilobytes, and more
 /// output of a check is useless to a reader.
@@ -76,7 +76,7 @@ impl IterationDirectory {
         Ok(IterationText {
             file: opened.map_err(|cause| Error::file("cannot create", &path, cause))?,
             path,
-            masked: TextStream::new(self.rules.clone()),
+            masked: TerminalStream::new(self.rules.clone()),
             room: FILE_BYTES_MAX,
             cut: Vec::new(),
         })
@@ -88,7 +88,7 @@ impl IterationDirectory {
 pub(crate) struct IterationText {
     file: File,
     path: PathBuf,
-    masked: TextStream,
+    masked: TerminalStream,
     /// The number of bytes that the file still accepts.
     room: u64,
     /// The first bytes of an incomplete character.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::content::{
     ClearContent, DisplayContent, ErrorContent, InputContent, LogLine, QuestionContent,
-    ReplyContent, StatusContent, StreamContent,
+    ReplyContent, StatusContent, StreamContent, joined,
 };
 use super::feed::MissedOutputs;
 use super::wire::{Channel, Message};
@@ -92,15 +92,17 @@ impl CellStatus {
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub count: Option<u32>,
-    status: CellStatus,
+    pub status: CellStatus,
     /// The kernel has published an exception, which the reply repeats.
     has_error: bool,
     /// The last text on standard error: some exceptions are printed instead of published.
     last_stderr: String,
     /// The exception of the reply. It is held until the kernel is idle, because it may still be published.
     replied_error: Option<ErrorContent>,
-    has_reply: bool,
-    is_idle: bool,
+    /// The kernel has replied to the request.
+    pub has_reply: bool,
+    /// The kernel is idle: all outputs of the cell have arrived.
+    pub is_idle: bool,
 }
 
 impl Cell {
@@ -119,16 +121,6 @@ impl Cell {
         }
     }
 
-    /// Returns true when the kernel has replied to the request.
-    pub fn has_reply(&self) -> bool {
-        self.has_reply
-    }
-
-    /// Returns true when the kernel is idle: all outputs of the cell have arrived.
-    pub fn is_idle(&self) -> bool {
-        self.is_idle
-    }
-
     pub fn missing(&self) -> &'static str {
         match self.has_reply {
             true => "has replied and did not report that it is idle",
@@ -144,10 +136,6 @@ impl Cell {
             self.status = CellStatus::Aborted;
         }
         self.unpublished_error()
-    }
-
-    pub fn status(&self) -> &CellStatus {
-        &self.status
     }
 
     fn published(&mut self, message: &Message) -> CellStep {
@@ -276,13 +264,7 @@ impl CellOutput {
 }
 
 fn plain_text(content: &DisplayContent) -> Option<String> {
-    let text = match content.data.get("text/plain")? {
-        serde_json::Value::String(text) => text.clone(),
-        // Notebooks store texts as lists of lines.
-        serde_json::Value::Array(lines) => lines.iter().filter_map(|line| line.as_str()).collect(),
-        _ => return None,
-    };
-    Some(with_line_end(text))
+    joined(content.data.get("text/plain")?).map(with_line_end)
 }
 
 fn error_text(error: &ErrorContent) -> String {
@@ -310,8 +292,7 @@ pub(crate) trait CellListener {
     /// returns true because the question is void.
     fn answer(
         &mut self,
-        _prompt: &str,
-        _is_password: bool,
+        _question: &QuestionContent,
         _is_over: &dyn Fn() -> bool,
     ) -> Option<String> {
         None
@@ -334,12 +315,6 @@ impl CellListener for DiscardedOutput {
     fn output(&mut self, _: &CellOutput) {}
 
     fn missed(&mut self, _: MissedOutputs) {}
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct CellEnd {
-    pub status: CellStatus,
-    pub count: Option<u32>,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ fn failure() -> Value {
 }
 
 fn is_ended(cell: &Cell) -> bool {
-    cell.has_reply() && cell.is_idle()
+    cell.has_reply && cell.is_idle
 }
 
 proptest! {
@@ -48,13 +48,13 @@ proptest! {
                 CellStep::Nothing => {}
                 other => prop_assert!(false, "{:?}", other),
             }
-            prop_assert_eq!(cell.has_reply(), index >= reply_at);
+            prop_assert_eq!(cell.has_reply, index >= reply_at);
         }
         prop_assert!(is_ended(&cell));
         prop_assert_eq!(printed, texts);
         prop_assert_eq!(errors, 1, "the exception is shown once");
         prop_assert_eq!(cell.count, Some(4));
-        prop_assert_eq!(cell.status(), &CellStatus::Error { name: "E".into(), message: "v".into() });
+        prop_assert_eq!(&cell.status, &CellStatus::Error { name: "E".into(), message: "v".into() });
     }
 }
 
@@ -72,7 +72,7 @@ fn messages_become_steps() {
     assert!(matches!(begins, CellStep::Begins { code, count: Some(7) } if code == "1"));
     let question = json!({ "prompt": "name: ", "password": true });
     let question = take(Channel::Stdin, "input_request", question);
-    assert!(matches!(question, CellStep::Question(question) if question.password));
+    assert!(matches!(question, CellStep::Question(question) if question.is_password));
     let value = json!({ "data": { "text/plain": ["a\n", "b"], "text/html": "<b>" } });
     for (msg_type, content, expected) in [
         (
@@ -133,7 +133,7 @@ fn messages_become_steps() {
         let step = take(channel, msg_type, json!({ "text": "x", "status": "ok" }));
         assert!(matches!(step, CellStep::Nothing), "{msg_type}: {step:?}");
     }
-    assert!(!cell.has_reply() && !cell.is_idle());
+    assert!(!cell.has_reply && !cell.is_idle);
 }
 
 /// IPython prints errors of its own commands and does not publish them.
@@ -150,7 +150,7 @@ fn an_exception_that_was_printed_is_not_shown_again() {
             is_shown,
             "{step:?}"
         );
-        assert!(matches!(cell.status(), CellStatus::Error { .. }));
+        assert!(matches!(cell.status, CellStatus::Error { .. }));
     }
 }
 
@@ -164,8 +164,8 @@ fn replies_have_a_status() {
     ] {
         let mut cell = Cell::default();
         assert!(matches!(cell.take(&reply(content)), CellStep::Nothing));
-        assert!(cell.has_reply());
-        assert_eq!(cell.status(), &expected);
+        assert!(cell.has_reply);
+        assert_eq!(&cell.status, &expected);
     }
     let mut cell = Cell::default();
     cell.take(&reply(failure()));
@@ -174,11 +174,11 @@ fn replies_have_a_status() {
         CellStep::Output(CellOutput::Error(_))
     ));
     assert!(matches!(cell.give_up(), CellStep::Nothing));
-    assert!(matches!(cell.status(), CellStatus::Error { .. }));
+    assert!(matches!(cell.status, CellStatus::Error { .. }));
     // Without a reply, it is unknown whether the code ran to its end.
     let mut cell = Cell::default();
     assert!(matches!(cell.give_up(), CellStep::Nothing));
-    assert_eq!(cell.status(), &CellStatus::Aborted);
+    assert_eq!(&cell.status, &CellStatus::Aborted);
 }
 
 #[test]

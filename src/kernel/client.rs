@@ -9,7 +9,7 @@ use crossbeam_channel::{never, select_biased};
 use serde_json::json;
 
 use super::beat::silent;
-use super::cell::{Cell, CellEnd, CellListener, CellStep, DiscardedOutput};
+use super::cell::{Cell, CellListener, CellStep, DiscardedOutput};
 use super::connection::ConnectionInfo;
 use super::feed::Incoming;
 use super::kernelspec::KernelSpec;
@@ -116,7 +116,7 @@ impl Kernel {
         let link = Link::start(info, start, signer, identity, clock.clone())?;
         let control = KernelControl {
             session,
-            orders: link.orders().clone(),
+            orders: link.orders.clone(),
             interrupts: Arc::default(),
             own,
         };
@@ -162,7 +162,7 @@ impl Kernel {
             ));
         }
         let shutdown = self.control.session.shutdown(true);
-        self.link.orders().send(Order::Restart { shutdown });
+        self.link.orders.send(Order::Restart { shutdown });
         self.disconnected();
         while !matches!(self.receive(None)?, Some(Incoming::Restarting)) {}
         self.connected()?;
@@ -275,7 +275,7 @@ impl Kernel {
     }
 
     /// Runs code to its end and passes its outputs to the listener.
-    pub(crate) fn run(&mut self, code: &str, listener: &mut dyn CellListener) -> Result<CellEnd> {
+    pub(crate) fn run(&mut self, code: &str, listener: &mut dyn CellListener) -> Result<Cell> {
         let missed = MissedInterrupt::new(self.control.interrupts());
         self.catch_up()?;
         self.ready()?;
@@ -296,7 +296,7 @@ impl Kernel {
         content: &serde_json::Value,
         listener: &mut dyn CellListener,
         mut missed: MissedInterrupt,
-    ) -> Result<CellEnd> {
+    ) -> Result<Cell> {
         let id = self.send(Channel::Shell, "execute_request", content);
         let mut cell = Cell::default();
         // Set once the reply or the idle state has arrived: the time to stop waiting for the other.
@@ -337,12 +337,12 @@ impl Kernel {
             match incoming {
                 Incoming::Message(message) if message.parent_id == id => {
                     self.step(&mut cell, &message, listener, &mut missed);
-                    if cell.has_reply() && cell.is_idle() {
+                    if cell.has_reply && cell.is_idle {
                         break;
                     }
                     missed.note(&message.msg_type, self.control.interrupts(), now);
                     // Outputs may still arrive, and the listener may be slow.
-                    if (cell.has_reply() || cell.is_idle()) && !is_stopping {
+                    if (cell.has_reply || cell.is_idle) && !is_stopping {
                         until = Some(self.clock.now() + LAST_OUTPUTS);
                     }
                 }
@@ -359,10 +359,7 @@ impl Kernel {
                 Incoming::Gone(error) => return Err(self.gone(error)),
             }
         }
-        Ok(CellEnd {
-            status: cell.status().clone(),
-            count: cell.count,
-        })
+        Ok(cell)
     }
 
     fn step(
@@ -378,8 +375,7 @@ impl Kernel {
             CellStep::Question(_) if missed.take_pending() => self.control.interrupt_again(),
             CellStep::Question(question) => {
                 let is_over = || self.link.feed.ends_question(self.is_own());
-                let answer = listener.answer(&question.prompt, question.password, &is_over);
-                if let Some(value) = answer {
+                if let Some(value) = listener.answer(&question, &is_over) {
                     self.send(Channel::Stdin, "input_reply", &json!({ "value": value }));
                 }
             }
@@ -389,7 +385,7 @@ impl Kernel {
 
     fn send(&self, channel: Channel, msg_type: &str, content: &serde_json::Value) -> String {
         let (id, frames) = self.control.session.request(msg_type, content);
-        self.link.orders().send(Order::Send(channel, frames));
+        self.link.orders.send(Order::Send(channel, frames));
         id
     }
 

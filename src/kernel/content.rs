@@ -45,6 +45,15 @@ impl DisplayContent {
     }
 }
 
+/// Returns a text, which notebooks store as one string or as a list of lines; `None` for other values.
+pub(super) fn joined(text: &Value) -> Option<String> {
+    match text {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(lines) => Some(lines.iter().filter_map(Value::as_str).collect()),
+        _ => None,
+    }
+}
+
 /// `clear_output`: the output so far is removed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -76,12 +85,14 @@ pub(crate) struct ReplyContent {
     pub traceback: Vec<String>,
 }
 
-/// `input_request`: a question of the code to the user.
+/// `input_request`: a question of the code to the user, such as `input("name: ")`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct QuestionContent {
     pub prompt: String,
-    pub password: bool,
+    /// The answer is a secret.
+    #[serde(rename = "password")]
+    pub is_password: bool,
 }
 
 /// `kernel_info_reply`: the kernel's name, version and language.

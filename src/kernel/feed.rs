@@ -2,12 +2,13 @@
 //! dropped outputs.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::wire::{Channel, Message};
 use crate::error::Error;
+use crate::thread::lock;
 
 /// The most bytes in the queue. Further outputs are dropped and counted. Not reading the sockets instead
 /// would make the kernel drop outputs without a count.
@@ -180,11 +181,6 @@ impl FeedReceiver {
     pub fn bell(&self) -> &Receiver<()> {
         &self.bell
     }
-}
-
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    // Each change is complete, so the queue is valid even after a panic of the other thread.
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

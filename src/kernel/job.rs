@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::cell::{CellListener, CellOutput};
 use super::client::Kernel;
 use super::connection::ConnectionInfo;
+use super::content::QuestionContent;
 use super::feed::MissedOutputs;
 use super::kernelspec::KernelSpec;
 use super::listening::{Activity, Listening};
@@ -42,15 +43,7 @@ pub(crate) enum KernelChoice {
 }
 
 /// Answers a question of the code. Returns `None` once `is_over()` returns true.
-pub(crate) type Ask = Box<dyn FnMut(&Question<'_>, &dyn Fn() -> bool) -> Option<String> + Send>;
-
-/// A question of code, such as `input("name: ")`.
-#[derive(Debug)]
-pub(crate) struct Question<'a> {
-    pub prompt: &'a str,
-    /// The answer is a secret.
-    pub is_password: bool,
-}
+pub(crate) type Ask = Box<dyn FnMut(&QuestionContent, &dyn Fn() -> bool) -> Option<String> + Send>;
 
 /// Called when the kernel is connected, with the connection file if the job started the kernel.
 pub(crate) type OnConnected = Box<dyn FnOnce(Option<&Path>) + Send>;
@@ -115,19 +108,11 @@ impl TaskControl {
             control.kill();
         }
     }
-
-    fn connect(&self, control: KernelControl) {
-        let _ = self.0.control.set(control);
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.0.is_interrupted.load(Ordering::SeqCst)
-    }
 }
 
 pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
-pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
+pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, KernelHandle) {
     let thread = format!("td-cells {}", task.label);
     let control = task.control.clone();
     Job::new(thread, control, move |context: &SourceContext| {
@@ -142,7 +127,8 @@ fn run(mut task: KernelTask, context: &SourceContext) -> Result<KernelOutcome> {
         KernelChoice::Connect(info) => Kernel::open(info, None, clock, stop)?,
         KernelChoice::Start(spec) => Kernel::launch(spec, clock, stop)?,
     };
-    task.control.connect(kernel.control());
+    // A job connects once.
+    let _ = task.control.0.control.set(kernel.control());
     if task.cells.is_some() {
         kernel.ready()?;
     }
@@ -200,12 +186,12 @@ fn run_cells(
     let mut has_failed = false;
     for cell in cells {
         // An interrupt that arrived before the cell counts as an interrupt of the cell.
-        if task_control.is_interrupted() {
+        if task_control.0.is_interrupted.load(Ordering::SeqCst) {
             has_failed = true;
             break;
         }
         let began = context.clock.now();
-        let number = Some(cell.number);
+        let number = cell.number;
         emit_started(emitter, &cell.code, number);
         let ran = kernel.run(&cell.code, &mut reporter);
         let now = context.clock.now();
@@ -217,7 +203,7 @@ fn run_cells(
                 emit_completed(emitter, None, number, duration);
                 if let Some(recorder) = &mut reporter.recorder {
                     // Record the cell, to keep its outputs.
-                    recorder.end(cell.number, None)?;
+                    recorder.end(number, None)?;
                 }
                 return match thread::is_stopped(&context.stop) {
                     true => Ok(None),
@@ -225,14 +211,10 @@ fn run_cells(
                 };
             }
         };
-        emit_completed(
-            emitter,
-            Some(i32::from(!end.status.is_ok())),
-            number,
-            duration,
-        );
+        let code = i32::from(!end.status.is_ok());
+        emit_completed(emitter, Some(code), number, duration);
         if let Some(recorder) = &mut reporter.recorder {
-            recorder.end(cell.number, end.count)?;
+            recorder.end(number, end.count)?;
         }
         let is_interrupted = reporter.control.interrupts() > 0;
         has_failed = !end.status.is_ok() && (!cell.may_fail || is_interrupted);
@@ -270,7 +252,7 @@ fn listen(
                     number = count.unwrap_or(number + 1);
                     began.insert(cell.to_owned(), (now, number));
                     outputs.end_lines(now);
-                    emit_started(emitter, code, Some(number));
+                    emit_started(emitter, code, number);
                 }
                 Activity::Output(output) => outputs.push(&output, now),
                 Activity::Ends { cell, status } => {
@@ -278,7 +260,7 @@ fn listen(
                     if let Some((at, number)) = began.remove(cell) {
                         let code = Some(i32::from(!status.is_ok()));
                         let duration = now.saturating_duration_since(at);
-                        emit_completed(emitter, code, Some(number), duration);
+                        emit_completed(emitter, code, number, duration);
                     }
                 }
                 Activity::Missed(missed) => outputs.missed(missed),
@@ -301,7 +283,7 @@ fn listen(
     }
 }
 
-fn emit_started(emitter: &EventEmitter, code: &str, cell: Option<u32>) {
+fn emit_started(emitter: &EventEmitter, code: &str, cell: u32) {
     let directory = std::env::current_dir().unwrap_or_default();
     emitter.emit(TdEvent::ExecutionStarted {
         execution_id: emitter.execution_id().clone(),
@@ -309,16 +291,11 @@ fn emit_started(emitter: &EventEmitter, code: &str, cell: Option<u32>) {
         cwd: directory.display().to_string(),
         pane: None,
         pid: None,
-        cell,
+        cell: Some(cell),
     });
 }
 
-fn emit_completed(
-    emitter: &EventEmitter,
-    exit_code: Option<i32>,
-    cell: Option<u32>,
-    duration: Duration,
-) {
+fn emit_completed(emitter: &EventEmitter, exit_code: Option<i32>, cell: u32, duration: Duration) {
     emitter.emit(TdEvent::ExecutionCompleted {
         execution_id: emitter.execution_id().clone(),
         exit_code,
@@ -326,7 +303,7 @@ fn emit_completed(
         duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         pane: None,
         pid: None,
-        cell,
+        cell: Some(cell),
     });
 }
 
@@ -360,27 +337,18 @@ impl CellListener for CellReporter {
         self.outputs.missed(missed);
     }
 
-    fn answer(
-        &mut self,
-        prompt: &str,
-        is_password: bool,
-        is_over: &dyn Fn() -> bool,
-    ) -> Option<String> {
+    fn answer(&mut self, question: &QuestionContent, is_over: &dyn Fn() -> bool) -> Option<String> {
         let ask = self.ask.as_mut()?;
         // The prompt follows everything that was printed.
         self.outputs.end_lines(self.outputs.now());
         let (control, before) = (&self.control, self.control.interrupts());
         let outputs = &self.outputs;
-        let question = Question {
-            prompt,
-            is_password,
-        };
-        let answer = ask(&question, &|| {
+        let answer = ask(question, &|| {
             control.interrupts() > before || outputs.is_stopped() || is_over()
         })?;
         // The history gets the question and the answer, but no password.
-        let shown = if is_password { "" } else { &answer };
-        self.outputs.text(&format!("{prompt}{shown}\n"));
+        let shown = if question.is_password { "" } else { &answer };
+        self.outputs.text(&format!("{}{shown}\n", question.prompt));
         Some(answer)
     }
 

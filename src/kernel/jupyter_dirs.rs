@@ -22,7 +22,6 @@ impl<'a> JupyterDirs<'a> {
         }
     }
 
-    /// Returns the directories for the given variables.
     #[cfg(test)]
     pub fn with(var: &'a dyn Fn(&str) -> Option<OsString>) -> Self {
         Self { var }

@@ -12,7 +12,7 @@ use crate::thread::{self, Handle};
 
 #[derive(Debug)]
 pub(super) struct Link {
-    orders: Orders,
+    pub orders: Orders,
     pub feed: FeedReceiver,
     thread: Option<Handle<()>>,
 }
@@ -44,10 +44,6 @@ impl Link {
             feed,
             thread: Some(thread),
         })
-    }
-
-    pub fn orders(&self) -> &Orders {
-        &self.orders
     }
 
     /// Ends the thread, and the kernel if this program started it.

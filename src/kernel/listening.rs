@@ -128,8 +128,8 @@ impl Listening {
             }
             CellStep::Question(_) | CellStep::Nothing => {}
         }
-        if cell.is_idle() {
-            let status = cell.status().clone();
+        if cell.is_idle {
+            let status = cell.status.clone();
             self.cells.remove(id);
             self.ended.push_back(id.to_owned());
             if self.ended.len() > ENDED_MAX {

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::cell::CellOutput;
-use super::content::DisplayContent;
+use super::content::{DisplayContent, joined};
 use super::job::CodeCell;
 use crate::error::{Error, Result};
 
@@ -34,44 +34,29 @@ impl Notebook {
             return Err(invalid("it is no JSON object".to_owned()));
         };
         match notebook.get("nbformat").and_then(Value::as_u64) {
-            Some(4) => {}
-            Some(other) => {
-                return Err(invalid(format!(
-                    "it has format {other}, and format 4 is read; jupyter nbconvert --to notebook converts it"
-                )));
-            }
-            None => return Err(invalid("it has no nbformat".to_owned())),
+            Some(4) if notebook.get("cells").is_some_and(Value::is_array) => Ok(Self(notebook)),
+            Some(4) => Err(invalid("it has no cells".to_owned())),
+            Some(other) => Err(invalid(format!(
+                "it has format {other}, and format 4 is read; jupyter nbconvert --to notebook converts it"
+            ))),
+            None => Err(invalid("it has no nbformat".to_owned())),
         }
-        if !notebook.get("cells").is_some_and(Value::is_array) {
-            return Err(invalid("it has no cells".to_owned()));
-        }
-        Ok(Self(notebook))
     }
 
     pub fn kernel_name(&self) -> Option<&str> {
-        self.0
-            .get("metadata")?
-            .get("kernelspec")?
-            .get("name")?
-            .as_str()
-    }
-
-    fn cells(&self) -> impl Iterator<Item = &Value> {
-        self.0
-            .get("cells")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
+        self.0.get("metadata")?["kernelspec"]["name"].as_str()
     }
 
     /// Returns the code cells, numbered from 1. Omits blank cells, as Jupyter does, and cells with the tag
     /// `skip-execution`; these are counted, too.
     pub fn code_cells(&self) -> Vec<CodeCell> {
-        let code = self.cells().filter(|cell| is_code(cell)).zip(1..);
+        let cells = self.0.get("cells").and_then(Value::as_array);
+        let code = cells.into_iter().flatten().filter(|cell| is_code(cell));
+        let code = code.zip(1..);
         let code = code.filter(|(cell, _)| !has_tag(cell, SKIPPED));
         let code = code.map(|(cell, number)| CodeCell {
             number,
-            code: joined(cell.get("source")),
+            code: joined(&cell["source"]).unwrap_or_default(),
             may_fail: has_tag(cell, MAY_FAIL),
         });
         code.filter(|cell| !cell.code.trim().is_empty()).collect()
@@ -87,10 +72,8 @@ impl Notebook {
 
     /// Stores the outputs of a code cell.
     pub fn set_outputs(&mut self, number: u32, count: Option<u32>, outputs: Vec<Value>) {
-        let index = usize::try_from(number)
-            .unwrap_or(usize::MAX)
-            .wrapping_sub(1);
-        if let Some(cell) = self.code_cells_mut().nth(index) {
+        let mut numbered = self.code_cells_mut().zip(1..);
+        if let Some((cell, _)) = numbered.find(|(_, at)| *at == number) {
             cell.insert("outputs".to_owned(), Value::Array(outputs));
             cell.insert("execution_count".to_owned(), json!(count));
         }
@@ -121,24 +104,12 @@ impl Notebook {
 }
 
 fn is_code(cell: &Value) -> bool {
-    cell.get("cell_type").and_then(Value::as_str) == Some("code")
+    cell["cell_type"] == "code"
 }
 
 fn has_tag(cell: &Value, tag: &str) -> bool {
-    let tags = cell
-        .get("metadata")
-        .and_then(|metadata| metadata.get("tags"))
-        .and_then(Value::as_array);
-    tags.is_some_and(|tags| tags.iter().any(|value| value.as_str() == Some(tag)))
-}
-
-/// Returns a text, which notebooks store as one string or as a list of lines.
-fn joined(source: Option<&Value>) -> String {
-    match source {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
-        _ => String::new(),
-    }
+    let tags = cell["metadata"]["tags"].as_array();
+    tags.is_some_and(|tags| tags.iter().any(|value| value == tag))
 }
 
 /// The outputs of one cell, as a notebook stores them.
@@ -177,7 +148,12 @@ impl CellOutputs {
         self.bytes += output.size();
         match output {
             CellOutput::Text { stream, text } => self.text(stream.as_str(), text),
-            CellOutput::Display(content) => self.outputs.push(display(content)),
+            CellOutput::Display(content) => self.outputs.push(json!({
+                "output_type": "display_data",
+                "data": content.data,
+                "metadata": content.metadata,
+                "transient": content.transient,
+            })),
             CellOutput::Result(content) => self.outputs.push(json!({
                 "output_type": "execute_result",
                 "data": content.data,
@@ -201,7 +177,7 @@ impl CellOutputs {
         for output in outputs.iter_mut().filter_map(Value::as_object_mut) {
             output.remove("transient");
             if output.get("output_type").and_then(Value::as_str) == Some("stream") {
-                let text = joined(output.get("text"));
+                let text = output.get("text").and_then(joined).unwrap_or_default();
                 let lines: Vec<&str> = text.split_inclusive('\n').collect();
                 output.insert("text".to_owned(), json!(lines));
             }
@@ -236,10 +212,10 @@ impl CellOutputs {
         };
         let mut has_changed = false;
         for output in self.outputs.iter_mut().filter_map(Value::as_object_mut) {
-            let shown_id = output
+            if output
                 .get("transient")
-                .and_then(|ids| ids.get("display_id"));
-            if shown_id.and_then(Value::as_str) == Some(id) {
+                .is_some_and(|ids| ids["display_id"] == id)
+            {
                 output.insert("data".to_owned(), json!(content.data));
                 output.insert("metadata".to_owned(), json!(content.metadata));
                 has_changed = true;
@@ -251,15 +227,6 @@ impl CellOutputs {
 
 fn stream(name: &str, text: &str) -> Value {
     json!({ "output_type": "stream", "name": name, "text": text })
-}
-
-fn display(content: &DisplayContent) -> Value {
-    json!({
-        "output_type": "display_data",
-        "data": content.data,
-        "metadata": content.metadata,
-        "transient": content.transient,
-    })
 }
 
 #[cfg(test)]

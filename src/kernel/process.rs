@@ -22,6 +22,10 @@ const TAIL_BYTES: usize = 4096;
 
 const READ_BYTES: usize = 16 * 1024;
 
+/// The words before a command that let the system kill it when its parent thread ends, where the program
+/// `setpriv` exists.
+const GUARD: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
+
 /// The parameters to start a kernel, also used for a restart.
 #[derive(Clone, Debug)]
 pub(super) struct KernelStart {
@@ -42,14 +46,12 @@ pub(super) struct KernelProcess {
 impl KernelProcess {
     pub fn start(start: &KernelStart) -> Result<Self> {
         let argv = start.spec.command(&start.connection_file);
-        let path = env::var_os("PATH");
         // Without the guard, a missing program is reported by its own name.
-        let exists = |program: &OsString| program_exists(program, path.as_deref());
-        let guard_words = match argv.first().is_some_and(exists) {
-            true => guard(path.as_deref()),
-            false => Vec::new(),
-        };
-        let mut words = guard_words.into_iter().chain(argv);
+        let is_guarded = cfg!(target_os = "linux")
+            && argv.first().is_some_and(|program| program_exists(program))
+            && program_exists(OsStr::new(GUARD[0]));
+        let guard = GUARD.iter().filter(|_| is_guarded).map(OsString::from);
+        let mut words = guard.chain(argv);
         let variables = start.spec.env.iter();
         // A specification has at least one argument.
         let mut command = Command::new(words.next().unwrap_or_default());
@@ -103,11 +105,15 @@ impl KernelProcess {
         self.tail.clear();
     }
 
-    /// Returns the last line of the process's own output.
-    pub fn last_output_line(&self) -> Option<String> {
-        let text = String::from_utf8_lossy(&self.tail);
-        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-        Some(line.trim().chars().take(200).collect())
+    /// Describes the end of the kernel, with the last line of its own output.
+    pub fn describe_exit(&self, status: ExitStatus) -> String {
+        let mut text = format!("the kernel has ended ({status})");
+        let output = String::from_utf8_lossy(&self.tail);
+        if let Some(line) = output.lines().rev().find(|line| !line.trim().is_empty()) {
+            text.push_str(": ");
+            text.extend(line.trim().chars().take(200));
+        }
+        text
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -122,25 +128,14 @@ impl KernelProcess {
     }
 }
 
-/// Returns the words to put before a command so that the system kills it when its parent thread ends; empty
-/// where `setpriv` does not exist.
-fn guard(path: Option<&OsStr>) -> Vec<OsString> {
-    match cfg!(target_os = "linux") && program_exists(OsStr::new("setpriv"), path) {
-        true => ["setpriv", "--pdeathsig", "KILL", "--"]
-            .map(OsString::from)
-            .to_vec(),
-        false => Vec::new(),
-    }
-}
-
 /// Returns true if a program exists at its path or in a directory of `PATH`.
-fn program_exists(program: &OsStr, path: Option<&OsStr>) -> bool {
-    let mut directories = path.into_iter().flat_map(env::split_paths);
-    let mut in_path = || directories.any(|directory| directory.join(program).is_file());
-    match program.as_encoded_bytes().contains(&b'/') {
-        true => Path::new(program).is_file(),
-        false => in_path(),
+fn program_exists(program: &OsStr) -> bool {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return Path::new(program).is_file();
     }
+    let path = env::var_os("PATH");
+    let mut directories = path.iter().flat_map(env::split_paths);
+    directories.any(|directory| directory.join(program).is_file())
 }
 
 /// Replaces `${NAME}` with the variable's value, as Jupyter does for the environment of a specification.
@@ -160,15 +155,6 @@ fn expanded(value: &str) -> OsString {
     }
     out.push(rest);
     out
-}
-
-pub(super) fn describe_exit(status: ExitStatus, last_output_line: Option<String>) -> String {
-    let mut text = format!("the kernel has ended ({status})");
-    if let Some(words) = last_output_line {
-        text.push_str(": ");
-        text.push_str(&words);
-    }
-    text
 }
 
 pub(super) fn remove_connection_file(path: &Path) {

@@ -11,7 +11,7 @@ use super::connection::ConnectionInfo;
 use super::ending::end;
 use super::feed::{FeedSender, Incoming};
 use super::orders::Order;
-use super::process::{KernelProcess, KernelStart, describe_exit, remove_connection_file};
+use super::process::{KernelProcess, KernelStart, remove_connection_file};
 use super::socket::{ChannelSocket, Socket};
 use super::waiting::{self, Flow, Ready};
 use super::wire::{Channel, Message, Signer};
@@ -363,7 +363,7 @@ impl Sockets {
             return Ok(());
         };
         process.read();
-        let text = describe_exit(status, process.last_output_line());
+        let text = process.describe_exit(status);
         for index in 0..self.channels.len() {
             self.read(index, buffer, usize::MAX)?;
         }

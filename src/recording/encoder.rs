@@ -1,7 +1,7 @@
 //! Encodes asciicast v3: a header, then one event per line with the time since the previous one
 //! (pure).
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
@@ -75,7 +75,11 @@ impl Encoder {
     }
 
     /// Writes the header, once.
-    pub fn write_header(&mut self, (columns, rows): (usize, usize), out: &mut String) {
+    pub fn write_header(
+        &mut self,
+        (columns, rows): (impl Display, impl Display),
+        out: &mut String,
+    ) {
         let Some(pending) = self.pending.take() else {
             return;
         };

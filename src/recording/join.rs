@@ -39,7 +39,6 @@ pub(crate) struct RecordingJoiner {
     exit: Option<String>,
     /// The size of a recording whose first event is still to come.
     next_size: Option<TerminalSize>,
-    is_begun: bool,
 }
 
 impl RecordingJoiner {
@@ -50,7 +49,6 @@ impl RecordingJoiner {
             size: DEFAULT_SIZE,
             exit: None,
             next_size: None,
-            is_begun: false,
         }
     }
 
@@ -108,7 +106,7 @@ impl RecordingJoiner {
     /// Ends the joined recording.
     pub fn finish(&mut self, out: &mut String) {
         self.begin_recording(out);
-        self.write_header(out);
+        self.encoder.write_header(self.size, out);
         if let Some(exit) = self.exit.take() {
             self.encoder.event(EventCode::Exit, &exit, out);
         }
@@ -118,9 +116,9 @@ impl RecordingJoiner {
         let Some(size) = self.next_size.take() else {
             return;
         };
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !self.encoder.has_header() {
             self.size = size;
-            self.write_header(out);
+            self.encoder.write_header(self.size, out);
             return;
         }
         let marker = match self.exit.take() {
@@ -129,12 +127,6 @@ impl RecordingJoiner {
         };
         self.encoder.event(EventCode::Marker, &marker, out);
         self.resize(size, out);
-    }
-
-    fn write_header(&mut self, out: &mut String) {
-        let (columns, rows) = self.size;
-        self.encoder
-            .write_header((columns as usize, rows as usize), out);
     }
 
     fn resize(&mut self, size: TerminalSize, out: &mut String) {

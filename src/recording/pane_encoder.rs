@@ -2,6 +2,7 @@
 //! secrets (pure).
 
 use super::encoder::{Encoder, EventCode};
+use crate::agent::summary::first_bytes;
 use crate::redact::{Rules, TerminalStream};
 use crate::timestamp::Timestamp;
 
@@ -160,12 +161,9 @@ impl PaneEncoder {
         let text = self.redacted.push(&self.burst);
         let mut rest: &str = &text;
         while !rest.is_empty() {
-            let mut end = rest.len().min(EVENT_BYTES_MAX);
-            while !rest.is_char_boundary(end) {
-                end -= 1;
-            }
-            self.encoder.event(EventCode::Output, &rest[..end], out);
-            rest = &rest[end..];
+            let piece = first_bytes(rest, EVENT_BYTES_MAX);
+            self.encoder.event(EventCode::Output, piece, out);
+            rest = &rest[piece.len()..];
         }
         self.burst.clear();
         self.burst.shrink_to(EVENT_BYTES_MAX);
@@ -196,9 +194,7 @@ impl PaneEncoder {
         self.size = clamped(size);
         let second = at.micros().div_euclid(1_000_000).max(0) * 1_000_000;
         self.encoder.advance_to(Timestamp::from_micros(second));
-        let (columns, rows) = self.size;
-        self.encoder
-            .write_header((columns as usize, rows as usize), out);
+        self.encoder.write_header(self.size, out);
         self.now = at;
     }
 

@@ -154,11 +154,9 @@ impl QueueState {
     }
 
     fn push_dropped(&mut self, pane: &PaneId, dropped: DroppedInput) {
-        let missing = Some(PaneInput::Missing(dropped.missing));
-        for input in missing
-            .into_iter()
-            .chain(dropped.size.map(PaneInput::Resized))
-        {
+        let missing = PaneInput::Missing(dropped.missing);
+        let size = dropped.size.map(PaneInput::Resized);
+        for input in [Some(missing), size].into_iter().flatten() {
             let message = PaneMessage {
                 run: Arc::clone(&dropped.run),
                 pane: pane.clone(),

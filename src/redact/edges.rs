@@ -43,8 +43,7 @@ pub(super) fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
 }
 
 /// Returns the position after blanks, frames and bullets.
-pub(super) fn skip_decoration(text: &[u8], at: usize) -> usize {
-    let mut at = at;
+pub(super) fn skip_decoration(text: &[u8], mut at: usize) -> usize {
     // No indentation is wider.
     let limit = text.len().min(at + 160);
     while at < limit {

@@ -190,29 +190,21 @@ pub(super) fn dotenv(text: &str) -> Vec<(String, String)> {
             .chars()
             .next()
             .filter(|c| matches!(c, '"' | '\'' | '`'));
-        let value = match quote {
-            Some(quote) => {
-                let inner = &value[1..];
-                match inner.find(quote) {
-                    Some(end) => inner[..end].to_owned(),
-                    // A quoted value with several lines.
-                    None => match after.find(quote) {
-                        Some(end) => {
-                            rest = after[end + 1..]
-                                .split_once('\n')
-                                .map_or("", |(_, rest)| rest);
-                            format!("{inner}\n{}", &after[..end])
-                        }
-                        None => inner.to_owned(),
-                    },
+        let value = match quote.map(|quote| (quote, &value[1..])) {
+            Some((quote, inner)) => match (inner.find(quote), after.find(quote)) {
+                (Some(end), _) => inner[..end].to_owned(),
+                // A quoted value with several lines.
+                (None, Some(end)) => {
+                    let next = after[end + 1..].split_once('\n');
+                    rest = next.map_or("", |(_, rest)| rest);
+                    format!("{inner}\n{}", &after[..end])
                 }
+                (None, None) => inner.to_owned(),
+            },
+            None => {
+                let bare = value.split(" #").next().unwrap_or_default();
+                bare.trim().to_owned()
             }
-            None => value
-                .split(" #")
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
         };
         variables.push((name.to_owned(), value.replace("\\n", "\n")));
     }
@@ -221,7 +213,7 @@ pub(super) fn dotenv(text: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Rules, TextStream};
+    use super::super::{Rules, TerminalStream};
     use super::*;
 
     #[test]
@@ -262,7 +254,7 @@ mod tests {
         let rules = Rules::none().with_values([("X", value)]).unwrap();
         let text = format!("so {value} it is");
         for cut in 0..text.len() {
-            let mut stream = TextStream::new(rules.clone());
+            let mut stream = TerminalStream::new(rules.clone());
             let (a, b) = text.split_at(cut);
             let shown = [stream.push(a).into_owned(), stream.push(b).into_owned()].concat();
             for part in value.as_bytes().windows(12) {

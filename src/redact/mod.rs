@@ -38,8 +38,7 @@ mod rules;
 
 mod stream;
 
-mod terminal;
-pub(crate) mod text_stream;
+pub(crate) mod terminal;
 mod whole;
 
 mod line;
@@ -53,4 +52,3 @@ pub(crate) use marker::MARKER;
 pub(crate) use redactor::Redactor;
 pub use rules::Rules;
 pub(crate) use terminal::TerminalStream;
-pub(crate) use text_stream::TextStream;

@@ -90,13 +90,8 @@ impl Reader<'_> {
             .iter()
             .position(|b| matches!(b, b'<' | b'>' | b'\n'))
             .unwrap_or(rest.len());
-        match memchr::memmem::find(&rest[..end], b" value=") {
-            Some(at) => {
-                self.at += at + 1;
-                true
-            }
-            None => false,
-        }
+        let found = memchr::memmem::find(&rest[..end], b" value=");
+        found.inspect(|at| self.at += at + 1).is_some()
     }
 
     pub(super) fn is_element(&self, first: usize) -> bool {
@@ -112,13 +107,8 @@ impl Reader<'_> {
     pub(super) fn skip_to_content(&mut self) -> bool {
         let near = &self.rest()[..self.rest().len().min(PAIR)];
         let end = near.iter().position(|b| matches!(b, b'<' | b'>' | b'\n'));
-        match end.filter(|end| near[*end] == b'>' && near[..*end].last() != Some(&b'/')) {
-            Some(end) => {
-                self.at += end + 1;
-                true
-            }
-            None => false,
-        }
+        let end = end.filter(|end| near[*end] == b'>' && near[..*end].last() != Some(&b'/'));
+        end.inspect(|end| self.at += end + 1).is_some()
     }
 
     /// Reads `</key>` and the element after it.
@@ -126,9 +116,7 @@ impl Reader<'_> {
         if !self.take("</") {
             return NameMatch::No;
         }
-        while self.peek().is_ascii_alphanumeric() || matches!(self.peek(), b':' | b'_' | b'-') {
-            self.at += 1;
-        }
+        self.skip(|b| b.is_ascii_alphanumeric() || matches!(b, b':' | b'_' | b'-'));
         if !self.take(">") {
             return NameMatch::No;
         }
@@ -191,9 +179,7 @@ impl Reader<'_> {
             }
         }
         // The frame of a table or the mark of a diff.
-        while matches!(self.peek(), b'|' | b'+' | b'-' | b' ') {
-            self.at += 1;
-        }
+        self.skip(|b| matches!(b, b'|' | b'+' | b'-' | b' '));
         let escapes = self.quotes();
         for word in "value val default content plaintext text secretvalue data".split(' ') {
             let from = self.at;

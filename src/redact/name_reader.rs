@@ -40,6 +40,13 @@ impl Reader<'_> {
         fits
     }
 
+    /// Skips bytes of a kind, which does not include NUL.
+    pub(super) fn skip(&mut self, is_of_kind: impl Fn(u8) -> bool) {
+        while is_of_kind(self.peek()) {
+            self.at += 1;
+        }
+    }
+
     pub(super) fn blanks(&mut self) -> usize {
         let from = self.at;
         while self.at - from < BLANKS && matches!(self.peek(), b' ' | b'\t') {
@@ -115,9 +122,7 @@ impl Reader<'_> {
                         Operator::Assign
                     }
                     b'*' => {
-                        while self.peek() == b'*' {
-                            self.at += 1;
-                        }
+                        self.skip(|b| b == b'*');
                         Operator::Colon
                     }
                     _ => self.annotation(),
@@ -325,23 +330,16 @@ impl Reader<'_> {
             }
             _ => None,
         };
-        match quote {
-            Some(quote) => {
-                self.at += 1;
-                Some(quote)
-            }
-            None => {
-                self.at = from;
-                None
-            }
-        }
+        self.at = match quote {
+            Some(_) => self.at + 1,
+            None => from,
+        };
+        quote
     }
 
     /// Reads the beginning of a value.
     pub(super) fn opened(mut self, operator: Operator) -> NameMatch {
-        while self.peek() == b'*' || (self.peek() == b'>' && operator == Operator::Assign) {
-            self.at += 1;
-        }
+        self.skip(|b| b == b'*' || (b == b'>' && operator == Operator::Assign));
         self.blanks();
         for word in [
             "String::from(",
@@ -369,15 +367,11 @@ impl Reader<'_> {
         }
         // A YAML block or a prompt: the value is in the next line.
         if operator == Operator::Colon && matches!(self.peek(), b'|' | b'>' | b'\r' | b'\n' | 0) {
-            while matches!(self.peek(), b'|' | b'>' | b'-' | b'+') {
-                self.at += 1;
-            }
+            self.skip(|b| matches!(b, b'|' | b'>' | b'-' | b'+'));
             match self.line() {
                 Some(true) => return NameMatch::NextLine,
                 Some(false) if self.at - 1 < self.text.len() => {
-                    while matches!(self.peek(), b'|' | b'+' | b' ') {
-                        self.at += 1;
-                    }
+                    self.skip(|b| matches!(b, b'|' | b'+' | b' '));
                     if self.take("value:") || self.take("default:") {
                         self.blanks();
                         let quote = self.quotes().unwrap_or(Quote::Unquoted);

@@ -57,7 +57,6 @@ impl PaneState {
         if !set.finder.finds(chunk.as_bytes(), 0) && self.is_plain(first_line, chunk) {
             return None;
         }
-        let lines_max = self.lines_max();
         let mut out = String::new();
         // The end of the text that is already in `out`.
         let mut done = 0;
@@ -65,15 +64,7 @@ impl PaneState {
         for (index, line) in (0..).zip(chunk.split_inclusive('\n')) {
             let number = first_line.saturating_add(index);
             let text = line.strip_suffix('\n').unwrap_or(line);
-            if let Some(redacted) = redact_numbered(
-                set,
-                (&mut self.lines, lines_max),
-                number,
-                text,
-                TextEnd::Complete,
-                self.width,
-                scratch,
-            ) {
+            if let Some(redacted) = self.line(set, number, text, TextEnd::Complete, scratch) {
                 out.push_str(&chunk[done..at]);
                 out.push_str(&redacted);
                 done = at + text.len();
@@ -101,24 +92,17 @@ impl PaneState {
             || !lines_in(chunk).any(|line| nearly_full(line, self.width))
     }
 
-    /// Redacts a line that may still grow; returns the redacted text if it differs.
-    pub(super) fn revised(
+    /// Redacts a line, which may still grow if its end is cut; returns the redacted text if it differs.
+    pub(super) fn line(
         &mut self,
         set: &RuleSet,
-        line: i64,
+        number: i64,
         text: &str,
+        end: TextEnd,
         scratch: &mut Scratch,
     ) -> Option<String> {
-        let lines_max = self.lines_max();
-        redact_numbered(
-            set,
-            (&mut self.lines, lines_max),
-            line,
-            text,
-            TextEnd::Cut,
-            self.width,
-            scratch,
-        )
+        let known = (self.lines_max(), &mut self.lines);
+        redact_numbered(set, known, number, text, end, self.width, scratch)
     }
 
     /// Redacts changed rows of the alternate screen; returns true if one contained a secret.
@@ -143,15 +127,10 @@ impl PaneState {
         for index in 0..rows.len() {
             let row = &mut rows[order.get(index).copied().unwrap_or(index)];
             let number = i64::from(row.row);
-            if let Some(redacted) = redact_numbered(
-                set,
-                (&mut self.rows, LINES_MAX),
-                number,
-                &row.text,
-                TextEnd::Cut,
-                self.width,
-                scratch,
-            ) {
+            let (known, end) = ((LINES_MAX, &mut self.rows), TextEnd::Cut);
+            if let Some(redacted) =
+                redact_numbered(set, known, number, &row.text, end, self.width, scratch)
+            {
                 row.text = redacted;
                 found = true;
             }
@@ -163,7 +142,7 @@ impl PaneState {
 /// Redacts one line with the state of the previous line, and remembers its own state.
 fn redact_numbered(
     set: &RuleSet,
-    (known, lines_max): (&mut BTreeMap<i64, LineState>, usize),
+    (lines_max, known): (usize, &mut BTreeMap<i64, LineState>),
     number: i64,
     text: &str,
     end: TextEnd,

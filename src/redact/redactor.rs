@@ -97,17 +97,6 @@ struct TextState {
     after: Option<LineState>,
 }
 
-impl ExecutionStreams {
-    fn new(id: ExecutionId) -> Self {
-        Self {
-            id,
-            streams: Recent(Vec::new()),
-            panes: Recent(Vec::new()),
-            used: 0,
-        }
-    }
-}
-
 impl Redactor {
     /// Creates a redactor.
     pub fn new(rules: Rules) -> Self {
@@ -134,7 +123,6 @@ impl Redactor {
         )
     }
 
-    /// Returns the number of remembered lines of an execution's panes.
     #[cfg(test)]
     pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
         let states = self.executions.iter();
@@ -202,7 +190,7 @@ impl Redactor {
                 styles,
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
-                let found = replace(text, pane.revised(set, *line, text, scratch));
+                let found = replace(text, pane.line(set, *line, text, TextEnd::Cut, scratch));
                 found | self.styles(styles, found)
             }
             TdEvent::ScreenUpdate {
@@ -339,7 +327,12 @@ impl Redactor {
                     self.forget_half();
                 }
                 self.numbers.insert(id.clone(), self.executions.len());
-                self.executions.push(ExecutionStreams::new(id.clone()));
+                self.executions.push(ExecutionStreams {
+                    id: id.clone(),
+                    streams: Recent(Vec::new()),
+                    panes: Recent(Vec::new()),
+                    used: 0,
+                });
                 self.executions.len() - 1
             }
         };
@@ -389,11 +382,5 @@ impl Redactor {
 
 /// Replaces the text by the redacted text, if any.
 fn replace(text: &mut String, redacted: Option<String>) -> bool {
-    match redacted {
-        Some(redacted) => {
-            *text = redacted;
-            true
-        }
-        None => false,
-    }
+    redacted.map(|redacted| *text = redacted).is_some()
 }

@@ -163,10 +163,8 @@ impl RuleSet {
                             to = self.run(span.rule, text, start, text.len());
                             add(spans, start, to, span.rule);
                         }
-                        if to == text.len() && self.is_whole(span) {
-                            // The known value is complete.
-                        } else if to == text.len() {
-                            if open == Continuation::None {
+                        if to == text.len() {
+                            if open == Continuation::None && !self.is_whole(span) {
                                 open = Continuation::Secret(span.rule);
                             }
                         } else if let Some(more) = self.next_lines(span.rule, text, &mut to, spans)
@@ -234,14 +232,13 @@ impl RuleSet {
         (begin, covered): (usize, usize),
         end: TextEnd,
     ) -> RuleMatch {
-        let hit_rule = number;
-        let rule = &self.rules[usize::from(number)];
-        if !rule.may_end(&text[hit.end..], end)
-            || (rule.start && rule.word && in_word(text, hit.start))
+        let hit_rule = &self.rules[usize::from(number)];
+        if !hit_rule.may_end(&text[hit.end..], end)
+            || (hit_rule.start && hit_rule.word && in_word(text, hit.start))
         {
             return RuleMatch::No;
         }
-        let (start, from, number) = match rule.lead_at(text, hit) {
+        let (start, from, number) = match hit_rule.lead_at(text, hit) {
             LeadMatch::No => return RuleMatch::No,
             LeadMatch::NextLine => return RuleMatch::NextLine(hit.start.saturating_sub(BACK)),
             LeadMatch::Lead(start, from, more) => (start, from, number + more),
@@ -312,7 +309,7 @@ impl RuleSet {
         };
         if is_cut && !(is_known && is_accepted) {
             // The text before a name determines where its value is.
-            let is_name = matches!(self.rules[usize::from(hit_rule)].lead, Lead::Name(_));
+            let is_name = matches!(hit_rule.lead, Lead::Name(_));
             return RuleMatch::Undecided(start.saturating_sub(if is_name { BACK } else { 0 }));
         }
         if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until)) || !is_accepted {
@@ -322,19 +319,13 @@ impl RuleSet {
         if to == limit && limit >= covered {
             to = self.run(number, text, to, text.len());
         }
-        if self.announces_other(hit_rule, text, hit.start) {
+        if let Lead::Name(name) = &hit_rule.lead
+            && name.announces_other(text, hit.start)
+        {
             return RuleMatch::No;
         }
         let start = if rule.hide == Hide::Body { from } else { start };
         RuleMatch::Secret(Span::new(start, to, number), None)
-    }
-
-    /// Returns true if the found name announces something other than a secret.
-    fn announces_other(&self, rule: u16, text: &[u8], at: usize) -> bool {
-        match &self.rules[usize::from(rule)].lead {
-            Lead::Name(name) => name.announces_other(text, at),
-            _ => false,
-        }
     }
 }
 

@@ -84,8 +84,7 @@ impl StreamState {
     }
 
     /// Keeps the end of the text.
-    fn keep(&mut self, text: &str, from: usize) {
-        let mut from = from;
+    fn keep(&mut self, text: &str, mut from: usize) {
         while !text.is_char_boundary(from) {
             from += 1;
         }

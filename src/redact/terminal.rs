@@ -7,7 +7,6 @@
 //! The secrets of both scans are redacted; control sequences are kept.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::rules::Rules;
 use super::span::{Span, TextEnd};
@@ -64,19 +63,28 @@ struct SecretPart {
 /// Contiguous text of a piece.
 #[derive(Clone, Copy, Debug)]
 struct TextRun {
-    /// Its position in the visible text.
-    visible: usize,
+    /// Its position in the scanned text.
+    text: usize,
     /// Its position in the piece.
     piece: usize,
     len: usize,
 }
 
-/// Redacts a program's terminal output, which arrives in pieces cut anywhere.
+/// Redacts text or a program's terminal output, which arrives in pieces cut anywhere. Each piece is redacted at
+/// once, including secrets that began in an earlier piece.
 ///
-/// No text is delayed, so up to eleven bytes of a truncated secret may be shown before it is
-/// recognized.
+/// No text is delayed, so up to eleven bytes of a truncated secret may be shown before it is recognized.
+///
+/// ```
+/// use td_observe::internals::redact::TerminalStream;
+/// use td_observe::redact::Rules;
+/// let mut stream = TerminalStream::new(Rules::builtin());
+/// let (one, two) = ("glpat-abc", "DEFghi012345jklMNO67 is it");
+/// assert_eq!(stream.push(one), one); // Nine bytes are too few to recognize a key.
+/// assert_eq!(stream.push(two), "[redacted:gitlab-token] is it");
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct TerminalStream {
+pub struct TerminalStream {
     rules: Rules,
     sequence: State,
     raw_state: StreamState,
@@ -88,13 +96,12 @@ pub(crate) struct TerminalStream {
     scratch: Scratch,
     text: String,
     runs: Vec<TextRun>,
-    codes: Vec<Range<usize>>,
     parts: Vec<SecretPart>,
 }
 
 impl TerminalStream {
     /// Creates an empty stream.
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub fn new(rules: Rules) -> Self {
         Self {
             rules,
             sequence: State::Ground,
@@ -104,12 +111,10 @@ impl TerminalStream {
             scratch: Scratch::default(),
             text: String::new(),
             runs: Vec::new(),
-            codes: Vec::new(),
             parts: Vec::new(),
         }
     }
 
-    /// Returns the number of bytes kept for the next piece.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.raw_state.tail.len()
@@ -117,12 +122,12 @@ impl TerminalStream {
 
     /// Records that text is missing before the next piece. A control sequence does not continue after it, but
     /// a secret may.
-    pub(crate) fn skip(&mut self) {
+    pub fn skip(&mut self) {
         self.sequence = State::Ground;
     }
 
     /// Redacts the next piece.
-    pub(crate) fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
+    pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         let set = &self.rules.0;
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
@@ -143,11 +148,8 @@ impl TerminalStream {
             .raw_state
             .find(set, piece, TextEnd::Cut, &mut self.scratch)
         {
-            read_codes(self.sequence, piece, &mut self.codes);
-            for &span in &self.scratch.spans {
-                let marked = is_marked && span.start == 0;
-                add_between(span, marked, &self.codes, &mut self.parts);
-            }
+            read_between(self.sequence, piece, &mut self.runs);
+            add_parts(&self.scratch.spans, is_marked, &self.runs, &mut self.parts);
         }
         read_visible(&mut self.sequence, piece, &mut self.text, &mut self.runs);
         let is_marked = self.visible_state.is_marked;
@@ -155,10 +157,7 @@ impl TerminalStream {
             .visible_state
             .find(set, &self.text, TextEnd::Cut, &mut self.scratch)
         {
-            for &span in &self.scratch.spans {
-                let marked = is_marked && span.start == 0;
-                add_parts(span, marked, &self.runs, &mut self.parts);
-            }
+            add_parts(&self.scratch.spans, is_marked, &self.runs, &mut self.parts);
         }
         self.is_plain = self.sequence == State::Ground && self.visible_state == self.raw_state;
         match self.parts.is_empty() {
@@ -193,17 +192,17 @@ fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut
     text.clear();
     runs.clear();
     let mut begin = None;
-    let end_run =
-        |begin: &mut Option<usize>, end: usize, text: &mut String, runs: &mut Vec<TextRun>| {
-            if let Some(start) = begin.take() {
-                runs.push(TextRun {
-                    visible: text.len(),
-                    piece: start,
-                    len: end - start,
-                });
-                text.push_str(&piece[start..end]);
-            }
-        };
+    let mut end_run = |begin: &mut Option<usize>, end: usize, blank: Option<u8>| {
+        if let Some(start) = begin.take() {
+            runs.push(TextRun {
+                text: text.len(),
+                piece: start,
+                len: end - start,
+            });
+            text.push_str(&piece[start..end]);
+        }
+        text.extend(blank.map(char::from));
+    };
     for (at, &byte) in piece.as_bytes().iter().enumerate() {
         // Continuation bytes belong to the character that they continue.
         if byte & 0xc0 == 0x80 {
@@ -213,75 +212,62 @@ fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut
             VisibleByte::Text => {
                 begin.get_or_insert(at);
             }
-            VisibleByte::Nothing => end_run(&mut begin, at, text, runs),
-            VisibleByte::Break(with) => {
-                end_run(&mut begin, at, text, runs);
-                text.push(char::from(with));
-            }
+            VisibleByte::Nothing => end_run(&mut begin, at, None),
+            VisibleByte::Break(blank) => end_run(&mut begin, at, Some(blank)),
         }
     }
-    end_run(&mut begin, piece.len(), text, runs);
+    end_run(&mut begin, piece.len(), None);
 }
 
-/// Finds the control sequences of a piece other than strings, in order.
-fn read_codes(mut sequence: State, piece: &str, codes: &mut Vec<Range<usize>>) {
-    codes.clear();
-    let mut begin = is_code(sequence).then_some(0);
+/// Finds the text of a piece between control sequences other than strings.
+fn read_between(mut sequence: State, piece: &str, runs: &mut Vec<TextRun>) {
+    runs.clear();
+    let mut end_run = |start: usize, end: usize| {
+        if start < end {
+            runs.push(TextRun {
+                text: start,
+                piece: start,
+                len: end - start,
+            });
+        }
+    };
+    let mut text_start = 0;
+    let mut code_start = is_code(sequence).then_some(0);
     for (at, c) in piece.char_indices() {
         let was_code = is_code(sequence);
         advance(&mut sequence, piece.as_bytes()[at]);
         match (was_code, is_code(sequence)) {
-            (false, true) => begin = Some(at),
+            (false, true) => code_start = Some(at),
             (true, false) if sequence == State::Ground => {
-                let end = at + c.len_utf8();
-                codes.extend(begin.take().map(|begin| begin..end));
+                if let Some(code_start) = code_start.take() {
+                    end_run(text_start, code_start);
+                    text_start = at + c.len_utf8();
+                }
             }
             // A string begins here.
-            (true, false) => begin = None,
+            (true, false) => code_start = None,
             _ => {}
         }
     }
-    codes.extend(begin.map(|begin| begin..piece.len()));
+    end_run(text_start, code_start.unwrap_or(piece.len()));
 }
 
-/// Adds the parts of a span that are not control sequences.
-fn add_between(span: Span, is_marked: bool, codes: &[Range<usize>], parts: &mut Vec<SecretPart>) {
-    let first = codes.partition_point(|code| code.end <= span.start);
-    let (mut start, mut is_marked) = (span.start, is_marked);
-    for code in codes[first..]
-        .iter()
-        .take_while(|code| code.start < span.end)
-    {
-        if start < code.start {
-            let span = Span {
-                start,
-                end: code.start,
-                ..span
-            };
+/// Adds the parts of a piece that correspond to spans of its text. If `is_marked`, the marker of a span at the
+/// beginning is already written.
+fn add_parts(spans: &[Span], is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
+    for &span in spans {
+        let mut is_marked = is_marked && span.start == 0;
+        let first = runs.partition_point(|run| run.text + run.len <= span.start);
+        for run in &runs[first..] {
+            if run.text >= span.end {
+                break;
+            }
+            let start = span.start.max(run.text) - run.text + run.piece;
+            let end = span.end.min(run.text + run.len) - run.text + run.piece;
+            let span = Span { start, end, ..span };
             parts.push(SecretPart { span, is_marked });
             is_marked = true;
         }
-        start = code.end;
-    }
-    if start < span.end {
-        let span = Span { start, ..span };
-        parts.push(SecretPart { span, is_marked });
-    }
-}
-
-/// Adds the parts of a piece that correspond to a span of its visible text.
-fn add_parts(span: Span, is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
-    let mut is_marked = is_marked;
-    let first = runs.partition_point(|run| run.visible + run.len <= span.start);
-    for run in &runs[first..] {
-        if run.visible >= span.end {
-            break;
-        }
-        let start = span.start.max(run.visible) - run.visible + run.piece;
-        let end = span.end.min(run.visible + run.len) - run.visible + run.piece;
-        let span = Span { start, end, ..span };
-        parts.push(SecretPart { span, is_marked });
-        is_marked = true;
     }
 }
 

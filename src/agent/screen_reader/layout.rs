@@ -1,7 +1,7 @@
 //! Extracts the conversation rows from an agent's screen, according to the agent's layout (pure).
 
 use super::opencode::OpencodeLayout;
-use super::row::{ConversationPage, ConversationRow, RowPart};
+use super::row::{ConversationPage, ConversationRow};
 use super::unknown;
 use crate::agent::{AgentProgram, KnownAgent};
 
@@ -53,10 +53,5 @@ impl Layout {
     /// Returns whether the layout shows which rows are final and where a conversation begins.
     pub fn shows_ends(&self) -> bool {
         matches!(self, Self::Opencode(_))
-    }
-
-    /// Returns whether the row marks the end of a completed turn.
-    pub fn is_completed(&self, row: &ConversationRow) -> bool {
-        row.kind == RowPart::End && !row.text.ends_with("interrupted")
     }
 }

@@ -6,7 +6,7 @@
 //! columns have a panel of 42 columns on the right. Notices cover the top right rows.
 
 use super::row::{ConversationPage, ConversationRow, RowPart};
-use crate::agent::decoration::{indent, is_box_drawing, is_spinner};
+use crate::agent::decoration::{indent, is_frame, is_spinner};
 use crate::track::cut;
 
 /// The bar at the left of a box.
@@ -121,36 +121,21 @@ impl OpencodeLayout {
                 }
                 page.notice.push_str(notice);
             }
-            let is_covered = notice.is_some();
-            if is_bar(row) {
-                // If a box begins above the screen, its first visible row is not its head.
-                is_head |= !was_bar && (number > 0 || self.is_first);
-                was_bar = true;
-                let text = inside(row);
-                if text.trim().is_empty() {
-                    is_spaced = true;
-                    continue;
-                }
-                let mut row = ConversationRow::new(
-                    &without_spinner(text.trim_end()),
-                    RowPart::Boxed,
-                    is_spaced,
-                );
-                row.is_head = std::mem::take(&mut is_head);
-                row.is_covered = is_covered;
-                page.rows.push(row);
-                is_spaced = false;
-                continue;
-            }
-            (was_bar, is_head) = (false, false);
-            let text = row
-                .get(row.len().min(INDENT).min(indent(row))..)
-                .unwrap_or(row);
-            let Some((text, kind)) = text_row(text.trim_end()) else {
-                is_spaced |= !is_covered;
+            let (is_covered, is_boxed) = (notice.is_some(), is_bar(row));
+            // If a box begins above the screen, its first visible row is not its head.
+            let begins_box = is_boxed && !was_bar && (number > 0 || self.is_first);
+            is_head = is_boxed && is_head || begins_box;
+            was_bar = is_boxed;
+            let shown = match is_boxed {
+                true => boxed_row(inside(row).trim_end()),
+                false => text_row(row[INDENT.min(indent(row))..].trim_end()),
+            };
+            let Some((text, kind)) = shown else {
+                is_spaced |= is_boxed || !is_covered;
                 continue;
             };
             let mut row = ConversationRow::new(&text, kind, is_spaced);
+            row.is_head = std::mem::take(&mut is_head);
             row.is_covered = is_covered;
             page.rows.push(row);
             is_spaced = false;
@@ -277,16 +262,14 @@ fn is_time(text: &str) -> bool {
     units && text.ends_with('s')
 }
 
-fn is_frame(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || is_box_drawing(c))
-}
-
-/// Replaces the spinner in the title of a box with the mark of a finished tool.
-fn without_spinner(text: &str) -> String {
-    match text.strip_prefix(is_spinner) {
+/// Returns the text of a row in a box, with the mark of a finished tool in place of a spinner; `None` for a
+/// blank row.
+fn boxed_row(text: &str) -> Option<(String, RowPart)> {
+    let text = match text.strip_prefix(is_spinner) {
         Some(rest) => format!("$ {}", rest.trim()),
         None => text.to_owned(),
-    }
+    };
+    (!text.trim().is_empty()).then_some((text, RowPart::Boxed))
 }
 
 /// Returns the text of a row in a box, without the bar and the two blanks after it.

@@ -109,7 +109,7 @@ impl ConversationWriter {
             RowPart::End => {
                 self.flush(events);
                 self.is_turn_open = false;
-                if layout.is_completed(row) {
+                if !row.text.ends_with("interrupted") {
                     events.push(AgentEvent::TurnCompleted {
                         marker: summary(&row.text),
                         summary: summary(&std::mem::take(&mut self.paragraph)),

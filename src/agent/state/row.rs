@@ -45,14 +45,13 @@ impl AgentRules {
     }
 
     fn is_empty_input(&self, row: &str) -> bool {
-        let Some(input) = &self.input else {
-            return false;
-        };
-        let inner = bare_input(row);
-        // Any row could be input in a box with a bar.
-        input.frame != InputFrame::Bar
-            && input.prompt.is_match(inner)
-            && input.empty.is_match(inner)
+        let inner = row.trim_matches(|c: char| c == '│' || c.is_whitespace());
+        self.input.as_ref().is_some_and(|input| {
+            // Any row could be input in a box with a bar.
+            input.frame != InputFrame::Bar
+                && input.prompt.is_match(inner)
+                && input.empty.is_match(inner)
+        })
     }
 }
 
@@ -61,9 +60,4 @@ fn is_edge(row: &str) -> bool {
     let row = row.trim_start();
     let row = row.strip_prefix(['╭', '╰', '┌', '└']).unwrap_or(row);
     row.chars().take_while(|c| *c == '─').count() >= EDGE_CHARS_MIN
-}
-
-/// Returns the text of a row in an input box.
-fn bare_input(row: &str) -> &str {
-    row.trim_matches(|c: char| c == '│' || c.is_whitespace())
 }

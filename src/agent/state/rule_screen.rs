@@ -50,8 +50,7 @@ impl<'a> AgentScreen<'a> {
     pub fn of(rows: &'a [&'a str]) -> Self {
         Self {
             rows,
-            cursor: None,
-            program: None,
+            ..Self::default()
         }
     }
 }

@@ -191,12 +191,12 @@ impl EventWriter {
 
     /// Reports the result of a tool, once for each id.
     pub fn tool_completed(&mut self, id: &str, success: bool, text: &str, when: EventTime) {
-        if let Some(call) = self.tools.close(id, when) {
+        if let Some((tool_name, duration_ms)) = self.tools.close(id, when) {
             self.out.push(AgentEvent::ToolCallCompleted {
-                tool_name: call.name,
+                tool_name,
                 success,
                 result_summary: tool_result(text),
-                duration_ms: call.duration_ms,
+                duration_ms,
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Splits bytes into lines of limited length (pure).
 
-/// The capacity to keep for later lines after a long one.
-const ROOM_KEPT: usize = 1024 * 1024;
+/// The capacity to keep for later lines or events after a long one.
+pub(super) const ROOM_KEPT: usize = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {

@@ -47,13 +47,6 @@ pub(super) struct ToolCalls {
     seen: RecentIds,
 }
 
-/// A call that has returned its result.
-#[derive(Debug)]
-pub(super) struct CompletedCall {
-    pub name: String,
-    pub duration_ms: u64,
-}
-
 impl ToolCalls {
     /// Opens a call; returns whether it is new.
     pub fn open(
@@ -80,20 +73,14 @@ impl ToolCalls {
         true
     }
 
-    /// Closes a call; returns `None` if it was closed before.
-    pub fn close(&mut self, id: &str, when: EventTime) -> Option<CompletedCall> {
+    /// Closes a call; returns its name and its duration in milliseconds, or `None` if it was closed before.
+    pub fn close(&mut self, id: &str, when: EventTime) -> Option<(String, u64)> {
         let hashed = hash(id);
         if let Some(at) = self.open.iter().rposition(|open| open.id == hashed) {
             let open = self.open.remove(at);
-            return Some(CompletedCall {
-                duration_ms: open.begun.millis_to(when),
-                name: open.name.into(),
-            });
+            return Some((open.name.into(), open.begun.millis_to(when)));
         }
-        self.seen.insert(id).then(|| CompletedCall {
-            name: UNKNOWN.to_owned(),
-            duration_ms: 0,
-        })
+        self.seen.insert(id).then(|| (UNKNOWN.to_owned(), 0))
     }
 
     /// Ends the agent's turn; returns its open tools once. They may still return a result.
@@ -148,7 +135,7 @@ mod tests {
             let mut tools = ToolCalls::default();
             assert!(tools.open("a", ("Bash", ""), begun, true));
             assert!(!tools.open("a", ("Bash", ""), begun, true), "told twice");
-            assert_eq!(tools.close("a", ended).unwrap().duration_ms, millis);
+            assert_eq!(tools.close("a", ended).unwrap().1, millis);
             assert!(tools.close("a", ended).is_none(), "answered twice");
         }
     }
@@ -162,6 +149,6 @@ mod tests {
         assert_eq!(tools.open_names().count(), OPEN_MAX);
         assert_eq!(tools.end_turn().len(), OPEN_MAX);
         assert_eq!(tools.end_turn().len(), 0, "said once");
-        assert_eq!(tools.close("1", when(0, None)).unwrap().name, "Bash");
+        assert_eq!(tools.close("1", when(0, None)).unwrap().0, "Bash");
     }
 }

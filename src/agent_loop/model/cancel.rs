@@ -1,11 +1,11 @@
 //! Cancellation of a model's answer from another thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, select_biased};
 
 use crate::error::Result;
-use crate::thread::{Stop, StopGuard, is_stopped, spawn, stop_pair};
+use crate::thread::{Stop, StopGuard, is_stopped, lock, spawn, stop_pair};
 
 /// Cancels the operations that hold it, from any thread. Clones share their state, and a cancellation
 /// is final.
@@ -41,9 +41,7 @@ impl Cancel {
 
     /// Cancels all operations that hold this handle or a clone of it.
     pub fn cancel(&self) {
-        // The guard is taken in a single step, so a panic elsewhere cannot leave a partial change.
-        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(guard.take());
+        drop(lock(&self.guard).take());
     }
 
     /// Returns true after a cancellation.

@@ -268,7 +268,7 @@ impl ChildListener for CommandListener<'_> {
                 "the command had finished, but did not exit within {:?}, so it was terminated",
                 self.exit_timeout
             );
-            self.response.warn("model", message);
+            self.response.warn(message);
             self.control.end(TERM);
         }
         None

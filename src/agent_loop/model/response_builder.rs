@@ -104,9 +104,9 @@ impl<'a> ResponseBuilder<'a> {
         self.turns_started
     }
 
-    pub fn warn(&mut self, context: &str, message: String) {
+    pub fn warn(&mut self, message: String) {
         self.send(StreamChunk::Agent(AgentEvent::Warning {
-            context: context.to_owned(),
+            context: "model".to_owned(),
             message,
         }));
     }
@@ -138,7 +138,7 @@ impl<'a> ResponseBuilder<'a> {
         self.send(StreamChunk::TextDelta(text));
         if !has_room && !std::mem::replace(&mut self.has_warned, true) {
             let message = format!("the answer's text is cut after {ANSWER_BYTES_MAX} bytes");
-            self.warn("model", message);
+            self.warn(message);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::rules::GROUPS;
-use super::super::{Rules, TextStream};
+use super::super::{Rules, TerminalStream};
 use super::template::fill;
 
 /// Names and contexts: `name`, a tab, and a text with the placeholders `NAME` and `SECRET`. Contexts of
@@ -162,7 +162,7 @@ fn secrets_are_found_in_the_contexts_in_which_they_are_written() {
     let (mut count, mut misses) = (0, 0);
     let mut judge = |context: &'static str, secret: &str, text: &str, is_streamed: bool| {
         // Redacted as a whole text, and as a stream in three pieces that ends with its line.
-        let mut stream = TextStream::new(rules.clone());
+        let mut stream = TerminalStream::new(rules.clone());
         let (first, rest) = text.split_at(floor(text, text.len() / 3));
         let (second, third) = rest.split_at(floor(rest, rest.len() / 2));
         let streamed: String = [first, second, third, "\n"]

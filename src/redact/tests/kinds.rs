@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Rules, TextStream};
+use super::super::{Rules, TerminalStream};
 use super::{ALNUM, FORMS, assert_redacted, case, make, pieces};
 
 #[test]
@@ -99,7 +99,7 @@ fn a_value_in_the_next_line_is_found_however_the_text_is_cut() {
         for first in 0..text.len() {
             for second in [first + 1, first + 4, first + 9] {
                 let second = second.min(text.len());
-                let mut stream = TextStream::new(Rules::builtin());
+                let mut stream = TerminalStream::new(Rules::builtin());
                 let pieces = [&text[..first], &text[first..second], &text[second..]];
                 let shown: String = pieces
                     .iter()
@@ -223,7 +223,7 @@ fn hostile_text_takes_linear_time() {
         "1token=$",
     ] {
         let text = part.repeat(1_000_000 / part.len());
-        let mut stream = TextStream::new(rules.clone());
+        let mut stream = TerminalStream::new(rules.clone());
         // A quadratic scan would take minutes.
         assert!(rules.text(&text).len() <= text.len());
         assert!(stream.push(&text).len() <= text.len());
@@ -249,8 +249,8 @@ proptest! {
 
     #[test]
     fn a_key_is_redacted_in_a_stream(case in case(|_| true), cuts in proptest::collection::vec(any::<u16>(), 0..40)) {
-        let mut stream = TextStream::new(Rules::builtin());
-        let mut again = TextStream::new(Rules::builtin());
+        let mut stream = TerminalStream::new(Rules::builtin());
+        let mut again = TerminalStream::new(Rules::builtin());
         let mut shown = String::new();
         for piece in pieces(&case.text, &cuts) {
             let masked = stream.push(piece).into_owned();
@@ -263,7 +263,7 @@ proptest! {
 
     #[test]
     fn a_key_is_redacted_byte_by_byte(case in case(|_| true)) {
-        let mut stream = TextStream::new(Rules::builtin());
+        let mut stream = TerminalStream::new(Rules::builtin());
         let shown: String = case.text.split_inclusive(|_| true).map(|c| stream.push(c).into_owned()).collect();
         assert_redacted(&case, &shown);
     }
@@ -283,7 +283,7 @@ proptest! {
         let shown = rules.text(&text);
         prop_assert_eq!(rules.text(&shown), &*shown, "{:?}", text);
         prop_assert_eq!(shown.matches('\n').count(), text.matches('\n').count());
-        let mut stream = TextStream::new(rules.clone());
+        let mut stream = TerminalStream::new(rules.clone());
         for piece in pieces(&text, &cuts) {
             let masked = stream.push(piece);
             prop_assert_eq!(masked.matches('\n').count(), piece.matches('\n').count());
@@ -294,7 +294,7 @@ proptest! {
     #[test]
     fn text_without_keywords_is_unchanged(text in "[b-df-jl-mqu-wyz0-9 .,;\n]{0,300}", cuts in proptest::collection::vec(any::<u16>(), 0..8)) {
         prop_assert!(matches!(Rules::builtin().text(&text), std::borrow::Cow::Borrowed(same) if same == text));
-        let mut stream = TextStream::new(Rules::builtin());
+        let mut stream = TerminalStream::new(Rules::builtin());
         for piece in pieces(&text, &cuts) {
             prop_assert_eq!(stream.push(piece), piece);
         }

@@ -3,7 +3,7 @@
 //! The first byte says how the text is cut, the second how wide the pane is, the third where a key
 //! is put into the text.
 
-use td_observe::internals::redact::{Redactor, TextStream};
+use td_observe::internals::redact::{Redactor, TerminalStream};
 use td_observe::redact::Rules;
 use td_observe::{ScreenRow, TdEvent};
 
@@ -60,7 +60,7 @@ fn pieces(text: &str, cuts: u8) -> Vec<&str> {
 }
 
 fn stream(text: &str, cuts: u8) -> String {
-    let mut stream = TextStream::new(Rules::builtin());
+    let mut stream = TerminalStream::new(Rules::builtin());
     let mut redactor = Redactor::new(Rules::builtin());
     let mut shown = String::new();
     for piece in pieces(text, cuts) {

@@ -10,7 +10,7 @@ use crate::timestamp::Timestamp;
 #[derive(Clone, Copy, Debug)]
 struct WakeUp {
     after: Duration,
-    at: Option<Timestamp>,
+    at: Timestamp,
 }
 
 /// The work that remains after a turn, so that the agent is not finished.
@@ -30,8 +30,7 @@ impl PendingWork {
     pub fn record(&mut self, time: Option<Timestamp>) {
         self.continues = false;
         if let Some(wake_up) = self.wake_up
-            && let (Some(at), Some(time)) = (wake_up.at, time)
-            && time >= at
+            && time.is_some_and(|time| time >= wake_up.at)
         {
             self.wake_up = None;
         }
@@ -54,7 +53,6 @@ impl PendingWork {
                 let by_time = by_time.and_then(|micros| u64::try_from(micros).ok());
                 let stated = result.clamped_delay_seconds.0.map(Duration::from_secs);
                 let after = by_time.map(Duration::from_micros).or(stated)?;
-                let at = Some(at);
                 Some(WakeUp { after, at })
             });
     }

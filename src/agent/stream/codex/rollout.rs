@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::output::parse_output;
+use super::output::{ToolSuccess, parse_output};
 use crate::agent::stream::{
     AnyText, Count, ErrorBody, EventTime, EventWriter, Flag, Int, List, Maybe, RecordHandler, Str,
     StreamStatus, Time, TokenUsage, token_counts,
@@ -80,13 +80,10 @@ struct ToolOutput {
 impl<'de> Deserialize<'de> for ToolOutput {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
-        let object: Option<Maybe<super::output::ToolSuccess>> =
-            serde_json::from_str(raw.get()).ok();
+        let object: Maybe<ToolSuccess> = serde_json::from_str(raw.get()).unwrap_or_default();
         Ok(Self {
             text: serde_json::from_str(raw.get()).unwrap_or_default(),
-            success: object
-                .and_then(|object| object.0)
-                .and_then(|object| object.success.0),
+            success: object.0.and_then(|object| object.success.0),
         })
     }
 }
@@ -117,21 +114,16 @@ pub struct CodexRollout {
 impl RecordHandler for CodexRollout {
     type Record<'a> = RolloutRecord<'a>;
 
-    fn record(&mut self, record: RolloutRecord<'_>, writer: &mut EventWriter) {
+    fn record(&mut self, mut record: RolloutRecord<'_>, writer: &mut EventWriter) {
         let when = writer.time(record.timestamp.read());
-        match (record.kind.as_str(), record.payload.0) {
+        let payload = record.payload.0.take();
+        match (record.kind.as_str(), payload) {
             ("event_msg", Some(event)) => self.event(*event, when, writer),
             ("response_item", Some(item)) => self.item(*item, when, false, writer),
             ("compacted", _) => self.is_compacted = true,
             (_, Some(_)) => {}
             // A payload without an envelope.
-            (_, None) => {
-                let record = RolloutRecord {
-                    payload: Maybe(None),
-                    ..record
-                };
-                self.item(record, when, true, writer);
-            }
+            (_, None) => self.item(record, when, true, writer),
         }
     }
 

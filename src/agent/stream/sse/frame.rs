@@ -1,7 +1,7 @@
 //! Splits bytes into records: lines, or server-sent events with their fields and the blank line that
 //! ends an event (pure).
 
-use crate::agent::stream::lines::{ByteLine, LineEnd, LineSplitter};
+use crate::agent::stream::lines::{ByteLine, LineEnd, LineSplitter, ROOM_KEPT};
 use crate::agent::stream::values;
 
 /// A record, or what stands in its place.
@@ -24,9 +24,6 @@ pub struct SseFrames {
     has_data: bool,
     skipped: u64,
 }
-
-/// The capacity to keep for later events after a long one.
-const ROOM_KEPT: usize = 1024 * 1024;
 
 impl SseFrames {
     pub fn new(bytes_max: usize) -> Self {

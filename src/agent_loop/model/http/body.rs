@@ -1,6 +1,6 @@
 //! Request bodies of the APIs (pure).
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::request::{ContentBlock, Message, Request, Role};
 
@@ -113,16 +113,8 @@ fn push_user(message: &Message, into: &mut Vec<Value>) {
 }
 
 fn assistant(message: &Message) -> Value {
-    let mut answer = Map::new();
-    answer.insert("role".to_owned(), json!("assistant"));
-    let text = text(message);
-    answer.insert(
-        "content".to_owned(),
-        match text.is_empty() {
-            true => Value::Null,
-            false => json!(text),
-        },
-    );
+    let content = Some(text(message)).filter(|text| !text.is_empty());
+    let mut answer = json!({"role": "assistant", "content": content});
     let calls = message.content.iter().filter_map(|block| match block {
         ContentBlock::ToolUse { id, name, input } => Some(json!({
             "id": id,
@@ -133,9 +125,9 @@ fn assistant(message: &Message) -> Value {
     });
     let calls: Vec<Value> = calls.collect();
     if !calls.is_empty() {
-        answer.insert("tool_calls".to_owned(), json!(calls));
+        answer["tool_calls"] = json!(calls);
     }
-    Value::Object(answer)
+    answer
 }
 
 fn text(message: &Message) -> String {

@@ -58,7 +58,7 @@ pub(super) struct ResponseHead {
 #[must_use]
 pub(super) struct Exchange {
     agent: Agent,
-    parts: Receiver<HttpPart>,
+    pub parts: Receiver<HttpPart>,
     thread: Option<Handle<()>>,
 }
 
@@ -73,10 +73,6 @@ impl Exchange {
             parts,
             thread: Some(thread),
         })
-    }
-
-    pub fn parts(&self) -> &Receiver<HttpPart> {
-        &self.parts
     }
 }
 

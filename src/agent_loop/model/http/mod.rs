@@ -25,6 +25,7 @@ use super::response::{Response, StreamChunk};
 use super::response_builder::ResponseBuilder;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::redact::Rules;
 
 use connection::{Exchange, HttpPart, HttpRequest, ResponseHead};
 use endpoint::Endpoint;
@@ -219,10 +220,12 @@ impl HttpClient {
         }
     }
 
-    /// Redacts a text from the server or the network.
+    /// Redacts a text from the server or the network: the key, and all other text that resembles one, because
+    /// the message of a server may contain a part of the request.
     fn redact(&self, text: &str) -> String {
-        let none = Secret::new("");
-        self.key.as_ref().unwrap_or(&none).redact_all(text)
+        let key = self.key.as_ref();
+        let text = key.map_or_else(|| text.to_owned(), |key| key.redact(text));
+        Rules::builtin().text(&text).into_owned()
     }
 
     fn failure(&self, kind: LlmErrorKind, message: &str) -> LlmError {
@@ -246,7 +249,7 @@ impl HttpClient {
     ) -> Result<HttpPart, LlmError> {
         select_biased! {
             recv(cancel.stop()) -> _ => Err(LlmError::cancelled()),
-            recv(exchange.parts()) -> part => match part {
+            recv(exchange.parts) -> part => match part {
                 Ok(HttpPart::Failed { message, is_timeout }) => {
                     let kind = match is_timeout {
                         true => LlmErrorKind::Timeout,
@@ -396,17 +399,14 @@ impl HttpClient {
                 let (kind, message) = refusal.error(attempts);
                 return Err(self.failure(kind, &message));
             };
-            response.warn(
-                "model",
-                format!(
-                    "{}: retrying in {delay:?}, attempt {} of {}, after status {}: {}",
-                    self.api.name(),
-                    attempts + 1,
-                    self.retry.retries_max + 1,
-                    refusal.status(),
-                    refusal.message()
-                ),
-            );
+            response.warn(format!(
+                "{}: retrying in {delay:?}, attempt {} of {}, after status {}: {}",
+                self.api.name(),
+                attempts + 1,
+                self.retry.retries_max + 1,
+                refusal.head.status,
+                refusal.message
+            ));
             select_biased! {
                 recv(cancel.stop()) -> _ => return Err(LlmError::cancelled()),
                 recv(self.clock.after(delay)) -> _ => {}

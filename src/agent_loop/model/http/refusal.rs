@@ -11,8 +11,9 @@ use crate::agent::summary::{result, summary};
 use crate::timestamp::Timestamp;
 
 pub(super) struct Refusal {
-    head: ResponseHead,
-    message: String,
+    pub head: ResponseHead,
+    /// The redacted message.
+    pub message: String,
 }
 
 impl Refusal {
@@ -36,15 +37,6 @@ impl Refusal {
             message: result(&redact(&message)),
             head,
         }
-    }
-
-    pub fn status(&self) -> u16 {
-        self.head.status
-    }
-
-    /// Returns the redacted message.
-    pub fn message(&self) -> &str {
-        &self.message
     }
 
     /// Returns the delay before a retry after this number of attempts; `None` if a retry cannot succeed.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ureq::http::HeaderValue;
 
 use crate::error::{Error, Result};
-use crate::redact::Rules;
 
 /// The replacement for a key.
 const MARKER: &str = "[redacted:api-key]";
@@ -51,12 +50,6 @@ impl Secret {
             true => text.to_owned(),
             false => text.replace(&*self.0, MARKER),
         }
-    }
-
-    /// Also redacts all other text that resembles a key, because the message of a server may contain a
-    /// part of the request.
-    pub(super) fn redact_all(&self, text: &str) -> String {
-        Rules::builtin().text(&self.redact(text)).into_owned()
     }
 }
 

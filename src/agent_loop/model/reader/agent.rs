@@ -1,5 +1,5 @@
-//! Reads the answer of an agent that works on its own: its text is the answer, and its other records
-//! are reported.
+//! Reads the answer of a command: of an agent that works on its own, whose text is the answer and whose other
+//! records are reported, or plain text.
 
 use super::super::error::{AnswerError, ReadResult};
 use super::super::response::{StreamChunk, Usage};
@@ -16,10 +16,9 @@ const OTHER_TEXT_BYTES_MAX: usize = 2_000;
 /// The beginning of the evidence for Claude Code's own `--max-turns`.
 const MAX_TURNS: &str = "result: subtype error_max_turns,";
 
-pub(super) struct AgentReader {
+struct AgentReader {
     format: Format,
-    /// `None` only for plain text, which has its own reader.
-    records: Option<RecordSplitter>,
+    records: RecordSplitter,
     answer: AgentAnswer,
     /// Provides the times of records without a timestamp.
     clock: Clock,
@@ -39,14 +38,16 @@ struct AgentAnswer {
     other_text: String,
 }
 
-impl AgentReader {
-    pub fn new(format: Format, clock: Clock) -> Self {
-        Self {
+/// Creates a reader for output of this format. Plain text has no records.
+pub(super) fn reader(format: Format, clock: &Clock) -> Box<dyn AnswerReader> {
+    match RecordSplitter::new(format) {
+        Some(records) => Box::new(AgentReader {
             format,
-            records: RecordSplitter::new(format),
+            records,
             answer: AgentAnswer::default(),
-            clock,
-        }
+            clock: clock.clone(),
+        }),
+        None => Box::new(TextReader::default()),
     }
 }
 
@@ -120,20 +121,15 @@ impl AgentAnswer {
 impl AnswerReader for AgentReader {
     fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
         let (answer, is_answer) = (&mut self.answer, self.format == Format::Auto);
-        match &mut self.records {
-            Some(records) => records.push(bytes, self.clock.wall(), &mut |part| {
-                answer.part(part, is_answer, response);
-            }),
-            None => answer.text(bytes, true, response),
-        }
+        self.records.push(bytes, self.clock.wall(), &mut |part| {
+            answer.part(part, is_answer, response);
+        });
         Ok(())
     }
 
     fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let (answer, is_answer) = (&mut self.answer, self.format == Format::Auto);
-        let Some(records) = &mut self.records else {
-            return Ok(());
-        };
+        let records = &mut self.records;
         records.finish(self.clock.wall(), &mut |part| {
             answer.part(part, is_answer, response);
         });
@@ -179,5 +175,38 @@ impl AnswerReader for AgentReader {
 
     fn other_text(&self) -> &str {
         &self.answer.other_text
+    }
+}
+
+/// Reads plain text, which ends with its stream.
+#[derive(Debug, Default)]
+struct TextReader {
+    decoder: Utf8Decoder,
+    has_warned: bool,
+}
+
+impl TextReader {
+    fn warn(&mut self, response: &mut ResponseBuilder<'_>) {
+        if self.decoder.invalid > 0 && !std::mem::replace(&mut self.has_warned, true) {
+            let message =
+                "the answer contains bytes that are not UTF-8, which are replaced by \u{fffd}";
+            response.warn(message.to_owned());
+        }
+    }
+}
+
+impl AnswerReader for TextReader {
+    fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
+        let mut text = String::new();
+        self.decoder.push(bytes, |part| text.push_str(part));
+        response.text(text);
+        self.warn(response);
+        Ok(())
+    }
+
+    fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
+        self.decoder.finish(|text| response.text(text.to_owned()));
+        self.warn(response);
+        Ok(())
     }
 }

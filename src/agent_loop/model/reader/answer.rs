@@ -19,7 +19,9 @@ pub(in super::super) trait AnswerReader: Send {
     fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult;
 
     /// Returns true if the answer is complete, so that later bytes do not belong to it.
-    fn is_done(&self) -> bool;
+    fn is_done(&self) -> bool {
+        false
+    }
 
     /// Returns the last text outside of records, which may explain a missing answer.
     fn other_text(&self) -> &str {
@@ -38,7 +40,9 @@ pub(in super::super) trait Dialect: Send {
     fn done(&mut self, _response: &mut ResponseBuilder<'_>) {}
 
     /// Returns true if the answer is complete when its stream has ended.
-    fn is_complete(&self) -> bool;
+    fn is_complete(&self) -> bool {
+        self.is_done()
+    }
 
     /// Returns true if later events do not belong to the answer.
     fn is_done(&self) -> bool;

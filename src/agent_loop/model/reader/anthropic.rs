@@ -62,10 +62,6 @@ impl Dialect for AnthropicDialect {
         Ok(())
     }
 
-    fn is_complete(&self) -> bool {
-        self.is_done
-    }
-
     fn is_done(&self) -> bool {
         self.is_done
     }

@@ -6,7 +6,6 @@ mod agent;
 mod anthropic;
 mod chat;
 mod sse;
-mod text;
 
 use crate::agent::Format;
 use crate::clock::Clock;
@@ -24,8 +23,7 @@ use sse::DetectingReader;
 /// Creates a reader for output of this format.
 pub(super) fn reader(format: Format, clock: &Clock) -> Box<dyn AnswerReader> {
     match format {
-        Format::Text => Box::new(text::TextReader::default()),
         Format::Sse => Box::new(DetectingReader::new(clock.clone())),
-        _ => Box::new(agent::AgentReader::new(format, clock.clone())),
+        _ => agent::reader(format, clock),
     }
 }

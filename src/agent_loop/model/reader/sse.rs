@@ -2,7 +2,7 @@
 
 use super::super::error::{AnswerError, ReadResult};
 use super::super::response_builder::ResponseBuilder;
-use super::agent::AgentReader;
+use super::agent;
 use super::answer::{AnswerReader, Dialect};
 use super::anthropic::AnthropicDialect;
 use super::chat::ChatDialect;
@@ -126,9 +126,7 @@ impl DetectingReader {
         };
         self.api = Some(match kind {
             // Tool inputs are not read, because no client here uses this API.
-            Some(kind) if kind.starts_with("response.") => {
-                Box::new(AgentReader::new(Format::Sse, self.clock.clone()))
-            }
+            Some(kind) if kind.starts_with("response.") => agent::reader(Format::Sse, &self.clock),
             Some(_) => Box::new(SseReader::new(AnthropicDialect::default())),
             None => Box::new(SseReader::new(ChatDialect::default())),
         });
