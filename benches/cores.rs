@@ -326,7 +326,7 @@ fn agent(c: &mut Criterion) {
     group.finish();
 }
 
-/// Screens of agents, as in the tests: `=== NAME = SAID`, then the rows.
+/// Screens of agents, as in the tests: a line `=== NAME = STATE`, then the rows.
 const SCREENS: &[(&str, &str)] = &[
     (
         "claude",

@@ -20,7 +20,7 @@ pub enum Program {
     /// `count` lines, one every `period_ms`, each with the time of its writing.
     Stamps { period_ms: u64, count: u64 },
     /// `rate` lines per second for `time_ms`, in bursts of 10 ms; then `end` and the elapsed time.
-    Paced { rate: u64, time_ms: u64 },
+    Bursts { rate: u64, time_ms: u64 },
     /// A line per second without end, as a live job.
     Alive,
     /// Long lines as fast as they are read, without end.
@@ -35,7 +35,7 @@ impl Program {
         let binary = std::env::current_exe().unwrap();
         let arguments = match self {
             Self::Stamps { period_ms, count } => format!("stamps {period_ms} {count}"),
-            Self::Paced { rate, time_ms } => format!("paced {rate} {time_ms}"),
+            Self::Bursts { rate, time_ms } => format!("bursts {rate} {time_ms}"),
             Self::Alive => "alive".to_owned(),
             Self::Flood => "flood".to_owned(),
             Self::Agent => "agent".to_owned(),
@@ -57,7 +57,7 @@ impl Program {
                 period_ms: number(1),
                 count: number(2),
             },
-            "paced" => Self::Paced {
+            "bursts" => Self::Bursts {
                 rate: number(1),
                 time_ms: number(2),
             },
@@ -78,7 +78,7 @@ impl Program {
                 }
                 println!("end");
             }
-            Self::Paced { rate, time_ms } => paced(rate, time_ms),
+            Self::Bursts { rate, time_ms } => bursts(rate, time_ms),
             Self::Agent => super::fake_agent::run(),
             Self::Alive => {
                 thread::sleep(phase(1000));
@@ -104,10 +104,10 @@ fn phase(period_ms: u64) -> Duration {
 
 const BURST: Duration = Duration::from_millis(10);
 
-fn paced(rate: u64, time_ms: u64) {
-    let (bursts, began) = (time_ms / 10, Instant::now());
+fn bursts(rate: u64, time_ms: u64) {
+    let (count, began) = (time_ms / 10, Instant::now());
     let mut printed = 0;
-    for burst in 1..=bursts {
+    for burst in 1..=count {
         let due = rate * burst / 100;
         let mut text = String::new();
         for number in printed + 1..=due {

@@ -7,7 +7,7 @@ use td_observe::{Builder, Clock, FakeClock, OutputStream, Timestamp};
 
 use crate::log_check::{Witnesses, check};
 use crate::program::{Place, RUN};
-use crate::{Left, Tally};
+use crate::{Leftovers, Tally};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 
@@ -52,7 +52,7 @@ pub fn jumps(rounds: usize) -> Tally {
         rounds,
         lost_lines: findings.lost_lines + number.abs_diff(findings.lines),
         missing_numbers: findings.missing_numbers,
-        left: Left::at(&place),
+        left: Leftovers::at(&place),
         wrong_ends: 0,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::log_check::{Witnesses, check};
 use crate::program::{Place, RUN, kill};
 use crate::support::{CEILING, Dice, wait_for, within};
-use crate::{Left, Tally};
+use crate::{Leftovers, Tally};
 
 /// Prints numbered lines until its reader is gone.
 const FLOOD: &str = "i=1; while seq -f 'line %.0f' $i $((i+99)); do i=$((i+100)); done 2>/dev/null";
@@ -53,7 +53,7 @@ pub fn killed(rounds: usize) -> Tally {
         lost_lines: findings.lost_lines,
         missing_numbers: findings.missing_numbers,
         // Text of an earlier compression may be waiting for the next one, which removes it.
-        left: Left::at(&place),
+        left: Leftovers::at(&place),
         wrong_ends: u64::from(findings.lines == 0),
     }
 }

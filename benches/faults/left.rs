@@ -12,13 +12,13 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Counts of leftovers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftovers {
     pub processes: u64,
     pub sockets: u64,
     pub files: u64,
 }
 
-impl Left {
+impl Leftovers {
     /// Returns the leftovers of a place after the grace time.
     pub fn at(place: &Place) -> Self {
         within(GRACE, || match Self::now(place) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::program::{PROGRAM, Place};
-use crate::{Left, Tally};
+use crate::{Leftovers, Tally};
 
 /// A user without other processes, for the limit of processes.
 const OTHER_USER: u32 = 54_322;
@@ -85,7 +85,7 @@ fn one(option: &str, value: u32, total: &mut Tally) {
         total.lost_lines += findings.lost_lines;
         total.missing_numbers += findings.missing_numbers;
     }
-    let left = Left::at(&place);
+    let left = Leftovers::at(&place);
     total.left.processes += left.processes;
     total.left.sockets += left.sockets;
 }

@@ -26,7 +26,7 @@ mod program;
 
 use std::process::ExitCode;
 
-use left::Left;
+use left::Leftovers;
 
 /// The cost of the rounds of one part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +36,7 @@ struct Tally {
     lost_lines: u64,
     /// Numbers without an event and without a `LogGap`.
     missing_numbers: u64,
-    left: Left,
+    left: Leftovers,
     /// Ends in another way than the fault allows, such as an abort.
     wrong_ends: u64,
 }
@@ -45,7 +45,7 @@ impl Tally {
     fn is_clean(&self) -> bool {
         self.lost_lines == 0
             && self.missing_numbers == 0
-            && self.left == Left::default()
+            && self.left == Leftovers::default()
             && self.wrong_ends == 0
     }
 }
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
             continue;
         }
         let tally = part(rounds.unwrap_or(*usual));
-        let Left {
+        let Leftovers {
             processes,
             sockets,
             files,

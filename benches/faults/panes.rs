@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::log_check::{Witnesses, check};
 use crate::program::{Place, RUN, kill, signal};
 use crate::support::{CEILING, Dice, TmuxServer, wait_for, within};
-use crate::{Left, Tally};
+use crate::{Leftovers, Tally};
 
 /// Prints thousands of numbered lines per second, without end.
 const FLOOD: &str =
@@ -64,7 +64,7 @@ fn finish(rounds: usize, place: &Place, mut child: Child, witnesses: Witnesses) 
         rounds,
         lost_lines: findings.lost_lines,
         missing_numbers: findings.missing_numbers,
-        left: Left::at(place),
+        left: Leftovers::at(place),
         wrong_ends: u64::from(!status.success()) + u64::from(findings.lines == 0),
     }
 }
@@ -107,7 +107,7 @@ pub fn server_killed(rounds: usize) -> Tally {
             child.try_wait().unwrap().ok_or("it still runs")
         });
         let findings = check(&place.run(), witnesses);
-        let left = Left::at(&place);
+        let left = Leftovers::at(&place);
         lines += findings.lines;
         total.lost_lines += findings.lost_lines;
         total.missing_numbers += findings.missing_numbers;

@@ -220,7 +220,7 @@ fn emit_cost(mut send: impl FnMut(), burst: u64) -> f64 {
         }
         spent += began.elapsed();
         sent += burst;
-        // Lets all threads block again, as between two ticks of a poller.
+        // All threads block again, as between two ticks of a poller.
         thread::sleep(Duration::from_micros(burst.min(10) * 50));
     }
     spent.as_nanos() as f64 / sent as f64

@@ -18,11 +18,11 @@ use crate::common::table::Table;
 
 pub fn run(table: &mut Table) {
     for rate in [50, 1000] {
-        let pacing = Program::Paced {
+        let bursts = Program::Bursts {
             rate,
             time_ms: 1000,
         };
-        let command = pacing.command();
+        let command = bursts.command();
         let plain = || {
             let temp = tempfile::tempdir().unwrap();
             let began = Instant::now();

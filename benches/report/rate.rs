@@ -53,12 +53,12 @@ fn highest(way: Way) -> u64 {
 
 /// Returns true if all lines arrive, each once, in order, without a gap.
 fn all_arrive(way: Way, rate: u64) -> bool {
-    let program = Program::Paced {
+    let program = Program::Bursts {
         rate,
         time_ms: TIME_MS,
     };
     let server = TmuxServer::new();
-    let pane = server.new_session("paced", 80, 24, &program.command_on_go());
+    let pane = server.new_session("bursts", 80, 24, &program.command_on_go());
     server.wait_for_text(&pane, "ready");
     let following = Following::start(way, &server, 1);
     server.tmux(&["wait-for", "-S", "go"]);

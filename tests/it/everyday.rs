@@ -1,6 +1,6 @@
 //! Everyday situations in a pane, on real tmux: none of them is reported as a loss.
 //!
-//! `TD_EVERYDAY_ROUNDS` sets how often all of them are played; defaults to once.
+//! `TD_EVERYDAY_ROUNDS` sets the number of rounds of all situations; defaults to 1.
 
 use td_observe::{TdEvent, Watch};
 
@@ -312,8 +312,8 @@ fn after_a_flood_of_equal_lines_later_ones_have_no_gap() {
         };
         server.tmux(&["wait-for", "-S", "flood"]);
         server.wait_for_text(&pane, "flood is over");
-        // The server reads the flood while it answers captures, which then cannot tell how many lines
-        // there were. Two more captures are taken before the later lines come.
+        // The server reads the flood while it answers captures, which then do not show how many lines
+        // it printed. Two more captures are taken before the later lines come.
         types("first", &mut observed);
         types("second", &mut observed);
         server.tmux(&["wait-for", "-S", "later"]);

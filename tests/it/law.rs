@@ -85,8 +85,8 @@ fn any_program_replays_to_what_the_pane_shows() {
         let mut dice = Dice(seed);
         let (width, height) = (20 + dice.roll(60) as u32, 4 + dice.roll(20) as u32);
         let mut steps = Vec::new();
-        // tmux takes rows that scroll out of a region below the top for the beginning of the line at the
-        // top, until a full-screen program runs; the bytes do not show that they are not.
+        // Until a full-screen program runs, tmux takes rows that scroll out of a region below the top for the
+        // beginning of the line at the top; the bytes do not show this.
         let mut is_joined = false;
         for _ in 0..10 + dice.roll(20) {
             let mut step = String::new();

@@ -1,5 +1,5 @@
-//! The house rules, read from the source: each room uses only what stands above it, and what must
-//! not be somewhere is not there.
+//! The house rules, checked on the source: each room uses only the rooms above it, and restricted paths
+//! occur only where the tables allow them.
 
 mod cycles;
 mod table;
@@ -15,7 +15,7 @@ use super::retired_names::phrases::files_below;
 use super::source_text::Source;
 use table::{IMPURE, LAYERS, ONLY_IN, PURE, RUNTIMES, STRANGERS, TOKENS_ONLY_IN};
 
-/// Where a file's public names at the crate's root come from: `crate::TdEvent` is `event`.
+/// Maps each public name at the crate's root to its room: `TdEvent` to `event`.
 type Roots = BTreeMap<String, String>;
 
 fn is_in(file: &str, places: &[&str]) -> bool {
@@ -36,9 +36,9 @@ fn layer(room: &str) -> Option<usize> {
 fn violations(source: &Source, roots: &Roots) -> Vec<String> {
     let file = source.file.as_str();
     let mut found = Vec::new();
-    let mut say = |line: usize, rule: String| found.push(format!("{file}:{line}: {rule}"));
+    let mut report = |line: usize, rule: String| found.push(format!("{file}:{line}: {rule}"));
     if !source.text.starts_with("//! ") {
-        say(1, "every file opens with `//!` and what it is for".into());
+        report(1, "every file opens with `//!` and what it is for".into());
     }
     let room = source
         .module
@@ -47,7 +47,7 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
         .unwrap_or_default();
     for path in source.paths() {
         let name = path.name();
-        // Which of the crate's rooms is named.
+        // The room of this crate that the path names.
         if let Some(used) = path.room(roots)
             && source.is_in_library()
             && used != room
@@ -55,14 +55,14 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
             match (layer(room), layer(&used)) {
                 _ if room.is_empty() => {}
                 (Some(own), Some(other)) if other < own => {}
-                (_, None) => say(path.line, format!("`{name}` is no room that LAYERS knows")),
-                _ => say(
+                (_, None) => report(path.line, format!("`{name}` is no room that LAYERS knows")),
+                _ => report(
                     path.line,
-                    format!("`{room}` uses `{used}`, which does not stand above it ({name})"),
+                    format!("`{room}` uses `{used}`, which is not above it ({name})"),
                 ),
             }
             if STRANGERS.contains(&(room, &used)) {
-                say(
+                report(
                     path.line,
                     format!("`{room}` does not know `{used}` ({name})"),
                 );
@@ -71,19 +71,19 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
         if is_in(file, PURE) {
             for impure in IMPURE.iter().chain(&["Instant::now"]) {
                 if path.contains(impure) {
-                    say(
+                    report(
                         path.line,
                         format!("it is pure, and names `{impure}` ({name})"),
                     );
                 }
             }
         }
-        // This crate's own commands are run by its own room.
+        // The room `process` runs this crate's own commands.
         let is_ours = name.starts_with("crate::process::");
         for (names, places, rule) in ONLY_IN {
             if !is_ours && !is_in(file, places) && names.iter().any(|banned| path.contains(banned))
             {
-                say(path.line, format!("{rule} ({name})"));
+                report(path.line, format!("{rule} ({name})"));
             }
         }
     }
@@ -95,7 +95,7 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
                     .map(|token| token.text.as_str())
                     .eq(run.iter().copied())
                 {
-                    say(tokens[0].line, format!("{rule} ({})", run.concat()));
+                    report(tokens[0].line, format!("{rule} ({})", run.concat()));
                 }
             }
         }
@@ -121,7 +121,7 @@ fn read_all(dir: &Path, root: &Path, into: &mut Vec<Source>) {
     }
 }
 
-/// All of `src` but what is compiled for tests only, and the names at the crate's root.
+/// Returns the files of `src` that are not only compiled for tests, and the names at the crate's root.
 pub fn house() -> (Vec<Source>, Roots) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
@@ -175,7 +175,7 @@ fn the_map_has_the_order_of_the_layers() {
     );
 }
 
-/// Lines that a file may have: a longer one has more than one purpose.
+/// The maximum number of lines of a file: a longer file has more than one purpose.
 const FILE_LINES_MAX: usize = 450;
 
 #[test]
@@ -392,7 +392,7 @@ fn what_is_allowed_passes() {
         let found = violations(&Source::parse(file, &format!("//! X.\n{code}")), &roots);
         assert!(found.is_empty(), "{code}: {found:?}");
     }
-    // What follows a test module counts again.
+    // Code after a test module counts again.
     let after = "//! X.\n#[cfg(test)]\nmod tests { fn f() {} }\nuse std::thread;";
     let found = violations(&Source::parse("src/event/log_gap.rs", after), &roots);
     assert!(

@@ -1,17 +1,17 @@
-//! Names that the glossary has replaced do not come back: neither as types nor as modules.
+//! Names that the glossary has replaced do not come back: neither as identifiers nor as modules.
 
 pub mod phrases;
 
 use std::collections::BTreeSet;
 
-use super::layers::house;
 use super::source_text::Source;
+use phrases::{SOURCES, files_below};
 
-/// Names in paragraphs: those that are no identifiers, those that only name no type, and words that are
-/// no part of an identifier.
+/// Names in paragraphs: those that no identifier has, those that no type has, and words that no identifier
+/// contains.
 const NAMES: &str = include_str!("retired_names/names.txt");
 
-/// Modules at the top level.
+/// Retired modules at the top level of `src`.
 const MODULES: &[&str] = &["cast", "log", "ralph", "source", "stamp", "view"];
 
 /// Types of other crates, whose variants have their own names.
@@ -78,9 +78,20 @@ fn retired(source: &Source) -> Vec<String> {
 
 #[test]
 fn retired_names_are_not_used() {
-    let (sources, _) = house();
-    let found: Vec<String> = sources.iter().flat_map(retired).collect();
-    assert!(found.is_empty(), "retired names:\n{}", found.join("\n"));
+    let files = files_below(SOURCES, "rs");
+    for place in SOURCES.iter().chain(&["tests/fuzz"]) {
+        assert!(files.iter().any(|(file, _)| file.starts_with(place)));
+    }
+    let sources = files
+        .iter()
+        .map(|(file, text)| Source::parse_with_test_code(file, text));
+    let found: Vec<String> = sources.flat_map(|source| retired(&source)).collect();
+    assert!(
+        found.is_empty(),
+        "{} retired names:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 #[test]
@@ -93,12 +104,21 @@ fn a_retired_name_is_found() {
         ("src/tmux/a.rs", "fn f(looked_at: u8) {}", "looked_at"),
         ("src/tmux/a.rs", "const LAST_LOOK: u8 = 1;", "LAST_LOOK"),
         ("src/tmux/a.rs", "type A = IsTold;", "IsTold"),
+        (
+            "src/tmux/a.rs",
+            "#[cfg(test)] mod tests { fn f(look: u8) {} }",
+            "look",
+        ),
+        ("tests/it/a.rs", "#[test] fn any_look() {}", "any_look"),
+        ("tests/fuzz/bodies/a.rs", "fn f() { seam(); }", "seam"),
+        ("benches/a.rs", "enum A { Paced }", "Paced"),
     ] {
-        let found = retired(&Source::parse(file, &format!("//! X.\n{code}")));
+        let text = format!("//! X.\n{code}");
+        let found = retired(&Source::parse_with_test_code(file, &text));
         assert_eq!(found.len(), 1, "{file}: {found:?}");
         assert!(found[0].ends_with(name), "{found:?}");
     }
-    let kept = Source::parse(
+    let kept = Source::parse_with_test_code(
         "src/tmux/a.rs",
         "//! A leash, a Wish.\nfn view(left: Side::Left) { lookup() }",
     );

@@ -1,5 +1,5 @@
-//! Rust source as tokens with their lines, without comments, literals' content and test code, as the
-//! layer tests read it.
+//! Rust source as tokens with their lines, without comments and the content of literals, and with or
+//! without test code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ pub struct Token {
     pub line: usize,
 }
 
-/// A file's tokens without items under `#[cfg(test)]`.
+/// A file's tokens.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// From the package's root: `src/history/mod.rs`.
@@ -23,6 +23,7 @@ pub struct Source {
     pub tokens: Vec<Token>,
     /// Modules that are declared for tests only.
     pub test_modules: Vec<Vec<String>>,
+    has_test_code: bool,
 }
 
 /// A path in the source. A `use` of a group gives one path for each of its names.
@@ -48,8 +49,20 @@ pub enum PathSite {
 }
 
 impl Source {
+    /// Parses a file without items under `#[cfg(test)]` and `#[test]`.
     #[track_caller]
     pub fn parse(file: &str, text: &str) -> Self {
+        Self::parse_items(file, text, false)
+    }
+
+    /// Parses a file with all of its items.
+    #[track_caller]
+    pub fn parse_with_test_code(file: &str, text: &str) -> Self {
+        Self::parse_items(file, text, true)
+    }
+
+    #[track_caller]
+    fn parse_items(file: &str, text: &str, has_test_code: bool) -> Self {
         let inner = file
             .strip_prefix("src/")
             .unwrap_or(file)
@@ -70,6 +83,7 @@ impl Source {
             text: text.to_owned(),
             tokens: Vec::new(),
             test_modules: Vec::new(),
+            has_test_code,
         };
         source.flatten(stream, &module);
         source
@@ -84,7 +98,7 @@ impl Source {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
         let mut at = 0;
         while let Some(tree) = trees.get(at) {
-            if is_test_attribute(&trees[at..]) {
+            if !self.has_test_code && is_test_attribute(&trees[at..]) {
                 at = self.skip_item(&trees, at, module);
                 continue;
             }

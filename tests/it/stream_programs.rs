@@ -43,7 +43,7 @@ const REST: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A program's pane, and the lines of a reader of its stream.
-struct Played<'a> {
+struct Playback<'a> {
     server: &'a TmuxServer,
     pane: String,
     terminal: File,
@@ -66,13 +66,13 @@ fn sync_point(
     pane: &str,
     open: Option<String>,
 ) -> SyncPoint {
-    let shot = CaptureSpec {
+    let spec = CaptureSpec {
         pane: pane.into(),
         depth: 2000,
         saved: true,
         resync: Some(ResyncSpec { open_pipe: open }),
     };
-    let shown = capture(&server.server(), &Clock::system(), known, &[shot]).unwrap();
+    let shown = capture(&server.server(), &Clock::system(), known, &[spec]).unwrap();
     let Some(CaptureResult::Captured(view)) = shown.into_iter().next() else {
         panic!("no look at {pane}")
     };
@@ -85,7 +85,7 @@ fn sync_point(
     }
 }
 
-impl<'a> Played<'a> {
+impl<'a> Playback<'a> {
     fn begin(
         server: &'a TmuxServer,
         known: &ServerIdentity,
@@ -355,15 +355,15 @@ fn play_program(
     seed: u64,
     program: &Program,
 ) -> (Option<String>, Vec<String>) {
-    let played = catch_unwind(AssertUnwindSafe(|| {
-        let mut played = Played::begin(server, known, seed, program);
+    let playback = catch_unwind(AssertUnwindSafe(|| {
+        let mut playback = Playback::begin(server, known, seed, program);
         for step in &program.steps {
-            played.step(known, step);
+            playback.step(known, step);
         }
-        played.end(known)
+        playback.end(known)
     }));
     server.tmux(&["kill-session", "-t", &format!("=p{seed}")]);
-    played.unwrap_or_else(|_| (Some("panicked".into()), Vec::new()))
+    playback.unwrap_or_else(|_| (Some("panicked".into()), Vec::new()))
 }
 
 #[test]

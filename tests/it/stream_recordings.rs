@@ -19,10 +19,10 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 const DIFFER: &[(&str, &str)] = &[];
 
 /// A recording: columns, rows, bytes.
-pub type Played = (u32, u32, Vec<u8>);
+pub type Recording = (u32, u32, Vec<u8>);
 
-/// Reads a recording; `None` for a file that is none.
-pub fn read(path: &Path) -> Option<Played> {
+/// Reads a recording; returns `None` for another file.
+pub fn read(path: &Path) -> Option<Recording> {
     let name = path.file_name()?.to_str()?;
     if name == "alacritty.recording" {
         let size = fs::read_to_string(path.with_file_name("size.json")).ok()?;
@@ -61,14 +61,14 @@ pub fn read(path: &Path) -> Option<Played> {
 }
 
 fn capture_of(server: &TmuxServer, pane: &str, depth: u32) -> Capture {
-    let shot = CaptureSpec {
+    let spec = CaptureSpec {
         pane: pane.into(),
         depth,
         saved: true,
         resync: None,
     };
     let known = server.listing().server;
-    let shown = capture(&server.server(), &Clock::system(), &known, &[shot]).unwrap();
+    let shown = capture(&server.server(), &Clock::system(), &known, &[spec]).unwrap();
     match shown.into_iter().next() {
         Some(CaptureResult::Captured(view)) => view.capture,
         other => panic!("{other:?}"),
@@ -76,7 +76,7 @@ fn capture_of(server: &TmuxServer, pane: &str, depth: u32) -> Capture {
 }
 
 /// Plays a recording; returns the final difference between the stream and tmux, if any.
-fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> Option<String> {
+fn play(server: &TmuxServer, number: usize, (width, height, bytes): Recording) -> Option<String> {
     let directory = server.directory();
     fs::write(directory.join("recording"), &bytes).unwrap();
     let command = format!(

@@ -63,7 +63,7 @@ const STATE: &str = "#{pane_width} #{pane_height} #{history_size} #{history_limi
 /// Takes a sync point, and runs further commands in the same command list.
 fn sync_point(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
     // No program of these tests prints this.
-    let mark = "=:seam:=";
+    let mark = "=:sync:=";
     let end = format!("display-message -p '{mark}'");
     let answer = server.answer(&format!(
         "display-message -p -t '{pane}' '{STATE}'; {end}; \

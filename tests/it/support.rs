@@ -312,7 +312,7 @@ impl TmuxServer {
         if !raw.contains('\t') {
             return raw;
         }
-        let shot = CaptureSpec {
+        let spec = CaptureSpec {
             pane: pane.into(),
             depth: if more.contains(&"-S") {
                 CAPTURE_ROWS_MAX
@@ -323,7 +323,7 @@ impl TmuxServer {
             resync: None,
         };
         let known = self.listing().server;
-        let shown = capture(&self.server(), &Clock::system(), &known, &[shot]).unwrap();
+        let shown = capture(&self.server(), &Clock::system(), &known, &[spec]).unwrap();
         let Some(CaptureResult::Captured(view)) = shown.into_iter().next() else {
             panic!("no pane {pane}")
         };

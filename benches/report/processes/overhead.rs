@@ -19,12 +19,12 @@ pub(super) fn rows(table: &mut Table) {
         let what = format!("`run` of a command that computes and prints {lines} lines a second");
         row(table, &what, &["sh", "-c", &script]);
     }
-    let pacing = Program::Paced {
+    let bursts = Program::Bursts {
         rate: 100,
         time_ms: 1000,
     };
     let what = "`run` of a command that waits and prints 100 lines a second";
-    row(table, what, &["sh", "-c", &pacing.command()]);
+    row(table, what, &["sh", "-c", &bursts.command()]);
     nothing_rows(table);
 }
 

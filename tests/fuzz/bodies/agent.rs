@@ -1,7 +1,6 @@
-//! Any stream of an agent cut anywhere: the same events, each tool begun and answered once, a run ended once.
+//! Any stream of an agent, in any pieces: each division gives the same events, and the end is reported once.
 //!
-//! The first byte says which format is asked for and how long a record may be, the second how the
-//! stream is cut.
+//! The first byte selects the format and the longest record, the second the division into pieces.
 
 use td_observe::Timestamp;
 use td_observe::agent::{AgentEvent, Format, StreamParser, StreamStatus};
@@ -23,7 +22,7 @@ pub fn run(bytes: &[u8]) {
             tool_args_summary,
         } = event
         {
-            // Two hundred characters of four bytes, and one that says there were more.
+            // 200 characters of four bytes, and an ellipsis.
             assert!(tool_name.len() <= 803 && tool_args_summary.len() <= 803);
         }
     }
@@ -43,7 +42,7 @@ fn events(format: Format, bytes_max: usize, pieces: &[&[u8]]) -> (Vec<AgentEvent
     (events, parser.status())
 }
 
-/// A reader that looks at what is whole between pieces loses nothing and stops at nothing.
+/// Flushes the parser after each piece, which must not panic.
 fn settled(format: Format, bytes_max: usize, pieces: &[&[u8]]) {
     let mut parser = StreamParser::with_record_bytes_max(format, bytes_max);
     let mut events = Vec::new();

@@ -1,15 +1,15 @@
-//! Any bytes as what arrives at both ends of the observer's socket: requests, answers, and the stream of
-//! events, which says the same however it is cut.
+//! Any bytes as the data that arrives at either end of the observer's socket: requests, answers, and the
+//! stream of events, in any pieces.
 //!
-//! The first byte says which of them, the second how the stream is cut.
+//! The first byte selects the kind of data, the second the division into pieces.
 
 use td_observe::internals::fuzzing::{answer, cursor, request_head, stream_items};
 
 use super::cut::cut;
 
-/// More pieces make a case slow, for each is waited for.
+/// More pieces slow a case down, because the reader waits for each.
 const PIECES_MAX: usize = 6;
-/// The buffer of the socket holds this.
+/// The buffer of the socket holds this many bytes.
 const STREAM_BYTES_MAX: usize = 64 * 1024;
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -39,7 +39,7 @@ fn request(bytes: &[u8]) {
         return;
     };
     assert!(parts.iter().all(|part| !part.is_empty()));
-    // What follows the head, such as a body, is not part of it.
+    // The bytes after the head, such as a body, do not affect it.
     let head = bytes.get(..length).expect("a head within the bytes");
     assert_eq!(request_head(head), Some(Ok((length, parts))));
     assert_eq!(request_head(&head[..length - 1]), None, "half a head");
@@ -63,7 +63,7 @@ fn stream(bytes: &[u8], cuts: u8) {
     assert_eq!(stream_items(&pieces).unwrap(), whole, "cut otherwise");
 }
 
-/// The bytes as a body in chunks.
+/// Returns the bytes as a body in chunks.
 fn chunked(bytes: &[u8], cuts: u8) -> Vec<u8> {
     let mut body = Vec::new();
     for piece in cut(bytes, cuts.wrapping_add(7)) {

@@ -1,4 +1,4 @@
-//! Any text as a file that configures the program: read, or refused with one printable line.
+//! Any text as a configuration file: accepted, or refused with one printable line.
 //!
 //! The first byte selects the kind of file: rules for secrets, rules for screens, a loop's specification as
 //! TOML or as Markdown.
@@ -15,7 +15,7 @@ pub fn run(bytes: &[u8]) {
     let error = match kind % 4 {
         0 => match Rules::builtin().with_toml(&text) {
             Ok(rules) => {
-                // Rules of any kind leave text, and terminate.
+                // Any accepted rules terminate without a panic.
                 let _ = rules.text(&text);
                 return;
             }

@@ -1,6 +1,6 @@
-//! A stream, cut as it comes.
+//! Divides a stream into pieces of random length.
 
-/// The stream in pieces that a number decides of: none is longer than that number and one.
+/// Returns the stream in pieces of 1 to `cuts + 1` bytes; `cuts` is also the seed.
 pub fn cut(stream: &[u8], cuts: u8) -> Vec<&[u8]> {
     let (mut state, mut rest, mut pieces) = (u32::from(cuts), stream, Vec::new());
     while !rest.is_empty() {

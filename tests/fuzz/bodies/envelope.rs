@@ -1,5 +1,5 @@
-//! Any bytes as a line of a log: they are read as serde reads them, and what can be read is written and read
-//! alike from then on.
+//! Any bytes as a line of a log: the parser agrees with serde, and an envelope that was parsed once is
+//! written and parsed unchanged.
 
 use td_observe::Envelope;
 use td_observe::internals::history::parse_line;

@@ -1,11 +1,11 @@
-//! Any bytes as the file of a session and the inputs of hooks after it, one a line: what is kept is small, is
-//! read again, and shows no key.
+//! Any bytes as the stored file of a session and later inputs of hooks, one per line: each new file is small,
+//! can be parsed, and has a question of one line.
 
 use td_observe::Timestamp;
 use td_observe::internals::fuzzing::{hook_claim, hook_file_after, status_file_state};
 use td_observe::redact::Rules;
 
-/// A longer file is none of ours.
+/// The reader refuses a longer file.
 const FILE_BYTES_MAX: usize = 64 * 1024;
 
 pub fn run(bytes: &[u8]) {
@@ -13,7 +13,7 @@ pub fn run(bytes: &[u8]) {
     let mut lines = bytes.split(|&byte| byte == b'\n');
     let mut kept = lines.next().map(<[u8]>::to_vec);
     for (line, second) in lines.zip(1..) {
-        // A program's own status file has the same reader's bounds.
+        // These parsers must not panic on any input.
         let _ = status_file_state(line);
         let _ = hook_claim(line);
         let now = Timestamp::from_micros(second * 1_000_000);

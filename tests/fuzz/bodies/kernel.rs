@@ -1,5 +1,7 @@
-//! Any bytes as what a kernel publishes, in pieces that the second byte decides, and any text as its files. The
-//! first byte decides what stands before: nothing, a handshake, or a handshake and the frame of a message.
+//! Any bytes as the data that a kernel publishes, and any text as its files.
+//!
+//! The first byte selects what precedes the bytes: nothing, a handshake, or a handshake and the frame of a
+//! message. The second selects the division into pieces.
 
 use td_observe::internals::fuzzing::{
     kernel_connection, kernel_notebook, kernel_published, kernel_socket, kernel_spec_words,
@@ -15,7 +17,7 @@ pub fn run(bytes: &[u8]) {
         0 => rest.to_vec(),
         1 => [kernel_socket(&[]), rest.to_vec()].concat(),
         _ => {
-            // Two lines: the type of the message, and its content.
+            // The first line is the type of the message, the rest its content.
             let mut lines = rest.splitn(2, |byte| *byte == b'\n');
             let kind = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
             let header = serde_json::json!({ "msg_id": "1", "msg_type": kind }).to_string();
@@ -24,7 +26,7 @@ pub fn run(bytes: &[u8]) {
         }
     };
     let whole = kernel_published(&[&sent]);
-    // It does not matter where the bytes are cut.
+    // The division into pieces has no effect.
     assert_eq!(kernel_published(&cut(&sent, cuts)), whole);
     assert!(whole.0.iter().map(String::len).sum::<usize>() <= 16 * sent.len());
     let text = String::from_utf8_lossy(rest);
@@ -35,7 +37,7 @@ pub fn run(bytes: &[u8]) {
         "a command without a program"
     );
     if let Some(notebook) = kernel_notebook(&text) {
-        // A notebook that was written is read as the same one.
+        // A written notebook is parsed unchanged.
         assert_eq!(kernel_notebook(&notebook), Some(notebook.clone()));
     }
 }

@@ -1,4 +1,4 @@
-//! Any bytes as an `events.jsonl`: its tail is read, the run opens, nothing whole is lost.
+//! Any bytes as an `events.jsonl`: its tail can be read, the run opens, and no whole line is lost.
 
 use std::fs;
 

@@ -1,7 +1,6 @@
-//! Any expression and any text: an event whose text matches is found in its line, however that was written.
+//! Any expression and any text: a query finds an event with matching text, whatever the style of its JSON.
 //!
-//! The first byte says how the line is written, up to the next line end stands the expression, then
-//! the text.
+//! The first byte selects the style. The rest of the first line is the expression, and the text follows.
 
 use std::fmt::Write;
 use std::fs;
@@ -38,7 +37,7 @@ pub fn run(bytes: &[u8]) {
         by_serde,
         format!(r#"{head}"TokenReceived","execution_id":"a","iteration":1,"token":{text}}}}}"#),
         format!(r#"{head}"Unheard","execution_id":"a","deep":[1,{{"er":[null,{text}]}}]}}}}"#),
-        // Keys and ids are no text.
+        // Keys and ids do not count as text.
         format!(r#"{head}"Unheard","execution_id":{text},{text}:1}}}}"#),
     ];
     let wanted: Vec<&String> = lines
@@ -60,7 +59,7 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(found.iter().collect::<Vec<_>>(), wanted);
 }
 
-/// JSON as one or another writer writes it: slashes escaped, characters by number.
+/// Returns the text as JSON in one of several styles: escaped slashes, characters as numbers.
 fn written(text: &str, how: u8) -> String {
     let mut out = String::from("\"");
     for (at, c) in text.chars().enumerate() {

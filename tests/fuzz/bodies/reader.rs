@@ -1,7 +1,7 @@
-//! Any bytes as the files of a run: read together they give what reading line by line gives, each event once.
+//! Any bytes as the files of a run: the reader returns the same events as parsing line by line, each once.
 //!
-//! The first line of the input says how: three bytes (what is asked for, with what, in which files
-//! it is), then an expression. All that follows is the log.
+//! The first line of the input selects the case: three bytes (the filters, their values, the division into
+//! files), then a regular expression. The log follows.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -33,23 +33,23 @@ const TIMES: [&str; 5] = [
     "2026-06-30T23:59:59.5Z",
     "0999-12-31T00:00:00Z",
 ];
-/// The size of the reader's blocks: behind this number of blanks, a border is within the log.
+/// The size of the reader's blocks: after almost as many blanks, the log crosses the end of a block.
 const BLOCK_BYTES: usize = 256 * 1024;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 pub fn run(bytes: &[u8]) {
-    let Some((how, log)) = split_line(bytes) else {
+    let Some((head, log)) = split_line(bytes) else {
         return;
     };
-    let Some((&[asked, pick, split], pattern)) = how.split_first_chunk() else {
+    let Some((&[flags, pick, split], pattern)) = head.split_first_chunk() else {
         return;
     };
     // Letters and digits, so that inputs can be written by hand.
-    let (asked, split) = (asked.wrapping_sub(b'@'), split.wrapping_sub(b'0'));
-    let Some(asked) = Asked::new(asked, pick, pattern) else {
+    let (flags, split) = (flags.wrapping_sub(b'@'), split.wrapping_sub(b'0'));
+    let Some(search) = Search::new(flags, pick, pattern) else {
         return;
     };
-    let filling = match asked.is_filled {
+    let filling = match search.is_filled {
         true => [
             &vec![b' '; BLOCK_BYTES - 1 - usize::from(pick) * log.len() / 256],
             &b"\n"[..],
@@ -57,25 +57,25 @@ pub fn run(bytes: &[u8]) {
         .concat(),
         false => Vec::new(),
     };
-    one_file(&asked, &[&filling, log].concat());
-    files(&asked, &filling, log, split);
-    followed(&asked, log, split);
+    one_file(&search, &[&filling, log].concat());
+    files(&search, &filling, log, split);
+    followed(&search, log, split);
 }
 
-/// A line without its end, and what comes behind it.
+/// Returns the first line without its end, and the rest.
 fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = bytes.iter().position(|&byte| byte == b'\n')?;
     Some((&bytes[..at], &bytes[at + 1..]))
 }
 
-/// The query.
-struct Asked {
+/// A query, its context, and whether blanks precede the log.
+struct Search {
     query: Query,
     context: Option<&'static str>,
     is_filled: bool,
 }
 
-impl Asked {
+impl Search {
     fn new(flags: u8, pick: u8, pattern: &[u8]) -> Option<Self> {
         let has = |bit: u8| flags >> bit & 1 == 1;
         let pick = usize::from(pick);
@@ -104,13 +104,13 @@ impl Asked {
         Some(Self {
             query,
             context,
-            // Seldom, because it takes its time.
+            // Rarely, because it is slow.
             is_filled: flags >> 5 == 1,
         })
     }
 }
 
-/// The content of a log, line by line.
+/// The content of a log, parsed line by line.
 #[derive(Debug, Default, PartialEq)]
 struct Truth {
     events: Vec<Found>,
@@ -119,18 +119,18 @@ struct Truth {
     torn: u64,
 }
 
-/// An event, whether it is wanted, and its line.
+/// An event, true if the query selects it, and its line.
 #[derive(Debug, PartialEq)]
 struct Found(Envelope, bool, Vec<u8>);
 
 impl Truth {
-    fn of(asked: &Asked, file: &[u8]) -> Self {
+    fn of(search: &Search, file: &[u8]) -> Self {
         let (mut truth, mut at) = (Self::default(), 0);
         for whole in file.split_inclusive(|&byte| byte == b'\n') {
             let line = whole.strip_suffix(b"\n");
             let (line, is_torn) = (line.unwrap_or(whole), line.is_none());
             match parse_line(line) {
-                Ok(envelope) => truth.event(asked, envelope, line),
+                Ok(envelope) => truth.event(search, envelope, line),
                 Err(_) if is_torn => truth.torn += 1,
                 Err(_) if line.trim_ascii().is_empty() => {}
                 Err(_) => {
@@ -143,12 +143,12 @@ impl Truth {
         truth
     }
 
-    fn event(&mut self, asked: &Asked, envelope: Envelope, line: &[u8]) {
+    fn event(&mut self, search: &Search, envelope: Envelope, line: &[u8]) {
         if matches!(envelope.event, TdEvent::LogOpened { .. }) {
             return;
         }
-        let is_wanted = asked.query.wants(&envelope);
-        if is_wanted || asked.context == Some(envelope.event.type_name()) {
+        let is_wanted = search.query.wants(&envelope);
+        if is_wanted || search.context == Some(envelope.event.type_name()) {
             self.events.push(Found(envelope, is_wanted, line.to_vec()));
         }
     }
@@ -165,10 +165,10 @@ fn found(record: LogRecord) -> Found {
     Found(record.envelope, record.is_wanted, line)
 }
 
-/// A filter looks at fewer lines, so it counts fewer.
-fn check_counts(asked: &Asked, report: &ReadReport, truth: &Truth) {
+/// A filter parses fewer lines, so it counts fewer.
+fn check_counts(search: &Search, report: &ReadReport, truth: &Truth) {
     let counted = (report.invalid, report.torn);
-    if asked.query.wants_all() {
+    if search.query.wants_all() {
         assert_eq!(counted, (truth.broken, truth.torn));
     } else {
         assert!(counted.0 <= truth.broken && counted.1 <= truth.torn);
@@ -190,31 +190,31 @@ impl Run {
         }
     }
 
-    fn read(&self, asked: &Asked) -> (Vec<Found>, ReadReport) {
-        let mut log = LogReader::open_lines(&self.directory, asked.query.clone()).unwrap();
+    fn read(&self, search: &Search) -> (Vec<Found>, ReadReport) {
+        let mut log = LogReader::open_lines(&self.directory, search.query.clone()).unwrap();
         let events = (&mut log).map(found).collect();
         (events, log.into_report())
     }
 }
 
-fn one_file(asked: &Asked, log: &[u8]) {
+fn one_file(search: &Search, log: &[u8]) {
     if log.starts_with(GZIP_MAGIC) {
         return;
     }
-    let truth = Truth::of(asked, log);
+    let truth = Truth::of(search, log);
     let run = Run::new();
     let path = run.directory.events_path();
     fs::write(&path, log).unwrap();
-    let (events, report) = run.read(asked);
+    let (events, report) = run.read(search);
     assert_eq!(events, truth.events);
-    check_counts(asked, &report, &truth);
-    if asked.query.wants_all() {
+    check_counts(search, &report, &truth);
+    if search.query.wants_all() {
         let first = report.first_invalid.as_ref().map(|(_, at)| *at);
         assert_eq!(first, truth.first_broken);
     }
     assert!(report.problems.is_empty(), "{report:?}");
-    // Without the directory around it.
-    let events: Vec<Found> = LogReader::open_file(&path, asked.query.clone())
+    // As a file outside of a run.
+    let events: Vec<Found> = LogReader::open_file(&path, search.query.clone())
         .unwrap()
         .map(found)
         .collect();
@@ -225,11 +225,11 @@ fn one_file(asked: &Asked, log: &[u8]) {
 enum Kind {
     Plain,
     Gzip,
-    /// Two compressed parts one behind the other, and a plain file that nobody should read.
+    /// Two consecutive gzip members, beside a plain file that the reader must ignore.
     Members,
     /// The end is missing.
     Cut,
-    /// A bit is another.
+    /// One bit is flipped.
     Flipped,
 }
 
@@ -247,7 +247,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// All that can be had of a compressed file, and whether there is an error in it.
+/// Returns the readable bytes of a compressed file, and true if it has an error.
 fn unpacked(bytes: &[u8], kind: Kind) -> (Vec<u8>, bool) {
     let (mut out, mut byte) = (Vec::new(), [0]);
     let mut from = MultiGzDecoder::new(bytes);
@@ -256,7 +256,7 @@ fn unpacked(bytes: &[u8], kind: Kind) -> (Vec<u8>, bool) {
         return (out, is_error);
     }
     loop {
-        // One by one: what was unpacked together with an error is not given out.
+        // Byte by byte, because a longer read drops the bytes before an error.
         match from.read(&mut byte) {
             Ok(0) => return (out, false),
             Ok(_) => out.extend(byte),
@@ -270,7 +270,7 @@ fn closed_path(directory: &Path, number: usize, is_gzip: bool) -> std::path::Pat
     directory.join(format!("events.{number:06}.jsonl{gz}"))
 }
 
-/// Writes a file of a time when all its events were over.
+/// Writes a file that was modified after its last event.
 fn write(path: &Path, bytes: &[u8]) {
     let mut file = File::create(path).unwrap();
     file.write_all(bytes).unwrap();
@@ -278,7 +278,7 @@ fn write(path: &Path, bytes: &[u8]) {
     file.set_modified(later).unwrap();
 }
 
-/// Writes a closed file; what is in it, and whether it has an error.
+/// Writes a closed file; returns its readable bytes, and true if it has an error.
 fn write_closed(directory: &Path, number: usize, kind: Kind, bytes: &[u8]) -> (Vec<u8>, bool) {
     let half = bytes.len() / 2;
     let mut on_disk = match kind {
@@ -305,8 +305,8 @@ fn write_closed(directory: &Path, number: usize, kind: Kind, bytes: &[u8]) -> (V
     }
 }
 
-/// The log in several files, cut anywhere, the last of them `events.jsonl`.
-fn files(asked: &Asked, filling: &[u8], log: &[u8], split: u8) {
+/// Reads the log from several files, divided at any byte; the last one is `events.jsonl`.
+fn files(search: &Search, filling: &[u8], log: &[u8], split: u8) {
     let run = Run::new();
     let (count, kinds) = (usize::from(split % 4) + 2, usize::from(split / 4));
     let cut = |at: usize| at * log.len() / count;
@@ -319,7 +319,7 @@ fn files(asked: &Asked, filling: &[u8], log: &[u8], split: u8) {
                 bytes = [filling, &bytes].concat();
                 KINDS[kinds % KINDS.len()]
             }
-            // One whose contents are not certain is enough.
+            // Only the first file may have a flipped bit.
             _ => KINDS[(kinds + at) % (KINDS.len() - 1)],
         };
         let (bytes, is_error) = if at + 1 == count {
@@ -332,16 +332,16 @@ fn files(asked: &Asked, filling: &[u8], log: &[u8], split: u8) {
             write_closed(run.directory.path(), at + 1, kind, &bytes)
         };
         errors += usize::from(is_error);
-        let more = Truth::of(asked, &bytes);
+        let more = Truth::of(search, &bytes);
         if kind == Kind::Flipped && at == 0 {
             flipped = Some(more.events);
         } else {
             truth.add(more);
         }
     }
-    let (mut events, report) = run.read(asked);
+    let (mut events, report) = run.read(search);
     if let Some(most) = flipped {
-        // Whatever the damage made of it, the others are there; and before it all is as it was.
+        // The events before the damage are unchanged, and those of the other files are complete.
         assert!(events.len() >= truth.events.len(), "{events:?} {truth:?}");
         let rest = events.split_off(events.len() - truth.events.len());
         let surely = events.len().saturating_sub(1);
@@ -349,14 +349,14 @@ fn files(asked: &Asked, filling: &[u8], log: &[u8], split: u8) {
         assert_eq!(events[..surely], most[..surely.min(most.len())]);
         events = rest;
     } else {
-        check_counts(asked, &report, &truth);
+        check_counts(search, &report, &truth);
     }
     assert_eq!(events, truth.events);
     assert_eq!(report.problems.len(), errors, "{report:?}");
 }
 
-/// A log that grows, is closed and compressed while it is followed.
-fn followed(asked: &Asked, log: &[u8], split: u8) {
+/// Follows a log while it grows, is closed and is compressed.
+fn followed(search: &Search, log: &[u8], split: u8) {
     const STEPS: usize = 5;
     let log = [log, b"\n"].concat();
     let run = Run::new();
@@ -373,11 +373,11 @@ fn followed(asked: &Asked, log: &[u8], split: u8) {
         if in_newest.starts_with(GZIP_MAGIC) {
             return;
         }
-        // Opened sooner or later.
+        // The step at which the follower opens the run varies.
         if step >= usize::from(split % 3) && follower.is_none() {
-            follower = Some(Follower::open(&run.directory, asked.query.clone()).unwrap());
+            follower = Some(Follower::open(&run.directory, search.query.clone()).unwrap());
         }
-        // It need not look each time.
+        // In some cases, it polls only at every other step.
         if split >> 2 & 1 == 0 || step % 2 == 0 {
             drain(&mut follower, &mut events);
         }
@@ -385,7 +385,7 @@ fn followed(asked: &Asked, log: &[u8], split: u8) {
             number += 1;
             fs::rename(&newest, closed_path(run.directory.path(), number, false)).unwrap();
             if step % 2 == 0 {
-                // The writer may be between two files.
+                // At this point no `events.jsonl` exists.
                 drain(&mut follower, &mut events);
             }
             if split >> 6 & 1 == 1 {
@@ -396,15 +396,15 @@ fn followed(asked: &Asked, log: &[u8], split: u8) {
                 fs::remove_file(closed_path(run.directory.path(), number, false)).unwrap();
             }
             fs::write(&newest, "").unwrap();
-            truth.add(Truth::of(asked, &in_newest));
+            truth.add(Truth::of(search, &in_newest));
             in_newest.clear();
         }
     }
-    truth.add(Truth::of(asked, &in_newest));
+    truth.add(Truth::of(search, &in_newest));
     drain(&mut follower, &mut events);
     assert_eq!(events, truth.events);
     let follower = follower.unwrap();
-    check_counts(asked, follower.report(), &truth);
+    check_counts(search, follower.report(), &truth);
     assert!(follower.report().problems.is_empty());
 }
 

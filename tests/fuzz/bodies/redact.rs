@@ -1,13 +1,13 @@
-//! Any text cut anywhere: secrets are taken out once, lines stay lines, and a key among them is not shown.
+//! Any text, in any pieces: redaction is idempotent, keeps the number of lines, and lets no key through.
 //!
-//! The first byte says how the text is cut, the second how wide the pane is, the third where a key
-//! is put into the text.
+//! The first byte selects the division into pieces, the second the width of the pane, the third the place of
+//! a key in the text.
 
 use td_observe::internals::redact::{Redactor, TerminalStream};
 use td_observe::redact::Rules;
 use td_observe::{ScreenRow, TdEvent};
 
-/// No text has its characters in this order by chance.
+/// Its characters do not occur in this order in any other text.
 const KEY: &str = "qX7zJ2vK9wQ4yB8mT5nR3dL6hG1fC0sPaVeUiOoZ";
 
 pub fn run(bytes: &[u8]) {
@@ -34,15 +34,15 @@ fn whole(text: &str) {
     }
 }
 
-/// Half a marker takes what follows it for its name: where a secret stood there, that ends
-/// elsewhere the second time.
+/// Returns true if the text has an incomplete marker. The text after it counts as its name, so a second pass
+/// may end a secret there at another position.
 fn has_half_marker(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let mut after = text.split("[redacted:").skip(1);
     after.any(|rest| !rest.trim_start_matches(is_name).starts_with(']'))
 }
 
-/// The text in pieces, each so long as the last numbers drawn say.
+/// Returns the text in pieces of random length; `cuts` is the seed.
 fn pieces(text: &str, cuts: u8) -> Vec<&str> {
     let (mut state, mut rest, mut pieces) = (u32::from(cuts), text, Vec::new());
     while !rest.is_empty() {
@@ -82,7 +82,7 @@ fn stream(text: &str, cuts: u8) -> String {
     shown
 }
 
-/// The text as settled lines, as a line that grows, and as rows of a screen.
+/// Redacts the text as settled lines, as revisions of a line, and as rows of a screen.
 fn pane(text: &str, cuts: u8, width: u8) {
     let mut redactor = Redactor::new(Rules::builtin());
     redactor.event(&mut TdEvent::PaneOpened {
@@ -135,13 +135,13 @@ fn pane(text: &str, cuts: u8, width: u8) {
     });
 }
 
-/// Twelve bytes of a key in a row are nowhere, whatever stands around it.
+/// Checks that no twelve consecutive bytes of a key are shown, whatever surrounds it.
 fn with_key(text: &str, cuts: u8, place: u8) {
     let mut at = text.len() * usize::from(place) / 256;
     while !text.is_char_boundary(at) {
         at += 1;
     }
-    // A word of its own: within another secret it would be a part of that.
+    // As a separate word, because within another secret it would be part of that secret.
     let text = [&text[..at], " sk-ant-", "api03-", KEY, " ", &text[at..]].concat();
     for shown in [
         Rules::builtin().text(&text).into_owned(),

@@ -1,6 +1,7 @@
-//! Any bytes of a pane, cut anywhere: numbers continue, counts are exact, and the last words are the same.
+//! Any bytes of a pane, in any pieces: line numbers increase, and each division into pieces ends with the
+//! same screen.
 //!
-//! The first bytes say how wide and high the pane is and how the bytes are cut.
+//! The first three bytes select the width and the height of the pane, and the division into pieces.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,18 +23,17 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(shown(cut.1), shown(whole.1), "the screen, cut otherwise");
 }
 
-/// Without the blanks at the ends of rows: how many of them are written where cells are erased, depends on
-/// how much tmux has read at a time.
-fn shown(mut look: Capture) -> Capture {
-    for row in &mut look.rows {
+/// Removes the blanks at the ends of rows: their number after an erased cell depends on the division.
+fn shown(mut capture: Capture) -> Capture {
+    for row in &mut capture.rows {
         row.text.truncate(row.text.trim_end_matches(' ').len());
     }
-    look
+    capture
 }
 
-/// Returns the text that a reader has in the end, and the text of the pane.
+/// Returns the final lines of a reader, and the final screen of the pane.
 fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, String>, Capture) {
-    let look = Capture {
+    let initial = Capture {
         numbers: PaneNumbers {
             width,
             height,
@@ -43,12 +43,12 @@ fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, Strin
         rows: vec![Row::default(); height as usize],
         ..Capture::default()
     };
-    let seam = SyncPoint {
-        capture: look,
+    let sync_point = SyncPoint {
+        capture: initial,
         ..SyncPoint::default()
     };
-    let (tracker, mut changes) = Tracker::fresh(&seam.capture);
-    let mut pane = StreamTracker::new(tracker, &seam);
+    let (tracker, mut changes) = Tracker::fresh(&sync_point.capture);
+    let mut pane = StreamTracker::new(tracker, &sync_point);
     let mut now = Duration::ZERO;
     for piece in pieces {
         let mut rest = *piece;
@@ -60,13 +60,13 @@ fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, Strin
         }
         now += Duration::from_millis(30);
     }
-    let look = Capture {
+    let capture = Capture {
         at: Duration::ZERO,
         ..pane.capture()
     };
-    assert_eq!(pane.difference(&look), None, "it shows what it shows");
+    assert_eq!(pane.difference(&capture), None, "it shows what it shows");
     changes.extend(pane.end(now));
-    (lines(&changes), look)
+    (lines(&changes), capture)
 }
 
 fn lines(changes: &[Change]) -> BTreeMap<i64, String> {

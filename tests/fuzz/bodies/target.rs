@@ -1,4 +1,4 @@
-//! Any text as a target: refused in one line, or kept as it was given.
+//! Any text as a target: refused with one line, or stored unchanged.
 
 use td_observe::internals::tmux::{Listing, resolve};
 use td_observe::tmux::Target;

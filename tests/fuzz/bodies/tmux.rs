@@ -1,5 +1,7 @@
-//! Any text as what tmux prints: each capture has a result, of the pane that was asked for, and each pane of a
-//! listing one owner. The first two bytes select captures; a zero byte begins the output of a refresh.
+//! Any text as the output of tmux: each requested capture has a result, which is of the requested pane, and
+//! each pane of a listing has one owner.
+//!
+//! The first two bytes select the captures; a zero byte separates the listing from the output of a refresh.
 
 use std::collections::HashSet;
 
@@ -29,7 +31,7 @@ pub fn run(bytes: &[u8]) {
             assert_eq!(pane.state.pane(), spec.pane);
             assert_eq!(pane.resync.is_some(), spec.resync.is_some());
             assert!(pane.capture.saved.is_none() || spec.saved);
-            // A row is at least a line feed.
+            // Each row takes at least a line feed.
             assert!(pane.capture.rows.len() <= output.len() + 1);
         }
     }

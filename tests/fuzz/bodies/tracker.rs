@@ -1,4 +1,4 @@
-//! Any sequence of looks: the tracker does not panic, and its numbers never go back.
+//! Any sequence of captures: the tracker does not panic, and its line numbers never decrease.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +8,24 @@ use td_observe::internals::track::{
     Tracker,
 };
 
-/// More looks than this make a case slow, and no richer.
-const LOOKS_MAX: usize = 64;
+/// More captures slow a case down without covering more.
+const CAPTURES_MAX: usize = 64;
 
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
-    let mut look = any_look(&mut bytes);
+    let mut capture = any_capture(&mut bytes);
     let mut next = i64::MIN;
     let mut known: Vec<(i64, String)> = Vec::new();
     let mut tracker = match bytes.below(2) {
-        0 => Tracker::baseline(&look),
+        0 => Tracker::baseline(&capture),
         _ => {
-            let (tracker, changes) = Tracker::fresh(&look);
+            let (tracker, changes) = Tracker::fresh(&capture);
             check(&changes, &mut next, &mut known);
             tracker
         }
     };
-    let (mut pace, mut now) = (RevisionThrottle::default(), Instant::now());
-    for _ in 0..LOOKS_MAX {
+    let (mut throttle, mut now) = (RevisionThrottle::default(), Instant::now());
+    for _ in 0..CAPTURES_MAX {
         if bytes.0.is_empty() {
             break;
         }
@@ -37,17 +37,17 @@ pub fn run(bytes: &[u8]) {
                 // Another observer continues from the reports of this one.
                 let keep = bytes.below(known.len() + 1);
                 let (resumed, changes) =
-                    Tracker::resume(&look, &known[known.len() - keep..], tracker.next_line());
+                    Tracker::resume(&capture, &known[known.len() - keep..], tracker.next_line());
                 tracker = resumed;
                 changes
             }
             3 => {
-                look = any_look(&mut bytes);
-                seen(&mut tracker, &look)
+                capture = any_capture(&mut bytes);
+                apply(&mut tracker, &capture)
             }
             _ => {
-                go_on(&mut look, &mut bytes);
-                seen(&mut tracker, &look)
+                change_pane(&mut capture, &mut bytes);
+                apply(&mut tracker, &capture)
             }
         };
         check(&changes, &mut next, &mut known);
@@ -64,40 +64,39 @@ pub fn run(bytes: &[u8]) {
         let _ = tracker.margin();
         now += Duration::from_millis(bytes.below(700) as u64);
         let whole = changes.iter().filter(|change| is_kept(change)).count();
-        let paced = pace.throttle(changes, now);
-        let kept =
-            |paced: &&Throttled| matches!(paced, Throttled::Logged(change) if is_kept(change));
+        let throttled = throttle.throttle(changes, now);
+        let kept = |throttled: &&Throttled| matches!(throttled, Throttled::Logged(change) if is_kept(change));
         assert_eq!(
-            paced.iter().filter(kept).count(),
+            throttled.iter().filter(kept).count(),
             whole,
             "lines and gaps are all kept"
         );
     }
     check(&tracker.end(), &mut next, &mut known);
-    let _ = pace.finish();
+    let _ = throttle.finish();
 }
 
 fn is_kept(change: &Change) -> bool {
     matches!(change, Change::Lines { .. } | Change::Gap { .. })
 }
 
-/// Looks, and looks deeper where that is asked for.
-fn seen(tracker: &mut Tracker, look: &Capture) -> Vec<Change> {
-    match tracker.apply(look, false) {
+/// Applies a capture, and a deeper one if the tracker requests it.
+fn apply(tracker: &mut Tracker, capture: &Capture) -> Vec<Change> {
+    match tracker.apply(capture, false) {
         Some(changes) => changes,
         None => {
-            // What a full-screen program hides is in every deepest look.
-            let is_hidden = look.alternate && look.saved.is_none();
+            // The deepest capture always contains what a full-screen program hides.
+            let is_hidden = capture.alternate && capture.saved.is_none();
             assert!(
-                is_hidden || !look.is_complete(),
-                "nothing is deeper than {look:#?}"
+                is_hidden || !capture.is_complete(),
+                "nothing is deeper than {capture:#?}"
             );
             let deeper = Capture {
                 numbers: PaneNumbers {
-                    history_size: look.history_rows() as u32,
-                    ..look.clone().numbers
+                    history_size: capture.history_rows() as u32,
+                    ..capture.clone().numbers
                 },
-                ..look.clone()
+                ..capture.clone()
             };
             tracker.apply(&deeper, true).unwrap()
         }
@@ -133,7 +132,7 @@ fn check(changes: &[Change], next: &mut i64, known: &mut Vec<(i64, String)>) {
     }
 }
 
-/// Bytes as choices; all zero at the end.
+/// Bytes that decide choices; after the last one, each is zero.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -152,7 +151,7 @@ impl Bytes<'_> {
         (wide + usize::from(self.byte())) % end.max(1)
     }
 
-    /// A small number mostly, at the edges sometimes.
+    /// Returns a small number, or sometimes the largest one of a type.
     fn number(&mut self) -> u32 {
         match self.byte() {
             255 => u32::MAX,
@@ -200,8 +199,8 @@ impl Bytes<'_> {
     }
 }
 
-/// A look that nothing binds, not even what tmux would say.
-fn any_look(bytes: &mut Bytes) -> Capture {
+/// An arbitrary capture, including ones that tmux would never return.
+fn any_capture(bytes: &mut Bytes) -> Capture {
     let height = bytes.number().min(2000);
     let is_sane = bytes.below(4) > 0;
     let history = bytes.below(40);
@@ -210,7 +209,7 @@ fn any_look(bytes: &mut Bytes) -> Capture {
     } else {
         bytes.below(40)
     };
-    let mut look = Capture {
+    let mut capture = Capture {
         numbers: PaneNumbers {
             width: bytes.number(),
             height: if is_sane { height.min(12) } else { height },
@@ -229,14 +228,14 @@ fn any_look(bytes: &mut Bytes) -> Capture {
         rows: bytes.rows(count),
         ..Capture::default()
     };
-    odds(&mut look, bytes);
-    look
+    odds(&mut capture, bytes);
+    capture
 }
 
-fn odds(look: &mut Capture, bytes: &mut Bytes) {
+fn odds(capture: &mut Capture, bytes: &mut Bytes) {
     let flags = bytes.byte();
-    look.alternate = flags & 0b11 == 0b11;
-    look.saved = (flags & 0b111 == 0b111).then(|| {
+    capture.alternate = flags & 0b11 == 0b11;
+    capture.saved = (flags & 0b111 == 0b111).then(|| {
         let height = bytes.below(14);
         SavedScreen {
             cursor: Cursor {
@@ -246,53 +245,53 @@ fn odds(look: &mut Capture, bytes: &mut Bytes) {
             rows: bytes.rows(height),
         }
     });
-    look.dead = (flags >> 3 == 31).then_some(ProcessExit {
+    capture.dead = (flags >> 3 == 31).then_some(ProcessExit {
         status: Some(1),
         signal: None,
     });
-    look.bytes_before = bytes.maybe_number();
-    look.bytes_after = bytes.maybe_number();
+    capture.bytes_before = bytes.maybe_number();
+    capture.bytes_after = bytes.maybe_number();
 }
 
-/// Changes a pane as a moment may: printed, repainted, trimmed, resized, cleared.
-fn go_on(look: &mut Capture, bytes: &mut Bytes) {
-    let height = look.height as usize;
+/// Turns a capture into a possible next one: other rows, another cursor, depth, size or program.
+fn change_pane(capture: &mut Capture, bytes: &mut Bytes) {
+    let height = capture.height as usize;
     match bytes.below(12) {
         0..=5 => {
             let printed = bytes.below(12);
-            look.rows.extend(bytes.rows(printed));
-            look.history_size = look.history_size.saturating_add(printed as u32);
-            if look.history_size > look.history_limit.max(1) {
-                look.history_size -= look.trim_step().min(look.history_size);
+            capture.rows.extend(bytes.rows(printed));
+            capture.history_size = capture.history_size.saturating_add(printed as u32);
+            if capture.history_size > capture.history_limit.max(1) {
+                capture.history_size -= capture.trim_step().min(capture.history_size);
             }
-            let most = (look.history_size as usize).saturating_add(height);
-            let surplus = look.rows.len().saturating_sub(most);
-            look.rows.drain(..surplus);
+            let most = (capture.history_size as usize).saturating_add(height);
+            let surplus = capture.rows.len().saturating_sub(most);
+            capture.rows.drain(..surplus);
         }
         6 | 7 => {
-            let (at, row) = (bytes.below(look.rows.len()), bytes.row());
-            if let Some(old) = look.rows.get_mut(at) {
+            let (at, row) = (bytes.below(capture.rows.len()), bytes.row());
+            if let Some(old) = capture.rows.get_mut(at) {
                 *old = row;
             }
         }
         8 => {
-            look.cursor = Cursor {
+            capture.cursor = Cursor {
                 x: bytes.number(),
                 y: bytes.number(),
             }
         }
-        // A shallow look.
+        // A capture of fewer rows of history.
         9 => {
-            let most = look.history_rows();
-            look.rows.drain(..bytes.below(most + 1));
+            let most = capture.history_rows();
+            capture.rows.drain(..bytes.below(most + 1));
         }
         10 => {
-            look.width = bytes.number();
-            look.height = bytes.number().min(look.rows.len() as u32);
+            capture.width = bytes.number();
+            capture.height = bytes.number().min(capture.rows.len() as u32);
         }
         _ => {
-            odds(look, bytes);
-            look.pid = u32::from(bytes.byte() / 128);
+            odds(capture, bytes);
+            capture.pid = u32::from(bytes.byte() / 128);
         }
     }
 }

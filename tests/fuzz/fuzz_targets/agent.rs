@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/agent.rs`.
+//! The libFuzzer target of `bodies/agent.rs`.
 #![no_main]
 
 #[path = "../bodies/agent.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/api.rs`.
+//! The libFuzzer target of `bodies/api.rs`.
 #![no_main]
 
 #[path = "../bodies/api.rs"]

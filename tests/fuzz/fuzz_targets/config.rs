@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/config.rs`.
+//! The libFuzzer target of `bodies/config.rs`.
 #![no_main]
 
 #[path = "../bodies/config.rs"]

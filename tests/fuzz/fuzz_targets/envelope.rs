@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/envelope.rs`.
+//! The libFuzzer target of `bodies/envelope.rs`.
 #![no_main]
 
 #[path = "../bodies/envelope.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/hook.rs`.
+//! The libFuzzer target of `bodies/hook.rs`.
 #![no_main]
 
 #[path = "../bodies/hook.rs"]

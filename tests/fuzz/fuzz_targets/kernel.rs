@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/kernel.rs`.
+//! The libFuzzer target of `bodies/kernel.rs`.
 #![no_main]
 
 #[path = "../bodies/kernel.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/log_tail.rs`.
+//! The libFuzzer target of `bodies/log_tail.rs`.
 #![no_main]
 
 #[path = "../bodies/log_tail.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/query.rs`.
+//! The libFuzzer target of `bodies/query.rs`.
 #![no_main]
 
 #[path = "../bodies/query.rs"]

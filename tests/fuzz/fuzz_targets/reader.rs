@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/reader.rs`.
+//! The libFuzzer target of `bodies/reader.rs`.
 #![no_main]
 
 #[path = "../bodies/reader.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/redact.rs`.
+//! The libFuzzer target of `bodies/redact.rs`.
 #![no_main]
 
 #[path = "../bodies/redact.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/stream.rs`.
+//! The libFuzzer target of `bodies/stream.rs`.
 #![no_main]
 
 #[path = "../bodies/stream.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/target.rs`.
+//! The libFuzzer target of `bodies/target.rs`.
 #![no_main]
 
 #[path = "../bodies/target.rs"]

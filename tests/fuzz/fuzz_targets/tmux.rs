@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/tmux.rs`.
+//! The libFuzzer target of `bodies/tmux.rs`.
 #![no_main]
 
 #[path = "../bodies/tmux.rs"]

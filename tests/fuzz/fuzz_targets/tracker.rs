@@ -1,4 +1,4 @@
-//! libFuzzer's way into `bodies/tracker.rs`.
+//! The libFuzzer target of `bodies/tracker.rs`.
 #![no_main]
 
 #[path = "../bodies/tracker.rs"]

@@ -51,7 +51,7 @@ pub struct Plan {
 pub enum Kind {
     /// In bursts over its life; it is quiet before its end.
     Steady,
-    /// All at once when it begins, before the observer knows of it.
+    /// All at once when it begins, before the observer finds the session.
     Early,
     /// In bursts over its life, the last of them right before its end.
     Late,

@@ -294,7 +294,7 @@ fn a_shell_that_marks_its_commands_has_the_same_jobs() {
     shell.server.wait_for_text(&shell.pane, "Stopped");
     let other = [started("sleep 0.7"), Report::Completed(Some(0), None)];
     shell.runs(&mut reports, "sleep 0.7", &other);
-    // Continuing a job is no execution of its own.
+    // Continuing a job is not a separate execution.
     shell.types("fg; sleep 0.8");
     wait_for("the job in the foreground", CEILING, || {
         let screen = shell.server.screen(&shell.pane);

@@ -31,15 +31,15 @@ struct Term {
     rows: usize,
 }
 
-/// A recording that was played to its end.
-struct Played {
+/// A recording that was playback to its end.
+struct Playback {
     header: Header,
     terminal: avt::Terminal,
     seconds: f64,
 }
 
 #[track_caller]
-fn played(cast: &[u8], scrollback: Option<usize>) -> Played {
+fn playback(cast: &[u8], scrollback: Option<usize>) -> Playback {
     let cast = std::str::from_utf8(cast).unwrap();
     let mut lines = cast.lines();
     let header: Header = serde_json::from_str(lines.next().unwrap()).unwrap();
@@ -61,7 +61,7 @@ fn played(cast: &[u8], scrollback: Option<usize>) -> Played {
             _ => panic!("{line}"),
         }
     }
-    Played {
+    Playback {
         header,
         terminal,
         seconds,
@@ -97,17 +97,20 @@ fn a_played_recording_ends_with_the_real_screen() {
     let cast = run(&["export", "rec", "--format", "cast"], &data);
     assert_code(&cast, 0);
     assert!(cast.stderr.is_empty(), "{}", text(&cast.stderr));
-    let whole = played(&cast.stdout, None);
-    let played = played(&cast.stdout, Some(0));
-    assert_eq!(played.header.title.as_deref(), Some("rec"));
-    assert_eq!((played.header.term.cols, played.header.term.rows), (80, 24));
+    let whole = playback(&cast.stdout, None);
+    let playback = playback(&cast.stdout, Some(0));
+    assert_eq!(playback.header.title.as_deref(), Some("rec"));
+    assert_eq!(
+        (playback.header.term.cols, playback.header.term.rows),
+        (80, 24)
+    );
     // The scene takes about seven seconds.
     assert!(
-        played.seconds > 5.0 && played.seconds < 30.0,
+        playback.seconds > 5.0 && playback.seconds < 30.0,
         "{}",
-        played.seconds
+        playback.seconds
     );
-    let rows: Vec<String> = played
+    let rows: Vec<String> = playback
         .terminal
         .screen()
         .visible_lines()

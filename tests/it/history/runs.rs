@@ -284,7 +284,7 @@ fn names_are_shown_unchanged_and_find_their_runs() {
         let by_path = run(&["log", &listed.path, "--json"], temp.path());
         assert_eq!(by_path.stdout, printed.stdout, "{name:?}");
     }
-    // No name can control a terminal or occupy a line of its own.
+    // Names are printed without control characters and line ends.
     let table = text(&run(&["runs"], temp.path()).stdout);
     assert_eq!(table.lines().count(), names.len() + 1, "{table}");
     let plain = text(&run(&["runs", "--json"], temp.path()).stdout);

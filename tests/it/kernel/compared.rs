@@ -1,4 +1,4 @@
-//! The same code with Jupyter's own client and with ours gives the same texts and the same ends.
+//! The same code with Jupyter's own client and with this library has the same output and the same result.
 
 use std::path::Path;
 use std::process::Command;

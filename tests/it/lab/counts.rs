@@ -21,7 +21,7 @@ pub fn count(events: &[Envelope]) -> Counts {
             _ => {}
         }
     }
-    // A tool without its result is not complete, nor a sub-agent without its end.
+    // A tool is complete with its result, a sub-agent with its end.
     counts.tools = counts.tools.min(results);
     counts.sub_agents = counts.sub_agents.min(ended);
     counts

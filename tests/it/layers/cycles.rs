@@ -1,11 +1,11 @@
 //! No file depends on a file that depends on it, within each top-level module.
 //!
 //! A file depends on another of the same top-level module when a path in it, in a `use` or in code,
-//! leads to an item that the other file defines. Three rules make this what a reader means by it:
+//! leads to an item that the other file defines. Three rules apply:
 //!
 //! - A name that a file only re-exports counts as an item of the file that defines it, however many
 //!   `mod.rs` lie between.
-//! - A re-export is no dependency of the file that contains it. A `mod.rs` that declares its
+//! - A re-export does not make its file dependent. A `mod.rs` that declares its
 //!   children and re-exports their names therefore depends on nothing; one whose own code names a
 //!   child's items depends on that child, and its children may not depend on it.
 //! - Code that is compiled for tests only does not count, and neither do visibilities.
@@ -24,7 +24,7 @@ type ModulePath = Vec<String>;
 /// The dependencies of each file, with the line of one of their uses.
 type Graph<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 
-/// A file, its module and what it names.
+/// A file, and the names that it uses.
 struct File<'a> {
     source: &'a Source,
     paths: Vec<NamedPath>,

@@ -1,6 +1,6 @@
 //! The rules of the house, as data.
 
-/// The rooms in reading order: each uses only what stands above it. `lib.rs` has the same order.
+/// The rooms in reading order: each uses only the rooms above it. `lib.rs` has the same order.
 pub const LAYERS: &[&str] = &[
     "guide",
     "error",
@@ -31,7 +31,7 @@ pub const LAYERS: &[&str] = &[
     "internals",
 ];
 
-/// These own no thread, channel, file or clock: values in, values out.
+/// Files and directories that own no thread, channel, file or clock: they take and return values.
 pub const PURE: &[&str] = &[
     "src/track/",
     "src/agent/",
@@ -140,7 +140,7 @@ pub const PURE: &[&str] = &[
     "src/timestamp.rs",
 ];
 
-/// Paths that no pure file names.
+/// Paths that no pure file may name.
 pub const IMPURE: &[&str] = &[
     "std::fs",
     "std::thread",
@@ -162,7 +162,7 @@ pub const IMPURE: &[&str] = &[
     "EventEmitter",
 ];
 
-/// Paths that live in some files only, and why.
+/// Paths that only some files may name, with the rule.
 pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     (
         &["std::thread"],
@@ -201,7 +201,7 @@ pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
             "anstream::stdout",
             "anstream::stderr",
         ],
-        // A drain sees to it that nothing is printed there.
+        // A drain redirects them, so that nothing is printed there.
         &[
             "src/face/",
             "src/cli/",
@@ -217,7 +217,7 @@ pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     ),
 ];
 
-/// Runs of tokens that live in some files only.
+/// Sequences of tokens that only some files may contain, with the rule.
 pub const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     (
         &["print", "!"],
@@ -248,11 +248,11 @@ pub const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     (
         &["unsafe"],
         &["src/process/os/pidfd.rs"],
-        "only pidfd.rs asks the kernel what no crate asks it",
+        "only pidfd.rs makes a system call that no crate wraps",
     ),
 ];
 
-/// Rooms that do not know each other although the order would let them.
+/// Pairs of rooms of which the first must not use the second although the order allows it.
 pub const STRANGERS: &[(&str, &str)] = &[
     ("history", "bus"),
     ("bus", "track"),

@@ -1,4 +1,4 @@
-//! Turns of phrase that are not plain English do not come back: neither in comments nor in texts for users.
+//! Phrases that are not plain English do not come back: neither in comments nor in texts for users.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use crate::comments::{CommentKind, comments};
 /// The patterns; the file describes its format.
 const PATTERNS: &str = include_str!("phrases.txt");
 
-/// Rust source that is read.
-const SOURCES: &[&str] = &["src", "tests", "benches"];
+/// Directories with Rust source; `tests` contains the fuzz crate.
+pub const SOURCES: &[&str] = &["src", "tests", "benches"];
 
-/// Texts for users.
+/// Places of texts for users.
 const TEXTS: &[&str] = &["src/guide", "README.md", "CHANGELOG.md"];
 
 struct Phrases {
     anywhere: Vec<Regex>,
-    /// Beginnings of doc comments.
+    /// For the beginnings of doc comments.
     beginnings: Vec<Regex>,
 }
 
@@ -132,6 +132,11 @@ fn a_retired_phrase_is_found() {
         "/// The program goes on.",
         "// A clock that stands still.",
         "/// See `001…`.",
+        "//! The first byte says how.",
+        "// Not even what tmux would say.",
+        "/// A reader that looks at it.",
+        "// The format that is asked for.",
+        "// For as long as one likes.",
     ] {
         let found = phrases.in_source("a.rs", &format!("{comment}\nfn f() {{}}\n"));
         assert!(!found.is_empty(), "{comment}");

@@ -368,12 +368,12 @@ fn a_recording_marks_where_a_drain_was_killed() {
         .flatten()
         .next()
         .unwrap();
-    let tapes = fs::read_dir(raw.path().join("raw")).unwrap().flatten();
-    let tapes: String = tapes
-        .map(|tape| fs::read_to_string(tape.path()).unwrap())
+    let recordings = fs::read_dir(raw.path().join("raw")).unwrap().flatten();
+    let recordings: String = recordings
+        .map(|recording| fs::read_to_string(recording.path()).unwrap())
         .collect();
-    let markers = tapes
+    let markers = recordings
         .lines()
         .filter(|line| line.contains(r#"something is missing here"#));
-    assert_eq!(markers.count(), 1, "{tapes}");
+    assert_eq!(markers.count(), 1, "{recordings}");
 }
