@@ -25,11 +25,7 @@ pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
         _ => None,
     };
     match (help_of(&names), chapter) {
-        (Some(help), None) => {
-            // clap chooses the width and the colours. A closed output is no error.
-            let _ = help.print();
-            Ok(ExitCode::SUCCESS)
-        }
+        (Some(help), None) => pager::page(&sanitized(&help.render().to_string())),
         (None, Some(chapter)) => pager::page(&sanitized(&rendered(chapter))),
         (Some(help), Some(chapter)) => {
             let rule = "-".repeat(79);

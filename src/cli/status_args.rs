@@ -10,7 +10,7 @@ Examples:
   td-observe status --watch        the same, redrawn when it changes
   td-observe status agent-1 %7     only these sessions and panes
   td-observe status --check || notify-send 'An agent waits'
-  td-observe status --json | jq -r 'select(.attention == \"needs_you\").asks'
+  td-observe status --json | jq -r 'select(.asks).asks'
 
 In ~/.tmux.conf:
   set -g status-right '#(td-observe status --format \"{needs_you} waiting\")'

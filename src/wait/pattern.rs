@@ -50,8 +50,9 @@ impl Pattern {
         let regex = Regex::new(pattern).map_err(|cause| {
             // The message has several lines; the last one contains the reason.
             let text = cause.to_string();
-            let last = text.lines().last().unwrap_or_default().trim().to_owned();
-            Error::invalid(format!("{pattern:?} is not a regular expression: {last}"))
+            let last = text.lines().last().unwrap_or_default().trim();
+            let why = last.trim_start_matches("error: ");
+            Error::invalid(format!("{pattern:?} is not a regular expression: {why}"))
         })?;
         Ok(Self(PatternKind::Regex(regex)))
     }
