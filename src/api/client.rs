@@ -187,7 +187,7 @@ impl EventReader {
         if let (None, TdEvent::Unknown(event)) = (envelope.seq, &envelope.event) {
             let missed = event.fields().get("missed").and_then(Value::as_u64);
             match (event.type_name(), missed) {
-                ("Lagged", Some(missed)) => return Some(Streamed::Missed(missed)),
+                ("Lagged", missed) => return missed.map(Streamed::Missed),
                 ("StreamOpened", _) => return None,
                 _ => {}
             }
@@ -203,6 +203,8 @@ impl EventReader {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::event::StreamEvent;
     use crate::timestamp::Timestamp;
@@ -220,6 +222,13 @@ mod tests {
         assert!(item(stream(&StreamEvent::opened())).is_none());
         let missed = item(stream(&StreamEvent::Lagged { missed: 7 }));
         assert!(matches!(missed, Some(Streamed::Missed(7))), "{missed:?}");
+        let mut without_number =
+            serde_json::to_value(StreamEvent::Lagged { missed: 7 }.at(at)).unwrap();
+        for missed in [json!("7"), json!(-7), Value::Null] {
+            without_number["event"]["missed"] = missed;
+            let nothing = item(serde_json::to_vec(&without_number).unwrap());
+            assert!(nothing.is_none(), "{nothing:?}");
+        }
         let warning = TdEvent::Warning {
             execution_id: "a".into(),
             context: "c".into(),

@@ -140,6 +140,6 @@ fn find(data: &Path, private: Option<&PathBuf>) -> Result<PathBuf, String> {
     match observer::running(data) {
         Ok(Some(known)) => Ok(known.socket),
         Ok(None) => Err("no observer runs: td-observe start begins one".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(format!("{error:?}")),
     }
 }

@@ -14,14 +14,14 @@ use super::live;
 use super::observer;
 use super::options::Options;
 use super::pane_titles::PaneTitles;
-use super::server_checks::{check_socket, check_targets, check_tmux};
+use super::server_checks::{ANSWER_TIMEOUT, check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::watch_args::{Mode, SourceKind, TypedWatch};
 use super::watch_observer::{self, Shown};
 use crate::agent::Markers;
 use crate::clock::Clock;
-use crate::observe::Watch;
-use crate::tmux::{DrainProgram, PollSchedule, Server, Target};
+use crate::observe::{self, Watch};
+use crate::tmux::{AdaptivePolling, DrainProgram, Listing, PollSchedule, Server, Target};
 
 /// The configuration of `watch`.
 #[derive(Debug)]
@@ -76,10 +76,16 @@ impl Config {
 fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
     let options = [
         ("--interval", typed.interval != PollSchedule::default()),
+        (
+            "--budget",
+            typed.budget != AdaptivePolling::default().server_share,
+        ),
         ("--source", typed.source != SourceKind::Auto),
         ("--raw", typed.raw),
         ("--mode", typed.mode != Mode::Human),
         ("--execution-id", typed.execution_id.is_some()),
+        ("--states", !typed.reading.states.is_empty()),
+        ("--no-states", typed.reading.no_states),
         ("--include-self", typed.include_self),
         ("--no-conversation", typed.no_conversation),
         ("--screen", typed.screen),
@@ -97,19 +103,18 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             "--raw keeps its recordings beside the log: leave out --no-log"
         ));
     }
-    if let Some(code) = beside_observer(options, &config)? {
-        return Ok(code);
-    }
     // Signals are caught before anything is started that must be cleaned up.
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
     let server = options.server.server();
-    check_tmux(&server, &clock)?;
     let version = check_socket(&server, &clock)?;
     check_targets(&server, version, &config.targets, &clock)?;
-    if !options.quiet {
-        suggest_targets(options, &config.targets, &clock);
+    if let Some(code) = beside_observer(options, &config, &signals, &clock)? {
+        return Ok(code);
     }
+    check_tmux(&server, &clock)?;
+    let listing = listing(&server, &clock).ok();
+    let reported = suggest_targets(options, &config.targets, listing.as_ref(), &clock);
     let states = super::states::rules(options, &config.typed.reading)?;
     let id = config.typed.execution_id.as_deref();
     let (mut engine, rules) = keeping::start(options, &config.typed.keeping, id, &clock)?;
@@ -117,7 +122,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let titles = PaneTitles::new(&server, &rules);
     let hooks = Hooks::start(&engine, config.hooks.clone(), titles, &clock)?;
     let source = config.typed.source;
-    let mut watch = watch(options, config, server);
+    let mut watch = watch(options, config, server).reported_absent(reported);
     match source {
         SourceKind::Auto | SourceKind::Stream => {
             limits::raise_descriptors();
@@ -137,7 +142,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 }
 
 /// Shows the events of the observer of this server, if one runs.
-fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode>, Failure> {
+fn beside_observer(
+    options: &Options,
+    config: &Config,
+    signals: &Signals,
+    clock: &Clock,
+) -> Result<Option<ExitCode>, Failure> {
     let known = match options.home().map(|home| observer::running(&home)) {
         Ok(Ok(Some(known))) => known,
         Ok(Err(error)) if !options.no_log => return Err(error.into()),
@@ -175,22 +185,55 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
         targets: config.targets.clone(),
         states: super::states::rules(options, &config.typed.reading)?,
     };
-    watch_observer::run(options, &known, shown).map(Some)
+    report_absent(options, &config.targets, clock);
+    watch_observer::run(options, &known, shown, signals, clock).map(Some)
 }
 
-/// Suggests an existing target for each missing one that resembles it. The watch waits for the missing ones.
-fn suggest_targets(options: &Options, targets: &[Target], clock: &Clock) {
-    if targets.is_empty() {
-        return;
+fn listing(server: &Server, clock: &Clock) -> crate::Result<Listing> {
+    Listing::fetch(&server.clone().with_timeout(ANSWER_TIMEOUT), clock)
+}
+
+/// Reports targets, or a server, that do not exist yet, in the words of a watch that observes by itself.
+fn report_absent(options: &Options, targets: &[Target], clock: &Clock) {
+    let server = options.server.server();
+    let listing = match listing(&server, clock) {
+        Ok(listing) => Some(listing),
+        Err(error) if error.is_gone() => None,
+        // The server does not answer, so its targets are unknown.
+        Err(_) => return,
+    };
+    let reported = suggest_targets(options, targets, listing.as_ref(), clock);
+    let watch = targets
+        .iter()
+        .cloned()
+        .fold(Watch::new(server), Watch::target);
+    observe::report_absent(&watch.reported_absent(reported), listing.as_ref());
+}
+
+/// Suggests an existing target for each missing one that resembles it, and returns these missing ones. The
+/// watch waits for all missing ones.
+fn suggest_targets(
+    options: &Options,
+    targets: &[Target],
+    listing: Option<&Listing>,
+    clock: &Clock,
+) -> Vec<Target> {
+    let Some(listing) = listing.filter(|_| !options.quiet) else {
+        return Vec::new();
+    };
+    let mut missing: Vec<Target> = targets.to_vec();
+    missing.retain(|target| target.resolve(listing).is_empty());
+    if missing.is_empty() {
+        return missing;
     }
     let known = Targets::of(&options.server, clock);
-    for target in targets {
+    missing.retain(|target| known.meant(target.as_str()).is_some());
+    for target in &missing {
         let name = target.as_str();
-        if known.meant(name).is_some() {
-            let hint = known.hint(name);
-            message!("the target {name:?} does not exist{hint}");
-        }
+        let hint = known.hint(name);
+        message!("the target {name:?} does not exist{hint}");
     }
+    missing
 }
 
 fn watch(options: &Options, config: Config, server: Server) -> Watch {

@@ -87,34 +87,74 @@ impl EventFilter {
     /// Returns true if the event belongs to a target.
     pub fn selects(&mut self, envelope: &Envelope) -> bool {
         let event = &envelope.event;
-        let execution = event.execution_id();
-        if !self.executions.contains_key(execution) {
-            let session = self.session_of(execution);
-            self.executions.insert(execution.to_owned(), session);
-        }
-        let Some(Some(session)) = self.executions.get_mut(execution) else {
+        let Some(session) = self.session_after(event) else {
             return false;
         };
-        match event {
-            TdEvent::SessionStarted { session: name, .. } => session.clone_from(name),
-            TdEvent::SessionRenamed { to, .. } => session.clone_from(to),
-            _ => {}
-        }
         if self.targets.is_empty() {
             return true;
         }
-        let session = session.clone();
         if matches!(
             event,
             TdEvent::SessionStarted { .. } | TdEvent::PaneOpened { .. }
         ) {
             self.find();
         }
-        let mut is_selected = false;
-        for wanted in &mut self.targets {
-            is_selected |= wanted.takes(event, &session);
+        self.takes(event, &session)
+    }
+
+    /// Keeps the events of a session's past that belong to a target and name what is there now. A target names
+    /// the session by its present name.
+    pub fn keep_present(&mut self, past: &mut Vec<Envelope>) {
+        // The starts before the last one are those of earlier observers.
+        let is_start =
+            |envelope: &Envelope| matches!(envelope.event, TdEvent::SessionStarted { .. });
+        past.drain(..past.iter().rposition(is_start).unwrap_or(0));
+        let mut session = None;
+        for envelope in past.iter() {
+            session = self.session_after(&envelope.event);
         }
-        is_selected
+        let Some(session) = session else {
+            past.clear();
+            return;
+        };
+        if self.targets.is_empty() {
+            return;
+        }
+        // A target that is a former name does not follow a past rename.
+        let is_rename = |event: &TdEvent| matches!(event, TdEvent::SessionRenamed { .. });
+        let has_target = (past.iter())
+            .any(|Envelope { event, .. }| !is_rename(event) && self.takes(event, &session));
+        // These two name the session, also of a pane that was opened later.
+        past.retain(|Envelope { event, .. }| match event {
+            TdEvent::SessionStarted { .. } | TdEvent::SessionRenamed { .. } => has_target,
+            _ => self.takes(event, &session),
+        });
+    }
+
+    /// Returns the name of the event's session, which is its new one after a rename; `None` if the session is
+    /// not one of this server.
+    fn session_after(&mut self, event: &TdEvent) -> Option<String> {
+        let execution = event.execution_id();
+        if !self.executions.contains_key(execution) {
+            let session = self.session_of(execution);
+            self.executions.insert(execution.to_owned(), session);
+        }
+        let session = self.executions.get_mut(execution)?.as_mut()?;
+        match event {
+            TdEvent::SessionStarted { session: name, .. } => session.clone_from(name),
+            TdEvent::SessionRenamed { to, .. } => session.clone_from(to),
+            _ => {}
+        }
+        Some(session.clone())
+    }
+
+    /// Returns true if an event of this session belongs to a target.
+    fn takes(&mut self, event: &TdEvent, session: &str) -> bool {
+        let mut is_taken = false;
+        for wanted in &mut self.targets {
+            is_taken |= wanted.takes(event, session);
+        }
+        is_taken
     }
 
     fn session_of(&self, execution: &str) -> Option<String> {

@@ -43,23 +43,18 @@ pub(super) fn run(
     options: &Options,
     known: &Announcement,
     shown: Shown,
+    signals: &Signals,
+    clock: &Clock,
 ) -> Result<ExitCode, Failure> {
     if options.verbose > 0 {
         message!("an observer runs (pid {}): these are its events", known.pid);
     }
-    let signals = Signals::catch(|| {})?;
-    if options.quiet {
-        // The command has nothing to show or observe, and waits for a signal.
-        let _ = signals.first().recv();
-        return Ok(ExitCode::SUCCESS);
-    }
-    let clock = Clock::system();
     let (running, stop) = stop_pair();
     let (end, ended) = bounded(1);
     let data = DataDir::new(options.home()?);
     let path = "/api/v1/events".to_owned();
-    let deliveries = ObserverEvents {
-        reader: EventReader::new(&known.socket, path, &clock),
+    let mut deliveries = ObserverEvents {
+        reader: EventReader::new(&known.socket, path, clock),
         filter: EventFilter::new(
             data.clone(),
             (options.server.server(), shown.socket),
@@ -74,6 +69,15 @@ pub(super) fn run(
         _end: end,
         clock: clock.clone(),
     };
+    if options.quiet {
+        // The command shows nothing, but ends with its targets, too.
+        let mut is_over = false;
+        while !is_over && signals.first().is_empty() {
+            let next = deliveries.next(Some(clock.now() + CHECK));
+            is_over = matches!(next, Err(RecvTimeoutError::Closed));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let renderer = live::renderer(options, shown.states);
     let printing = Printer::start(deliveries, renderer, clock.clone())?;
     let mut interrupted = false;
@@ -83,7 +87,7 @@ pub(super) fn run(
         recv(ended) -> _ => {}
     }
     drop(running);
-    let failed = live::finish_printing(printing, interrupted, &signals, &clock);
+    let failed = live::finish_printing(printing, interrupted, signals, clock);
     Ok(live::code(failed))
 }
 
@@ -174,11 +178,10 @@ impl ObserverEvents {
                 continue;
             };
             let lines = answer.body.split(|byte| *byte == b'\n');
-            for envelope in lines.filter_map(|line| parse_line(line).ok()) {
-                if self.filter.selects(&envelope) {
-                    self.pending.push_back(Delivery::Event(envelope.into()));
-                }
-            }
+            let mut past = lines.filter_map(|line| parse_line(line).ok()).collect();
+            self.filter.keep_present(&mut past);
+            let past = past.into_iter();
+            (self.pending).extend(past.map(|envelope| Delivery::Event(envelope.into())));
         }
     }
 

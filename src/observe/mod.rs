@@ -37,3 +37,5 @@ pub(crate) use pane_observer::PIPE_CONTEXT;
 pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
 pub(crate) use source::{OpenedRun, RunName, RunProvider, Source, SourceContext};
 pub use watch::Watch;
+#[cfg(feature = "cli")]
+pub(crate) use watch_targets::report_absent;

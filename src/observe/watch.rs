@@ -29,6 +29,7 @@ use crate::tmux::{DrainProgram, PollSchedule, Server, Target};
 pub struct Watch {
     pub(super) server: Server,
     pub(super) targets: Vec<Target>,
+    pub(super) reported_absent: Vec<Target>,
     pub(super) schedule: PollSchedule,
     pub(super) turns: Option<TurnRules>,
     pub(super) states: Option<StateRules>,
@@ -59,6 +60,7 @@ impl Watch {
         Self {
             server,
             targets: Vec::new(),
+            reported_absent: Vec::new(),
             schedule: PollSchedule::default(),
             turns: None,
             states: None,
@@ -77,6 +79,13 @@ impl Watch {
     /// Watches only this target, and those of other calls. A target may appear later.
     pub fn target(mut self, target: Target) -> Self {
         self.targets.push(target);
+        self
+    }
+
+    /// Does not log that these targets do not exist yet, because the caller has reported it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn reported_absent(mut self, targets: Vec<Target>) -> Self {
+        self.reported_absent = targets;
         self
     }
 

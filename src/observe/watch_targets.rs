@@ -11,6 +11,17 @@ use crate::observe::poller::panes::Selection;
 use crate::observe::watch::Watch;
 use crate::tmux::{ListedSession, Listing, PaneState, Server, ServerIdentity, SessionId, Target};
 
+/// Logs which targets of a watch, or whether its server, do not exist yet, for a caller that observes nothing
+/// itself. `None` means that no server is running.
+#[cfg(feature = "cli")]
+pub(crate) fn report_absent(watch: &Watch, listing: Option<&Listing>) {
+    let mut targets = WatchTargets::new(watch);
+    if let Some(listing) = listing {
+        targets.select(listing, |_| false);
+    }
+    targets.report_absent(&watch.server, listing.is_some());
+}
+
 /// The targets that the user named, and those that have existed.
 #[derive(Debug)]
 pub(super) struct WatchTargets {
@@ -39,7 +50,7 @@ impl WatchTargets {
             target: target.clone(),
             followed: Vec::new(),
             was_found: false,
-            is_absence_reported: false,
+            is_absence_reported: watch.reported_absent.contains(target),
         };
         Self {
             targets: watch.targets.iter().map(named).collect(),

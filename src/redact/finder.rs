@@ -118,7 +118,8 @@ impl Finder {
             keywords: Vec::new(),
             longest: 0,
         };
-        let words = rules.iter().map(|rule| rule.keywords.len()).sum();
+        let words: usize = rules.iter().map(|rule| rule.keywords.len()).sum();
+        let words = words.min(KEYWORDS_MAX);
         let mut numbers: FxHashMap<(&str, Edge), usize> = FxHashMap::default();
         numbers.reserve(words);
         finder.places.reserve(words);

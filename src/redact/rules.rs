@@ -130,3 +130,16 @@ fn fits(pattern: &str, name: &str) -> bool {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{GROUPS, read};
+
+    #[test]
+    fn built_in_rules_pass_all_checks() {
+        for (group, text) in GROUPS {
+            let read = read(text);
+            assert!(read.is_ok(), "{group}: {read:?}");
+        }
+    }
+}

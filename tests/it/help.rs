@@ -312,6 +312,7 @@ fn a_misspelled_name_is_refused_with_suggestions() {
         "{note}"
     );
     assert!(!note.contains("\"agent\""), "{note}");
+    assert_eq!(note.lines().count(), 1, "{note}");
 }
 
 #[test]

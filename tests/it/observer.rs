@@ -10,6 +10,7 @@ mod schema;
 mod takeover;
 mod views;
 mod waits;
+mod watching;
 mod ws;
 
 pub use schema::real_rows;

@@ -90,7 +90,7 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
                 }
                 continue;
             }
-            Ok(Err(error)) if !error.is_gone() => error.to_string(),
+            Ok(Err(error)) if !error.is_gone() => format!("{error:?}"),
             Ok(Err(_)) => "the observer has ended: td-observe start begins another".to_owned(),
             Err(why) => why,
         };
@@ -329,7 +329,7 @@ fn capture(feed: &Feed, captured: &CaptureRequest) -> Result<Screen, String> {
     if let Some(server) = server {
         path.push_str(&format!("?socket={}", percent_encoded(server)));
     }
-    let answer = get(&socket, &path, None, Duration::ZERO).map_err(|error| error.to_string())?;
+    let answer = get(&socket, &path, None, Duration::ZERO).map_err(|error| format!("{error:?}"))?;
     if answer.status != 200 {
         return Err(answer.problem());
     }

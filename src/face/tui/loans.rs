@@ -54,12 +54,14 @@ pub(super) fn jump(
         && real(own_socket) == real(Path::new(&socket))
     {
         let switched = server.switch_client(own, pane, clock);
-        return Ok(LoanEnd::Back(switched.map_err(|error| error.to_string())));
+        return Ok(LoanEnd::Back(
+            switched.map_err(|error| format!("{error:?}")),
+        ));
     }
     terminal.lend(|| match server.attach(pane, clock, ended) {
         Ok(None) => LoanEnd::Over,
         Ok(Some(status)) if status.success() => LoanEnd::Back(Ok(())),
         Ok(Some(status)) => LoanEnd::Back(Err(format!("tmux attach-session ended with {status}"))),
-        Err(error) => LoanEnd::Back(Err(error.to_string())),
+        Err(error) => LoanEnd::Back(Err(format!("{error:?}"))),
     })
 }

@@ -64,7 +64,7 @@ pub(super) fn read_pages(
         let input = match request.place {
             Place::Screen(_) => Input::Screen {
                 generation,
-                screen: found.map_err(|error| error.to_string()).and_then(screen_in),
+                screen: (found.map_err(|error| format!("{error:?}"))).and_then(screen_in),
             },
             place => Input::Page {
                 generation,
