@@ -41,7 +41,7 @@ fn a_missing_target_is_reported_once_and_awaited() {
         let output = shown.end();
         assert_code(&output, 0);
         let expected = [
-            "td-observe: \"unlike\" is not there yet: waiting for it",
+            "td-observe: \"unlike\" does not exist yet: waiting for it",
             "td-observe: the target \"biuld\" does not exist; did you mean \"build\"? there are: build",
             "td-observe: the target \"build:77\" does not exist; did you mean \"build:0\"? there are: \
              build:0, build:0.0",
@@ -62,12 +62,15 @@ fn a_missing_server_is_reported_beside_an_observer() {
     shown.signal(Signal::INT);
     let output = shown.end();
     assert_code(&output, 0);
-    let said = complaints(&output);
+    let printed = complaints(&output);
     let is_expected = |line: &String| {
         line.starts_with("td-observe: no tmux server is running at ")
             && line.ends_with(": waiting for it")
     };
-    assert!(said.len() == 1 && said.iter().all(is_expected), "{said:?}");
+    assert!(
+        printed.len() == 1 && printed.iter().all(is_expected),
+        "{printed:?}"
+    );
 }
 
 #[test]
@@ -122,12 +125,15 @@ fn an_option_without_effect_beside_an_observer_is_refused() {
     ] {
         let output = watch(&home, &[option, &["build"]].concat()).end();
         assert_code(&output, 2);
-        let said = complaints(&output);
+        let printed = complaints(&output);
         let expected = format!(
             "an observer (pid {pid}) observes this server, so {} has no effect here",
             option[0]
         );
-        assert!(said.len() == 1 && said[0].contains(&expected), "{said:?}");
+        assert!(
+            printed.len() == 1 && printed[0].contains(&expected),
+            "{printed:?}"
+        );
         assert_eq!(text(&output.stdout), "", "{option:?}");
     }
 }
@@ -186,7 +192,7 @@ fn the_start_of_a_session_is_shown_once_however_many_observers_it_had() {
         shown.signal(Signal::INT);
     }
     let (former, window) = (former.end(), window.end());
-    let missing = "td-observe: \"second\" is not there yet: waiting for it";
+    let missing = "td-observe: \"second\" does not exist yet: waiting for it";
     assert_eq!(complaints(&former), [missing]);
     assert!(!text(&former.stdout).contains("third"), "{former:?}");
     assert!(window.stderr.is_empty(), "{window:?}");
