@@ -91,7 +91,8 @@ pub(crate) fn get_board(
     }
 }
 
-/// Reads the rows of a board. Leaves out rows that only a later version of the observer knows.
+/// Reads the rows of a board. Leaves out rows that cannot be read, such as those of a kind that only a later
+/// version of the observer knows.
 fn rows_of(board: &[u8]) -> serde_json::Result<Vec<Row>> {
     let rows: Vec<serde_json::Value> = serde_json::from_slice(board)?;
     let known = rows

@@ -254,9 +254,7 @@ Examples:
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// A terminal recording, asciicast v3
     Cast,
-    /// The final text of all lines
     Text,
 }
 
@@ -267,7 +265,7 @@ pub(super) struct TypedExport {
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(completers::runs))]
     pub run: PathBuf,
     /// cast: a recording in the format asciicast v3; text: the final text of all lines
-    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Format,
     /// Only this pane, such as %3
     #[arg(long, value_name = "PANE")]

@@ -34,13 +34,7 @@ pub(super) struct TypedTui {
     pub agents: Vec<PathBuf>,
     /// If the UI runs its own observer: the way in which panes are observed: auto, or poll, which
     /// changes nothing in tmux
-    #[arg(
-        long,
-        value_name = "HOW",
-        value_enum,
-        default_value = "auto",
-        hide_possible_values = true
-    )]
+    #[arg(long, value_name = "HOW", value_enum, default_value = "auto")]
     pub source: SourceKind,
     #[command(flatten)]
     pub keeping: TypedKeeping,

@@ -124,13 +124,13 @@ pub(super) enum Mode {
     Ai,
 }
 
-/// The ways to observe panes.
+/// The ways to observe panes. Documentation of the values would make clap print a paragraph for each option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SourceKind {
-    /// Streams the panes whose pipe is free and polls the others.
+    // Streams the panes whose pipe is free and polls the others.
     Auto,
-    /// Polls all panes.
+    // Polls all panes.
     Poll,
-    /// The same as auto.
+    // The same as auto.
     Stream,
 }

@@ -122,7 +122,6 @@ impl Finder {
         let words = words.min(KEYWORDS_MAX);
         let mut numbers: FxHashMap<(&str, Edge), usize> = FxHashMap::default();
         numbers.reserve(words);
-        finder.places.reserve(words);
         for (index, rule) in (0..).zip(rules) {
             for word in &rule.keywords {
                 let number = *numbers.entry((word, rule.edge)).or_insert_with(|| {

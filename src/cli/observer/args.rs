@@ -30,13 +30,7 @@ pub(in crate::cli) struct TypedStart {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub agents: Vec<PathBuf>,
     /// The way in which panes are observed: auto, or poll, which changes nothing in tmux
-    #[arg(
-        long,
-        value_name = "HOW",
-        value_enum,
-        default_value = "auto",
-        hide_possible_values = true
-    )]
+    #[arg(long, value_name = "HOW", value_enum, default_value = "auto")]
     pub source: SourceKind,
     /// Let clients of the API type into panes
     #[arg(long)]
