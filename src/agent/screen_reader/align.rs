@@ -107,6 +107,18 @@ pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[Convers
     })
 }
 
+/// Returns the number of rows at the end of the known ones with which the page begins, although they are too
+/// short to align it.
+pub(super) fn shared_rows(known: &[ConversationRow], page: &[ConversationRow]) -> usize {
+    let is_shared = |count: &usize| {
+        let rows = known[known.len() - count..].iter().zip(page);
+        rows.clone().all(|(known, row)| known.is_same(row))
+            && rows.map(|(known, _)| known.weight()).sum::<usize>() > 0
+    };
+    let counts = 1..=known.len().min(page.len());
+    counts.rev().find(is_shared).unwrap_or(0)
+}
+
 pub(super) fn letters(rows: &[ConversationRow]) -> Vec<char> {
     rows.iter().flat_map(ConversationRow::letters).collect()
 }

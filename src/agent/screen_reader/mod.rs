@@ -25,7 +25,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use align::{align, grown, is_redrawn, letters, letters_before};
+use align::{align, grown, is_redrawn, letters, letters_before, shared_rows};
 use layout::Layout;
 use row::{ConversationPage, ConversationRow};
 use writer::ConversationWriter;
@@ -254,6 +254,8 @@ impl ScreenReader {
         if let Some(first) = pairs.position(|(known, row)| !known.is_same(row)) {
             if let Some(found) = self.anchor(&page, first) {
                 start = found;
+            } else if let Some(before) = self.letters_above_rewrapped(at, &page) {
+                return self.rewrap_after(before, &page, events);
             } else if first + 1 == above_settled
                 && let Some(rest) = grown(&self.settled[settled - 1], &page[first])
             {
@@ -299,14 +301,35 @@ impl ScreenReader {
         self.live = rows;
     }
 
+    /// Returns the number of letters above the settled row `at` if the page begins with the letters of
+    /// the settled rows from there, which an earlier resize has left wrapped at another width.
+    fn letters_above_rewrapped(&self, at: usize, page: &[ConversationRow]) -> Option<usize> {
+        let mut shown = page.iter().flat_map(ConversationRow::letters);
+        let mut settled = self.settled.range(at..).flat_map(ConversationRow::letters);
+        let above = self.settled.range(..at).flat_map(ConversationRow::letters);
+        settled
+            .all(|letter| shown.next() == Some(letter))
+            .then(|| above.count())
+    }
+
     /// Aligns a page that is wrapped at another width, by its letters.
     fn rewrap(&mut self, page: &[ConversationRow], events: &mut Vec<AgentEvent>) -> bool {
         let known = self.settled.iter().chain(&self.live);
         let known: Vec<char> = known.flat_map(ConversationRow::letters).collect();
-        let shown = letters(page);
-        let Some(before) = letters_before(&known, &shown) else {
-            return false;
-        };
+        let before = letters_before(&known, &letters(page));
+        if let Some(before) = before {
+            self.rewrap_after(before, page, events);
+        }
+        before.is_some()
+    }
+
+    /// Processes a page that begins after this number of known letters, wrapped at another width.
+    fn rewrap_after(
+        &mut self,
+        before: usize,
+        page: &[ConversationRow],
+        events: &mut Vec<AgentEvent>,
+    ) {
         // Live rows above the page have scrolled off.
         let settled = self.settled.iter();
         let mut start = settled.flat_map(ConversationRow::letters).count();
@@ -349,7 +372,6 @@ impl ScreenReader {
         }
         self.live.extend(rows.cloned());
         self.settling = None;
-        true
     }
 
     /// Truncates the settled rows to this number of letters.
@@ -395,11 +417,12 @@ impl ScreenReader {
     }
 
     /// Processes a page after a gap: the rows between the known ones and these were not captured.
-    fn take_after_gap(&mut self, rows: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
+    fn take_after_gap(&mut self, mut rows: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         self.settle_rows(self.live.len(), events);
         self.writer.rows_lost(events);
-        self.settled.clear();
-        (self.live, self.last) = (rows, 0);
+        let shared = shared_rows(self.settled.make_contiguous(), &rows);
+        (self.live, self.last) = (rows.split_off(shared), 0);
+        self.settled = rows.into();
         self.unplaced = (0, None);
     }
 

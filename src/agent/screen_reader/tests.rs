@@ -209,6 +209,46 @@ fn rows_that_a_larger_screen_shows_again_are_not_reported_after_it_is_erased() {
     assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
 }
 
+#[test]
+fn a_row_that_is_wrapped_to_one_word_is_reported_after_two_resizes() {
+    let print = |lines: &[&str]| Act::Print(lines.iter().map(|line| (*line).to_owned()).collect());
+    let acts = [
+        print(&["", ""]),
+        print(&["", "", ""]),
+        print(&["", "a a", "aaaaa"]),
+        print(&["aaaaa", "a aaaaa aaaaaaa a aaaaaaa aa aaaaaaa aaaa a"]),
+        print(&[""]),
+        print(&[
+            "aaaaaa aaaaaa aa aaaaaaa a aaaaaaaaa aaaaaaaa a",
+            "aaaaaa aaa aaaaaaa aaaaa aaaaaaa aaaa aaaaa aaa",
+            "",
+        ]),
+        print(&[
+            "aaaa aaaaaa aaaaaaa aaaaa aaaaaaaa a aaaaaa aaa",
+            "",
+            "a aaaaaaaa aaaaaa aaaaa aaa f bb acgfb dgbd",
+        ]),
+        print(&["eccab bdhfg fgadhc aghefegee fghbaghcc fdhhed hc gbdbgdge"]),
+        Act::Resize(86, 23),
+        Act::Resize(86, 30),
+        print(&["caccc fhedbcgf", ""]),
+    ];
+    let (lines, events) = events_of(true, &acts, 6);
+    assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
+}
+
+#[test]
+fn a_short_row_on_both_sides_of_lost_rows_is_reported_once() {
+    let print = |lines: &[&str]| Act::Print(lines.iter().map(|line| (*line).to_owned()).collect());
+    // The row above a screenful.
+    let acts = [print(&["a"]), print(&["a long row"; 20])];
+    let (_, events) = events_of(true, &acts, usize::MAX);
+    let text = text_of(&events);
+    assert_eq!(text.matches("a1x0").count(), 1, "{text}");
+    assert!(text.contains("a2x0 long2x1 row2x2"), "{text}");
+    assert!(text.contains(UNSEEN), "{text}");
+}
+
 proptest! {
     #[test]
     fn each_line_is_reported_once_and_in_order(
