@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use crossbeam_channel::{Receiver, Select, Sender, bounded, select_biased};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::failure::Failure;
@@ -115,7 +115,10 @@ fn output(name: &str, to: OwnedFd) -> Result<OutputThread, Failure> {
 }
 
 fn write(chunks: &Receiver<Vec<u8>>, to: &mut File) -> io::Result<()> {
-    for chunk in chunks {
+    // A `Select` parks at once. `recv` spins first, which in a flood takes the processor from the command.
+    let mut select = Select::new();
+    select.recv(chunks);
+    while let Ok(chunk) = select.select().recv(chunks) {
         to.write_all(&chunk)?;
     }
     Ok(())
