@@ -27,8 +27,8 @@ pub(super) fn align(
     let mut best: Option<(usize, usize)> = None;
     for skipped in 0..=SKIPPED_MAX.min(page.len().saturating_sub(1)) {
         for at in skipped..known.len() {
-            let Some(weight) = agreement(known, settled, &page[skipped..], (at, last + skipped))
-            else {
+            let place = (at, last + skipped, skipped == 0);
+            let Some(weight) = agreement(known, settled, &page[skipped..], place) else {
                 continue;
             };
             let start = at - skipped;
@@ -47,12 +47,13 @@ pub(super) fn align(
     best.map(|(_, start)| start)
 }
 
-/// Returns the weight of the rows starting at `at` that match the page; `None` if it is too low.
+/// Returns the weight of the rows starting at `at` that match the page; `None` if it is too low. `last` is where
+/// they were on the previous page, and `is_whole` is false if the top rows of the page are skipped.
 fn agreement(
     known: &[&ConversationRow],
     settled: usize,
     page: &[ConversationRow],
-    (at, last): (usize, usize),
+    (at, last, is_whole): (usize, usize, bool),
 ) -> Option<usize> {
     let pairs = known[at..].iter().zip(page);
     let same = pairs.take_while(|(known, row)| known.is_same(row));
@@ -65,7 +66,7 @@ fn agreement(
     let end = at + count;
     let is_all = count == page.len() || end == known.len();
     let wanted = match (is_all, end < settled) {
-        _ if at == last && (is_all || end >= settled) => 1,
+        _ if at == last && (is_all || (is_whole && end >= settled)) => 1,
         (false, true) => CONTRADICTED_WEIGHT_MIN,
         _ => MATCH_WEIGHT_MIN,
     };
@@ -94,13 +95,13 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
 }
 
 /// Returns whether a page shows the same rows again after they were erased; its end may differ. The page
-/// may begin before the last page, which began at row `last`, because a larger screen shows more rows.
+/// may begin before the last page, which began at row `last`, because a larger screen shows more rows. It may
+/// begin within a row there, which an earlier resize has left wrapped at another width.
 pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[ConversationRow]) -> bool {
-    let (known_letters, page) = (letters(known), letters(page));
-    let mut start = 0;
-    known.iter().take(last + 1).any(|row| {
-        let from = &known_letters[start..];
-        start += row.letters().count();
+    let starts_max = letters(&known[..last.min(known.len())]).len();
+    let (known, page) = (letters(known), letters(page));
+    (0..=starts_max).any(|start| {
+        let from = &known[start..];
         let same = from.iter().zip(&page).take_while(|(a, b)| a == b);
         let same = same.count();
         same > 0 && same * 2 >= from.len().min(page.len())

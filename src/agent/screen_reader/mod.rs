@@ -17,6 +17,7 @@ mod unknown;
 
 mod layout;
 
+mod rewrap;
 mod writer;
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use align::{align, grown, is_redrawn, letters, letters_before, shared_rows};
+use align::{align, grown, is_redrawn, shared_rows};
 use layout::Layout;
 use row::{ConversationPage, ConversationRow};
 use writer::ConversationWriter;
@@ -299,92 +300,6 @@ impl ScreenReader {
             }
         }
         self.live = rows;
-    }
-
-    /// Returns the number of letters above the settled row `at` if the page begins with the letters of
-    /// the settled rows from there, which an earlier resize has left wrapped at another width.
-    fn letters_above_rewrapped(&self, at: usize, page: &[ConversationRow]) -> Option<usize> {
-        let mut shown = page.iter().flat_map(ConversationRow::letters);
-        let mut settled = self.settled.range(at..).flat_map(ConversationRow::letters);
-        let above = self.settled.range(..at).flat_map(ConversationRow::letters);
-        settled
-            .all(|letter| shown.next() == Some(letter))
-            .then(|| above.count())
-    }
-
-    /// Aligns a page that is wrapped at another width, by its letters.
-    fn rewrap(&mut self, page: &[ConversationRow], events: &mut Vec<AgentEvent>) -> bool {
-        let known = self.settled.iter().chain(&self.live);
-        let known: Vec<char> = known.flat_map(ConversationRow::letters).collect();
-        let before = letters_before(&known, &letters(page));
-        if let Some(before) = before {
-            self.rewrap_after(before, page, events);
-        }
-        before.is_some()
-    }
-
-    /// Processes a page that begins after this number of known letters, wrapped at another width.
-    fn rewrap_after(
-        &mut self,
-        before: usize,
-        page: &[ConversationRow],
-        events: &mut Vec<AgentEvent>,
-    ) {
-        // Live rows above the page have scrolled off.
-        let settled = self.settled.iter();
-        let mut start = settled.flat_map(ConversationRow::letters).count();
-        while let Some(row) = self.live.first() {
-            let letters = row.letters().count();
-            if start + letters > before {
-                break;
-            }
-            self.settle_rows(1, events);
-            start += letters;
-        }
-        let mut reported_end = start;
-        if let Some(row) = self.live.first_mut() {
-            let above = before.saturating_sub(start);
-            if above > row.reported {
-                self.writer
-                    .add_row(&row.up_to(above).unreported(), &self.layout, events);
-                row.reported = above;
-            }
-            reported_end += row.reported;
-            if above > 0 {
-                self.settled.push_back(row.up_to(above));
-            }
-        }
-        let mut reported = reported_end.saturating_sub(before);
-        let mut rows = page.iter();
-        self.keep_letters(before);
-        self.last = self.settled.len();
-        self.live.clear();
-        for row in rows.by_ref() {
-            let letters = row.letters().count();
-            if letters > reported || reported == 0 {
-                let mut row = row.clone();
-                row.reported = reported;
-                self.live.push(row);
-                break;
-            }
-            reported -= letters;
-            self.settled.push_back(row.clone());
-        }
-        self.live.extend(rows.cloned());
-        self.settling = None;
-    }
-
-    /// Truncates the settled rows to this number of letters.
-    fn keep_letters(&mut self, mut letters: usize) {
-        for at in 0..self.settled.len() {
-            let count = self.settled[at].letters().count();
-            if count > letters {
-                self.settled[at] = self.settled[at].up_to(letters);
-                self.settled.truncate(at + usize::from(letters > 0));
-                return;
-            }
-            letters -= count;
-        }
     }
 
     /// Processes a page without rows.

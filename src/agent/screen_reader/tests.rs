@@ -1,10 +1,11 @@
-//! Screens of a simulated program that scrolls a known text, and of opencode itself.
+//! Screens of a simulated program that scrolls a known text.
+
+mod opencode_screens;
 
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::row::RowPart;
 use super::*;
 use crate::agent::KnownAgent;
 
@@ -158,9 +159,9 @@ fn events_of(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, 
                 for line in lines {
                     // Numbered words make each line unique.
                     number += 1;
-                    let line = match line.is_empty() {
-                        true => String::new(),
-                        false => {
+                    let line = match line.contains(char::is_alphanumeric) {
+                        false => line.clone(),
+                        true => {
                             let words = (0..).zip(line.split(' '));
                             let words = words.map(|(at, word)| format!("{word}{number}x{at}"));
                             words.collect::<Vec<String>>().join(" ")
@@ -191,6 +192,10 @@ fn events_of(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, 
     (model.lines, events)
 }
 
+fn print(lines: &[&str]) -> Act {
+    Act::Print(lines.iter().map(|line| (*line).to_owned()).collect())
+}
+
 fn text_of(events: &[AgentEvent]) -> String {
     let tokens = events.iter().filter_map(|event| match event {
         AgentEvent::TokenReceived { token } => Some(token.as_str()),
@@ -201,9 +206,8 @@ fn text_of(events: &[AgentEvent]) -> String {
 
 #[test]
 fn rows_that_a_larger_screen_shows_again_are_not_reported_after_it_is_erased() {
-    let print = || Act::Print(vec!["word ".repeat(30).trim().to_owned()]);
     let mut acts = vec![Act::Resize(53, 20)];
-    acts.extend((0..4).map(|_| print()));
+    acts.extend((0..4).map(|_| print(&["word ".repeat(30).trim()])));
     acts.extend([Act::Resize(72, 26), Act::Resize(72, 40), Act::Wipe]);
     let (lines, events) = events_of(false, &acts, 6);
     assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
@@ -211,7 +215,6 @@ fn rows_that_a_larger_screen_shows_again_are_not_reported_after_it_is_erased() {
 
 #[test]
 fn a_row_that_is_wrapped_to_one_word_is_reported_after_two_resizes() {
-    let print = |lines: &[&str]| Act::Print(lines.iter().map(|line| (*line).to_owned()).collect());
     let acts = [
         print(&["", ""]),
         print(&["", "", ""]),
@@ -238,8 +241,44 @@ fn a_row_that_is_wrapped_to_one_word_is_reported_after_two_resizes() {
 }
 
 #[test]
+fn a_larger_screen_that_begins_within_a_known_row_is_not_reported_after_it_is_erased() {
+    let acts = [
+        print(&["aaaa aaaa aaaaaa aaa aaa", ""]),
+        print(&[
+            "aaaaa aaaaa aaaaaa aaaaaaaa aa a aaaa aaaaa a a a aaaa a",
+            "aaa aaa aa aaa aaaaaaaaa aaaaaa aa aaaaaaaa",
+            "",
+            "a aaaaaa aaaaaaa a aaaaa",
+        ]),
+        print(&["aa aaaaa aa aaaa aaaaaaa"]),
+        print(&[
+            "aaaaaa aaa aaaaaaaa aaaaaaa",
+            "aa aaaaaaa aaaaaaaa aaa aaaa aaaaa aaaaaaaa aaaaaaaaa aaaaaaaa",
+        ]),
+        Act::Resize(42, 25),
+        Act::Resize(42, 28),
+        Act::Wipe,
+    ];
+    let (lines, events) = events_of(false, &acts, 6);
+    assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
+}
+
+#[test]
+fn equal_rows_without_letters_do_not_hide_the_rows_above_them() {
+    let acts = [
+        Act::Resize(46, 20),
+        print(&["}", "", "}", ""]),
+        print(&["}"]),
+        print(&["word ".repeat(10).trim(), "word ".repeat(10).trim()]),
+    ];
+    let (_, events) = events_of(true, &acts, 6);
+    let text = text_of(&events);
+    assert!(text.contains("This is the beginning."), "{text}");
+    assert_eq!(text.matches('}').count(), 3, "{text}");
+}
+
+#[test]
 fn a_short_row_on_both_sides_of_lost_rows_is_reported_once() {
-    let print = |lines: &[&str]| Act::Print(lines.iter().map(|line| (*line).to_owned()).collect());
     // The row above a screenful.
     let acts = [print(&["a"]), print(&["a long row"; 20])];
     let (_, events) = events_of(true, &acts, usize::MAX);
@@ -247,6 +286,20 @@ fn a_short_row_on_both_sides_of_lost_rows_is_reported_once() {
     assert_eq!(text.matches("a1x0").count(), 1, "{text}");
     assert!(text.contains("a2x0 long2x1 row2x2"), "{text}");
     assert!(text.contains(UNSEEN), "{text}");
+}
+
+#[test]
+fn rows_without_letters_are_reported_once() {
+    let print = || print(&["word ".repeat(18).trim(), "}"]);
+    for is_opencode in [true, false] {
+        let mut acts: Vec<Act> = (0..9).map(|_| print()).collect();
+        acts.extend([Act::Resize(60, 24), Act::Resize(86, 30), Act::Redraw]);
+        acts.extend((0..4).map(|_| print()));
+        acts.extend([Act::Resize(50, 20), print(), Act::Resize(50, 32)]);
+        let (_, events) = events_of(is_opencode, &acts, 6);
+        let text = text_of(&events);
+        assert_eq!(text.matches("}").count(), 14, "{text}");
+    }
 }
 
 proptest! {
@@ -309,113 +362,6 @@ proptest! {
         reader.handle_timeout(now + Duration::from_secs(10), &mut events);
         reader.end_turn(&mut events);
     }
-}
-
-/// Returns the events of opencode's screens, one short line per event.
-fn read_opencode(screens: &[&str]) -> Vec<String> {
-    let program = AgentProgram::Known(KnownAgent::Opencode);
-    let (mut reader, mut events) = (ScreenReader::new(&program), Vec::new());
-    let mut now = Instant::now();
-    for screen in screens {
-        let rows: Vec<&str> = screen.lines().collect();
-        reader.update(&rows, 60, now, &mut events);
-        now += Duration::from_secs(1);
-        reader.handle_timeout(now, &mut events);
-    }
-    short(&events)
-}
-
-const NARROW_START: &str = include_str!("screens/opencode_narrow_start.txt");
-const NARROW_PROMPT: &str = include_str!("screens/opencode_narrow_prompt.txt");
-const NARROW_ERROR_BELOW_NOTICE: &str = include_str!("screens/opencode_narrow_notice.txt");
-const NARROW_ERROR: &str = include_str!("screens/opencode_narrow_error.txt");
-
-#[test]
-fn the_first_prompt_of_a_narrow_pane_is_reported() {
-    let typed = NARROW_START.replace(
-        "Ask anything… \"What is the tech stack of this",
-        "SCN:e400 e",
-    );
-    let typed = typed.replace("  ┃  project?\"\n", "  ┃\n");
-    assert_eq!(
-        read_opencode(&[NARROW_START, &typed, NARROW_PROMPT]),
-        ["prompt SCN:e400 e"]
-    );
-    // The prompt was not captured while it was typed.
-    assert_eq!(
-        read_opencode(&[NARROW_START, NARROW_PROMPT]),
-        ["prompt SCN:e400 e"]
-    );
-}
-
-#[test]
-fn a_notice_over_boxes_of_a_narrow_pane_does_not_hide_an_error() {
-    assert_eq!(
-        read_opencode(&[
-            NARROW_START,
-            NARROW_PROMPT,
-            NARROW_ERROR_BELOW_NOTICE,
-            NARROW_ERROR
-        ]),
-        [
-            "prompt SCN:e400 e",
-            "failed Your credit balance is too low to access the Anthropic API."
-        ]
-    );
-}
-
-#[test]
-fn output_of_a_reported_tool_is_not_an_error() {
-    let conversation = |rows: &str, foot: &str| {
-        let bar = "  ┃\n";
-        let edge = "▀".repeat(56);
-        format!(
-            "\n{bar}  ┃  go on\n{bar}\n{rows}\n{bar}{bar}{bar}  ┃  Build · Mock Mock\n  ╹{edge}\n   {foot}\n"
-        )
-    };
-    let works = "■■■⬝⬝⬝⬝⬝  esc interrupt  ctrl+p commands";
-    let begun = conversation("", works);
-    // The second of two tools still waits, without a box.
-    let first_works = conversation(
-        "     ⠋ touch a\n\n     $ touch b\n\n     ▣  Build · Mock\n",
-        works,
-    );
-    let boxed = |name: &str| format!("  ┃\n  ┃  $ touch {name}\n  ┃\n  ┃  (no output)\n  ┃\n");
-    let both = format!(
-        "{}\n{}\n     ▣  Build · Mock · 3.2s\n",
-        boxed("a"),
-        boxed("b")
-    );
-    let ended = conversation(&both, "/work  ctrl+p commands");
-    assert_eq!(
-        read_opencode(&[NARROW_START, &begun, &first_works, &ended]),
-        [
-            "prompt go on",
-            "tool bash touch a",
-            "ended bash (no output)",
-            "tool bash touch b",
-            "ended bash (no output)",
-            "turn Build · Mock · 3.2s: ",
-        ]
-    );
-}
-
-#[test]
-fn late_output_of_a_reported_tool_is_not_an_error() {
-    let layout = Layout::of(&AgentProgram::Known(KnownAgent::Opencode));
-    let (mut writer, mut events) = (ConversationWriter::default(), Vec::new());
-    let mut prompt = ConversationRow::new("go on", RowPart::Boxed, true);
-    prompt.is_head = true;
-    let tool = ConversationRow::new("$ touch a", RowPart::Tool, true);
-    let output = ConversationRow::new("(no output)", RowPart::Boxed, true);
-    for row in [&prompt, &tool, &output] {
-        writer.add_row(row, &layout, &mut events);
-    }
-    writer.end_turn(&mut events);
-    assert_eq!(
-        short(&events),
-        ["prompt go on", "tool bash touch a", "ended bash "]
-    );
 }
 
 fn short(events: &[AgentEvent]) -> Vec<String> {
