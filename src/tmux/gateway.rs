@@ -118,7 +118,7 @@ impl GatewayHandle {
     }
 
     /// Requests a listing that is taken after the request. Used for a new terminal, which may belong to a new
-    /// pane.
+    /// pane, and after the end of a session.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.

@@ -102,7 +102,7 @@ impl Source for Coordinator {
             new_terminals: terminals
                 .as_ref()
                 .map_or_else(never, |watch| watch.opened().clone()),
-            has_new_terminal: false,
+            needs_fresh_listing: false,
             gateway: gateway.handle(),
             exits: exits
                 .as_ref()
@@ -185,8 +185,9 @@ struct CoordinatorThread {
     conversations: Conversations,
     /// Receives a message when a terminal is opened: the next listing may contain a new pane.
     new_terminals: Receiver<()>,
-    /// A terminal was opened after the last listing.
-    has_new_terminal: bool,
+    /// A terminal was opened or a poller has ended since the last listing, which may lack the new pane, or still
+    /// contain the session that has ended.
+    needs_fresh_listing: bool,
     sessions: HashMap<SessionKey, WatchedSession>,
     /// The sessions of the first round existed before the observer.
     is_first_round: bool,
@@ -261,7 +262,7 @@ impl CoordinatorThread {
                 }
                 recv(tick) -> _ => return true,
                 recv(self.new_terminals) -> _ => {
-                    self.has_new_terminal = true;
+                    self.needs_fresh_listing = true;
                     return true;
                 }
                 recv(reply.map_or(&no_reply, PendingReply::receiver)) -> _ => return true,
@@ -273,8 +274,8 @@ impl CoordinatorThread {
     /// when all targets have appeared and ended.
     fn update_sessions(&mut self) -> bool {
         self.take_over();
-        // Before the listing: an older listing than a poller's end still contains its session, for
-        // which a second poller would be started.
+        // Before the listing: one from before a poller's end still contains its session, for which a second
+        // poller would be started.
         self.join_ended();
         let listing = match self.list() {
             None => return false,
@@ -309,7 +310,7 @@ impl CoordinatorThread {
     /// included if there is a new pane, and every few rounds if they alone reveal observers.
     fn list(&mut self) -> Option<Result<Arc<Listing>>> {
         self.rounds = self.rounds.wrapping_add(1);
-        let requested = match std::mem::take(&mut self.has_new_terminal) {
+        let requested = match std::mem::take(&mut self.needs_fresh_listing) {
             true => self.gateway.request_fresh_listing(),
             false => self.gateway.request_listing(ForegroundPrograms::Omitted),
         };

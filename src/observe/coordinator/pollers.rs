@@ -144,7 +144,7 @@ impl CoordinatorThread {
         let has_ended = |_: &SessionKey, watched: &mut WatchedSession| watched.poller.is_finished();
         let ended: Vec<_> = self.sessions.extract_if(has_ended).collect();
         for (_, watched) in ended {
-            self.applied_listing = None;
+            (self.applied_listing, self.needs_fresh_listing) = (None, true);
             self.close_run(&watched.execution_id, watched.poller.join());
         }
     }
