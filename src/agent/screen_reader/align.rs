@@ -87,11 +87,12 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     // Known text may end within the beginning of the page.
     let found = starts.filter_map(|at| {
         let wanted = begin.len().min((known.len() - at).max(LETTERS_MIN));
-        Some(shared(at))
-            .filter(|count| *count >= wanted)
-            .map(|count| (count, at))
+        let count = shared(at);
+        // In repetitive text, a longer match may end in a difference, such as the number of the next paragraph.
+        let is_all = at + count == known.len() || count == page.len();
+        (count >= wanted).then_some((is_all && count >= LETTERS_MAX, count, at))
     });
-    found.max().map(|(_, at)| at)
+    found.max().map(|(_, _, at)| at)
 }
 
 /// Returns whether a page shows the same rows again after they were erased; its end may differ. The page

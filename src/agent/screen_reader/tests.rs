@@ -289,6 +289,20 @@ fn a_short_row_on_both_sides_of_lost_rows_is_reported_once() {
 }
 
 #[test]
+fn a_page_of_repetitive_text_continues_at_the_end_of_the_known_text() {
+    let paragraph =
+        |number: u32| format!("Paragraph{number}:all is well with the files in this place.");
+    let letters = |text: &str| letters(text).chars().collect::<Vec<char>>();
+    let known: String = (3..6).map(paragraph).collect();
+    let page: String = (5..9).map(paragraph).collect();
+    // The page begins within the last known paragraph.
+    let start = "Paragraph5:all is".len();
+    let before = align::letters_before(&letters(&known), &letters(&page[start..]));
+    let above = letters(&known).len() - letters(&paragraph(5)[start..]).len();
+    assert_eq!(before, Some(above));
+}
+
+#[test]
 fn rows_without_letters_are_reported_once() {
     let print = || print(&["word ".repeat(18).trim(), "}"]);
     for is_opencode in [true, false] {
