@@ -79,15 +79,10 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     if begin.len() < LETTERS_MIN {
         return None;
     }
-    let shared = |at: usize| {
-        let pairs = known[at..].iter().zip(page);
-        pairs.take_while(|(a, b)| a == b).count()
-    };
-    let starts = (0..known.len()).filter(|at| known[*at] == begin[0]);
     // Known text may end within the beginning of the page.
-    let found = starts.filter_map(|at| {
+    let shared = shared_letters(known, page);
+    let found = shared.into_iter().enumerate().filter_map(|(at, count)| {
         let wanted = begin.len().min((known.len() - at).max(LETTERS_MIN));
-        let count = shared(at);
         // In repetitive text, a longer match may end in a difference, such as the number of the next paragraph.
         let is_all = at + count == known.len() || count == page.len();
         (count >= wanted).then_some((is_all && count >= LETTERS_MAX, count, at))
@@ -101,12 +96,34 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
 pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[ConversationRow]) -> bool {
     let starts_max = letters(&known[..last.min(known.len())]).len();
     let (known, page) = (letters(known), letters(page));
-    (0..=starts_max).any(|start| {
-        let from = &known[start..];
-        let same = from.iter().zip(&page).take_while(|(a, b)| a == b);
-        let same = same.count();
-        same > 0 && same * 2 >= from.len().min(page.len())
-    })
+    let shared = shared_letters(&known, &page);
+    let mut starts = shared.into_iter().enumerate().take(starts_max + 1);
+    starts.any(|(start, same)| same > 0 && same * 2 >= (known.len() - start).min(page.len()))
+}
+
+/// Returns the number of letters from each position on that equal the beginning of the page, by the Z algorithm:
+/// in linear time, because rows may consist of one letter.
+fn shared_letters(known: &[char], page: &[char]) -> Vec<usize> {
+    let all = [page, known].concat();
+    let mut shared = vec![0; all.len()];
+    // The match that extends furthest; its letters are those at the beginning.
+    let (mut start, mut end) = (0, 0);
+    for at in 1..all.len() {
+        let mut count = match at < end {
+            true => shared[at - start].min(end - at),
+            false => 0,
+        };
+        while at + count < all.len() && all[at + count] == all[count] {
+            count += 1;
+        }
+        if at + count > end {
+            (start, end) = (at, at + count);
+        }
+        shared[at] = count;
+    }
+    // A match with all of the page goes on into the known letters.
+    let counts = shared.into_iter().skip(page.len());
+    counts.map(|count| count.min(page.len())).collect()
 }
 
 /// Returns the number of rows at the end of the known ones with which the page begins, although they are too
@@ -132,4 +149,31 @@ pub(super) fn grown(was: &ConversationRow, row: &ConversationRow) -> Option<Conv
     grown.text = rest.trim_start().to_owned();
     (grown.is_spaced, grown.is_head) = (false, false);
     (!grown.text.is_empty()).then_some(grown)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::shared_letters;
+
+    proptest! {
+        #[test]
+        fn shared_letters_are_counted(known in "[ab]{0,30}", page in "[ab]{1,12}") {
+            let (known, page): (Vec<char>, Vec<char>) = (known.chars().collect(), page.chars().collect());
+            let counts = (0..known.len()).map(|at| {
+                let pairs = known[at..].iter().zip(&page);
+                pairs.take_while(|(a, b)| a == b).count()
+            });
+            let counts: Vec<usize> = counts.collect();
+            prop_assert_eq!(shared_letters(&known, &page), counts);
+        }
+    }
+
+    #[test]
+    fn rows_of_one_letter_are_counted_in_linear_time() {
+        let (known, page) = (vec!['a'; 600_000], vec!['a'; 100_000]);
+        let counts = shared_letters(&known, &page);
+        assert_eq!((counts[0], counts[599_999]), (100_000, 1));
+    }
 }

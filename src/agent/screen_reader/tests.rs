@@ -204,13 +204,18 @@ fn text_of(events: &[AgentEvent]) -> String {
     tokens.collect()
 }
 
+#[track_caller]
+fn assert_each_line_once(is_opencode: bool, acts: &[Act]) {
+    let (lines, events) = events_of(is_opencode, acts, 6);
+    assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
+}
+
 #[test]
 fn rows_that_a_larger_screen_shows_again_are_not_reported_after_it_is_erased() {
     let mut acts = vec![Act::Resize(53, 20)];
     acts.extend((0..4).map(|_| print(&["word ".repeat(30).trim()])));
     acts.extend([Act::Resize(72, 26), Act::Resize(72, 40), Act::Wipe]);
-    let (lines, events) = events_of(false, &acts, 6);
-    assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
+    assert_each_line_once(false, &acts);
 }
 
 #[test]
@@ -236,8 +241,7 @@ fn a_row_that_is_wrapped_to_one_word_is_reported_after_two_resizes() {
         Act::Resize(86, 30),
         print(&["caccc fhedbcgf", ""]),
     ];
-    let (lines, events) = events_of(true, &acts, 6);
-    assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
+    assert_each_line_once(true, &acts);
 }
 
 #[test]
@@ -259,8 +263,7 @@ fn a_larger_screen_that_begins_within_a_known_row_is_not_reported_after_it_is_er
         Act::Resize(42, 28),
         Act::Wipe,
     ];
-    let (lines, events) = events_of(false, &acts, 6);
-    assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
+    assert_each_line_once(false, &acts);
 }
 
 #[test]
