@@ -121,7 +121,7 @@ fn shared_letters(known: &[char], page: &[char]) -> Vec<usize> {
         }
         shared[at] = count;
     }
-    // A match with all of the page goes on into the known letters.
+    // A match with the whole page can extend into the known letters.
     let counts = shared.into_iter().skip(page.len());
     counts.map(|count| count.min(page.len())).collect()
 }
