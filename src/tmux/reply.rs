@@ -21,8 +21,6 @@ pub enum SessionReply {
     Present {
         /// The session's current name.
         name: String,
-        /// The time of its creation, in seconds since 1970.
-        created: i64,
         /// The panes that it currently owns. Other panes have closed or belong to another session.
         panes: Vec<PaneReply>,
         /// The requested panes that it no longer owns.

@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::process::{ExitWatch, ProcessWatcher, WatchedProcess};
+use crate::track::ProcessExit;
 
 /// Maximum time that tmux takes to reap a program whose pane it has closed.
 const REAPING: Duration = Duration::from_millis(500);
@@ -50,7 +51,7 @@ impl ProgramExits {
         *programs = program.into_iter().collect();
     }
 
-    /// Returns the exit status of the ended programs: the first failure, or else the first known status.
+    /// Returns the greatest exit status of the ended programs: it is 0 only if none is known to have failed.
     pub fn status(&self, clock: &Clock) -> Option<i32> {
         let time_up = clock.after(REAPING);
         let mut is_late = false;
@@ -60,9 +61,7 @@ impl ProgramExits {
             let is_final = exits.iter().all(Option::is_some);
             if is_final || is_late {
                 let known = exits.into_iter().flatten().flatten();
-                let known: Vec<i32> = known.filter_map(|exit| exit.exit_status()).collect();
-                let failed = known.iter().find(|status| **status != 0);
-                return failed.or(known.first()).copied();
+                return known.filter_map(ProcessExit::exit_status).max();
             }
             select_biased! {
                 recv(self.exits) -> _ => {}

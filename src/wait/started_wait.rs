@@ -328,7 +328,6 @@ impl<'a> StartedWait<'a> {
                 name,
                 panes,
                 departed,
-                ..
             } => {
                 self.session_name = name;
                 (panes, departed)
@@ -367,7 +366,8 @@ impl<'a> StartedWait<'a> {
         }
         if self.panes.values().all(|pane| pane.death.is_some()) {
             let deaths = self.panes.values().filter_map(|pane| pane.death);
-            self.exit_status = deaths.filter_map(ProcessExit::exit_status).next();
+            // A failure counts more than a success, as for programs whose panes are closed.
+            self.exit_status = deaths.filter_map(ProcessExit::exit_status).max();
             return Some(self.target_ended(TargetEnd::ProgramEnded));
         }
         None

@@ -356,7 +356,6 @@ impl Work {
                 name,
                 panes,
                 departed,
-                ..
             } => (name, panes, departed),
             SessionReply::Gone { departed } => {
                 self.departed = departed;

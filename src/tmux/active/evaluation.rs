@@ -71,7 +71,6 @@ impl ActiveRequest {
         if has_news {
             self.reply = Some(SessionReply::Present {
                 name: session.name.to_owned(),
-                created: session.created,
                 panes,
                 departed,
             });

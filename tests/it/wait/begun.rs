@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use td_observe::wait::{WaitEnd, WaitOutcome, Waiter};
 
-use super::{SHORT, at, found, pattern};
-use crate::support::{CEILING, TmuxServer};
+use super::{SHORT, at, found, pattern, waited};
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// A poll interval that is longer than any wait: captures are taken at its start and its end only.
 const SELDOM: Duration = CEILING;
@@ -79,6 +79,25 @@ fn old_lines_of_a_widened_pane_do_not_match() {
     server.tmux(&["resize-window", "-t", "=job-1:", "-x", "80"]);
     let waited = started.finish().unwrap();
     assert_eq!(waited.end, WaitEnd::TimedOut, "{waited:?}");
+}
+
+#[test]
+fn a_failure_in_any_pane_is_the_exit_status_of_the_target() {
+    let server = TmuxServer::new();
+    server.new_session("keeper", 40, 8, "exec cat");
+    server.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
+    server.new_session("job-1", 80, 40, "exit 0");
+    for end in ["exit 0", "exit 3", "exit 0", "exit 0"] {
+        server.tmux(&["split-window", "-t", "=job-1:", end]);
+    }
+    let list = ["list-panes", "-t", "=job-1:", "-F", "#{pane_dead_status}"];
+    wait_for("five exit statuses", CEILING, || {
+        let listed = server.tmux(&list);
+        let known = listed.lines().filter(|line| !line.is_empty()).count();
+        if known == 5 { Ok(()) } else { Err(listed) }
+    });
+    let waited = waited(&server, &at("job-1").exit());
+    assert_eq!(found(&waited).exit_status, Some(3));
 }
 
 #[test]
