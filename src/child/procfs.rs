@@ -1,6 +1,7 @@
 //! The status of processes in `/proc`.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 /// The status of a process, see proc_pid_stat(5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,19 @@ pub(crate) struct Stat {
     /// another user.
     pub arguments: u64,
     /// The status that wait(2) returns for a zombie; 0 for a process of another user.
-    pub exit_code: i32,
+    exit_code: i32,
+}
+
+impl Stat {
+    /// Returns the status that wait(2) returns for a process that has ended and is not reaped; `None` if the
+    /// process runs or belongs to another user.
+    pub(crate) fn zombie_status(&self) -> Option<i32> {
+        let owner = fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid();
+        let own = rustix::process::geteuid();
+        // Users other than the owner read the status 0, which would mean success.
+        let is_readable = own.is_root() || own.as_raw() == owner;
+        (self.is_zombie && is_readable).then_some(self.exit_code)
+    }
 }
 
 /// Reads the status of a process; `None` when it is gone, or outside of Linux.
@@ -54,6 +67,10 @@ pub(crate) fn processes() -> Option<impl Iterator<Item = Stat>> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -70,5 +87,33 @@ mod tests {
         assert!(stat.is_zombie);
         assert_eq!(parse_stat(7, "7 (a) S 1 2"), None);
         assert_eq!(parse_stat(7, ""), None);
+    }
+
+    /// Runs a script and returns the status of its zombie, before it is reaped.
+    fn zombie_status_of(script: &str) -> i32 {
+        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let status = || stat(child.id()).and_then(|stat| stat.zombie_status());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let code = loop {
+            match status() {
+                None if Instant::now() < deadline => thread::yield_now(),
+                code => break code,
+            }
+        };
+        child.wait().unwrap();
+        assert_eq!(stat(child.id()), None, "it is reaped");
+        code.unwrap()
+    }
+
+    #[test]
+    fn a_zombie_has_a_status() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        let own = stat(std::process::id()).unwrap();
+        assert_eq!(own.zombie_status(), None, "it runs");
+        assert_eq!(zombie_status_of("exit 3"), 3 << 8);
+        assert_eq!(zombie_status_of("exit 0"), 0);
+        assert_eq!(zombie_status_of("kill -9 $$"), 9);
     }
 }

@@ -54,11 +54,10 @@ fn growth(known: &CaptureDigest, now: &PaneState) -> Option<u32> {
     if let Some(growth) = now.history_size.checked_sub(known.history_size) {
         return Some(growth);
     }
-    let step = (now.history_limit / 10).max(1);
-    if now.history_size > now.history_limit.saturating_sub(step) {
+    if now.may_be_trimmed() {
         // tmux has trimmed the history. The sizes are below 2^32, so their difference fits.
         let grown = i64::from(now.history_size) - i64::from(known.history_size);
-        return u32::try_from(grown.rem_euclid(i64::from(step))).ok();
+        return u32::try_from(grown.rem_euclid(i64::from(now.trim_step()))).ok();
     }
     // The history was cleared.
     None

@@ -101,7 +101,7 @@ impl CaptureDigest {
     /// Returns true if an equal screen proves that nothing was printed, given an equal listing. A full
     /// history may have been trimmed by exactly its growth while identical lines scrolled through the screen.
     pub(super) fn is_proved_by_screen(&self, server_bytes: Option<u64>) -> bool {
-        let step = (self.numbers.history_limit / 10).max(1);
+        let step = self.numbers.trim_step();
         let may_trim = self.numbers.history_size >= self.numbers.history_limit.saturating_sub(step);
         let read = match (self.freshness.server_bytes, server_bytes) {
             (Some(then), Some(now)) => now.saturating_sub(then),

@@ -5,8 +5,6 @@ pub(crate) mod id;
 pub(crate) mod sections;
 mod server;
 
-mod unreaped;
-
 pub(crate) mod state;
 
 pub(crate) mod listing;

@@ -28,6 +28,15 @@ impl ProcessExit {
     pub fn exit_status(self) -> Option<i32> {
         self.status.or(self.signal.map(|signal| 128 + signal))
     }
+
+    /// Converts a status of wait(2).
+    pub(crate) fn from_wait_status(status: i32) -> Self {
+        let signal = Some(status & 0x7f).filter(|&signal| signal != 0);
+        Self {
+            status: signal.is_none().then_some(status >> 8 & 0xff),
+            signal,
+        }
+    }
 }
 
 /// The normal screen behind a full-screen program.
@@ -61,6 +70,16 @@ pub struct PaneNumbers {
 }
 
 impl PaneNumbers {
+    /// Returns how many rows tmux drops at a time when the history is full.
+    pub fn trim_step(&self) -> u32 {
+        (self.history_limit / 10).max(1)
+    }
+
+    /// Returns whether tmux may have trimmed the history already.
+    pub fn may_be_trimmed(&self) -> bool {
+        self.history_size > self.history_limit.saturating_sub(self.trim_step())
+    }
+
     /// Returns whether size and process are equal. The pane's bytes do not contain these.
     pub fn has_shape_of(&self, other: &Self) -> bool {
         let shape = |of: &Self| (of.width, of.height, of.pid, of.dead);
@@ -110,9 +129,19 @@ impl Capture {
     pub fn is_complete(&self) -> bool {
         self.history_rows() >= self.history_size as usize
     }
+}
 
-    /// Returns how many rows tmux drops at a time when the history is full.
-    pub fn trim_step(&self) -> u32 {
-        (self.history_limit / 10).max(1)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_is_a_status_or_a_signal() {
+        let exit = ProcessExit::from_wait_status;
+        assert_eq!(exit(101 << 8).exit_status(), Some(101));
+        assert_eq!(exit(255 << 8).exit_status(), Some(255));
+        assert_eq!(exit(0).exit_status(), Some(0));
+        assert_eq!(exit(9).exit_status(), Some(137));
+        assert_eq!(exit(0x80 | 11).signal, Some(11), "with a core");
     }
 }

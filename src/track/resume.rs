@@ -6,7 +6,7 @@ use super::change::{Change, GapReason, Loss};
 use super::lines::Logical;
 use super::normal::Normal;
 use super::reflow;
-use super::tracker::{Tracker, may_be_trimmed};
+use super::tracker::Tracker;
 
 impl Tracker {
     /// Continues where an earlier observer of the same pane stopped. `known` contains the last lines
@@ -32,7 +32,7 @@ impl Tracker {
                 !lines.iter().any(same)
             });
             // The last known line has been trimmed, perhaps with lines after it.
-            let is_trimmed = may_be_trimmed(capture) && gone;
+            let is_trimmed = capture.may_be_trimmed() && gone;
             let reason = GapReason::ObserverAbsent;
             let loss = match is_trimmed {
                 true => Loss::confirmed(reason),

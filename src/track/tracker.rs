@@ -74,7 +74,7 @@ impl Tracker {
         let mut changes = Vec::new();
         if !capture.is_complete() {
             changes.push(tracker.book.gap(Loss::confirmed(GapReason::Truncated)));
-        } else if may_be_trimmed(capture) {
+        } else if capture.may_be_trimmed() {
             // The history may have been trimmed before the first capture.
             changes.push(tracker.book.gap(Loss::possible(GapReason::Ambiguous)));
         }
@@ -278,7 +278,7 @@ impl Tracker {
     /// Records the number of the pane's first line. `continues` states whether the position in the
     /// last capture is known.
     pub(super) fn note_top(&mut self, capture: &Capture, continues: bool) {
-        self.top = if capture.alternate || may_be_trimmed(capture) {
+        self.top = if capture.alternate || capture.may_be_trimmed() {
             None
         } else if capture.is_complete() {
             Some(self.first)
@@ -352,7 +352,7 @@ impl Tracker {
         // As long as tmux has all lines, the first one keeps its number.
         if let Some(top) = self
             .top
-            .filter(|_| capture.is_complete() && !may_be_trimmed(capture))
+            .filter(|_| capture.is_complete() && !capture.may_be_trimmed())
             && known.iter().all(|(number, text)| {
                 let at = usize::try_from(number - top).ok();
                 let line = at.and_then(|at| lines.get(at));
@@ -388,9 +388,4 @@ impl Tracker {
             self.screen.leave();
         }
     }
-}
-
-/// Returns whether tmux may have trimmed the history already.
-pub(super) fn may_be_trimmed(capture: &Capture) -> bool {
-    capture.history_size > capture.history_limit.saturating_sub(capture.trim_step())
 }

@@ -213,7 +213,7 @@ impl PidfdEntry {
     }
 
     fn reaped(&self) -> Option<ProcessExit> {
-        pidfd::exit_status(&self.pidfd).map(procfs::exit_of_status)
+        pidfd::exit_status(&self.pidfd).map(ProcessExit::from_wait_status)
     }
 }
 

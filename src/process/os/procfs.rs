@@ -1,7 +1,6 @@
 //! Processes in `/proc`: exit status, command line, directory and children.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use crate::child::{Stat, processes, stat};
@@ -15,25 +14,8 @@ const COMMAND_BYTES_MAX: usize = 4096;
 
 /// Returns the exit of a process that was not reaped; `None` if it is not visible.
 pub(super) fn zombie_exit(pid: u32, started: u64) -> Option<ProcessExit> {
-    let stat = stat(pid).filter(|stat| stat.is_zombie && stat.started == started)?;
-    // Users other than the owner see the status 0, which would mean success.
-    let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
-    let own = rustix::process::geteuid();
-    (own.is_root() || own.as_raw() == owner).then(|| exit_of_status(stat.exit_code))
-}
-
-/// Converts a status of wait(2) to an exit.
-pub(super) fn exit_of_status(exit_code: i32) -> ProcessExit {
-    match exit_code & 0x7f {
-        0 => ProcessExit {
-            status: Some(exit_code >> 8 & 0xff),
-            signal: None,
-        },
-        signal => ProcessExit {
-            status: None,
-            signal: Some(signal),
-        },
-    }
+    let stat = stat(pid).filter(|stat| stat.started == started)?;
+    stat.zombie_status().map(ProcessExit::from_wait_status)
 }
 
 /// Returns true while a process is alive or a zombie.
@@ -103,14 +85,6 @@ pub(crate) fn age(stat: &Stat) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_exit_is_a_status_or_a_signal() {
-        assert_eq!(exit_of_status(101 << 8).exit_status(), Some(101));
-        assert_eq!(exit_of_status(0).exit_status(), Some(0));
-        assert_eq!(exit_of_status(9).exit_status(), Some(137));
-        assert_eq!(exit_of_status(0x80 | 11).signal, Some(11), "with a core");
-    }
 
     #[test]
     fn this_process_has_its_own_arguments_and_directory() {
