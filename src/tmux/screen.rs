@@ -65,7 +65,7 @@ fn parse(nonce: &Nonce, pane: &PaneId, output: &str) -> Option<Option<PaneScreen
             if state.pane() != *pane {
                 return Some(None);
             }
-            let (mut rows, styles) = sgr_rows(rows.strip_prefix('\n')?);
+            let (mut rows, styles) = sgr_rows(rows.strip_prefix('\n')?, state.width as usize);
             rows.truncate(state.height as usize);
             Some(Some(PaneScreen {
                 pane: pane.clone(),

@@ -21,14 +21,18 @@ pub(crate) fn expand_tabs(row: &str, width: usize) -> Cow<'_, str> {
     let mut text = pieces.next().unwrap_or_default().to_owned();
     let mut column = text.width();
     for piece in pieces {
-        // A tab never goes beyond the last column.
-        let stop = (column / TAB_STOP + 1) * TAB_STOP;
-        let stop = stop.min(width.saturating_sub(1)).max(column);
+        let stop = next_stop(column, width);
         text.extend(std::iter::repeat_n(' ', stop - column));
         text.push_str(piece);
         column = stop + piece.width();
     }
     text.into()
+}
+
+/// Returns the column to which a tab moves the cursor: never beyond the last one.
+pub(super) fn next_stop(column: usize, width: usize) -> usize {
+    let stop = (column / TAB_STOP + 1) * TAB_STOP;
+    stop.min(width.saturating_sub(1)).max(column)
 }
 
 #[cfg(test)]

@@ -2,14 +2,16 @@
 
 use avt::parser::Function;
 use avt::{Charset, Parser};
+use unicode_width::UnicodeWidthStr;
 
 use super::ink::{Ink, Inks};
 use super::styled::style;
 use crate::event::Styles;
+use crate::track::tabs::next_stop;
 
-/// Separates rows with SGR into texts, without plain blanks at their ends, and styles. The style at the
-/// end of a row continues in the next row.
-pub fn sgr_rows(captured: &str) -> (Vec<String>, Styles) {
+/// Separates rows of `width` columns with SGR into texts, without plain blanks at their ends, and styles.
+/// The style at the end of a row continues in the next row.
+pub fn sgr_rows(captured: &str, width: usize) -> (Vec<String>, Styles) {
     let mut parser = Parser::default();
     let (mut ink, mut charset) = (Ink::default(), Charset::Ascii);
     let (mut rows, mut styles) = (Vec::new(), Vec::new());
@@ -25,6 +27,14 @@ pub fn sgr_rows(captured: &str) -> (Vec<String>, Styles) {
                 Some(Function::Sgr(operations)) => {
                     let operations = operations.as_slice();
                     operations.iter().for_each(|operation| ink.take(operation));
+                }
+                // tmux 3.6 and newer keeps tabs.
+                Some(Function::Ht) => {
+                    let column = text.width();
+                    let blanks = next_stop(column, width) - column;
+                    text.extend(std::iter::repeat_n(' ', blanks));
+                    inks.set(chars, chars + blanks, ink);
+                    chars += blanks;
                 }
                 // tmux writes line-drawing characters between SO and SI.
                 Some(Function::So) => charset = Charset::Drawing,
@@ -51,7 +61,7 @@ mod tests {
     use super::*;
 
     fn read(captured: &str) -> (Vec<String>, Value) {
-        let (rows, styles) = sgr_rows(captured);
+        let (rows, styles) = sgr_rows(captured, 24);
         (rows, json!(styles))
     }
 
@@ -72,10 +82,17 @@ mod tests {
         assert_eq!(styles, json!([[0, 0, 6, "44"]]));
     }
 
+    #[test]
+    fn tabs_become_blanks_up_to_the_next_stop() {
+        let (rows, styles) = read("a\tb\t\x1b[31mc\td\x1b[m\te\n漢\tx\t\n");
+        assert_eq!(rows, ["a       b       c      de", "漢      x"]);
+        assert_eq!(styles, json!([[0, 16, 24, "31"]]));
+    }
+
     proptest! {
         #[test]
-        fn any_text_is_read(text in "(\\PC|\x1b\\[[0-9;:]{0,9}m|\x1b|\n|\x0e| ){0,60}") {
-            let (rows, styles) = sgr_rows(&text);
+        fn any_text_is_read(text in "(\\PC|\x1b\\[[0-9;:]{0,9}m|\x1b|\n|\t|\x0e| ){0,60}") {
+            let (rows, styles) = sgr_rows(&text, 24);
             for style in styles.as_slice() {
                 let row = rows.get(style.line as usize).unwrap();
                 prop_assert!(style.from < style.to && style.to as usize <= row.chars().count());
