@@ -77,7 +77,7 @@ pub struct ChildOutput {
 /// timeout; `is_gone()` when it was stopped.
 pub fn run(invocation: &Invocation, clock: &Clock, stop: &Stop) -> Result<ChildOutput> {
     let limits = Limits {
-        deadline: Some(clock.now() + invocation.timeout),
+        deadline: clock.now().checked_add(invocation.timeout),
         grace: Duration::ZERO,
         stop_grace: Duration::ZERO,
         linger: Duration::ZERO,
@@ -189,6 +189,7 @@ mod tests {
     fn unread_input_is_not_an_error() {
         let finished = run_now(&Invocation {
             stdin: vec![b'x'; 900_000],
+            timeout: Duration::MAX,
             ..shell("exit 7")
         });
         assert_eq!(finished.unwrap().status.code(), Some(7));

@@ -12,6 +12,9 @@ use crate::event::{Envelope, TdEvent, line_ends_in};
 const MERGED_BYTES_MAX: usize = 64 * 1024;
 
 /// Merges the text of one lane; it holds at most one envelope.
+/// Intervals are capped at about one year so that adding one to the present time cannot overflow.
+const INTERVAL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
 #[derive(Debug)]
 pub(super) struct Throttle {
     interval: Duration,
@@ -32,7 +35,7 @@ struct HeldText {
 impl Throttle {
     pub(super) fn new(interval: Duration) -> Self {
         Self {
-            interval,
+            interval: interval.min(INTERVAL_MAX),
             held: None,
             open_at: None,
         }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
+/// The longest interval. Longer ones could overflow when they are added to a time.
+const INTERVAL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// The schedule of a poller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -25,15 +28,18 @@ impl PollSchedule {
     /// Rejects a schedule that cannot be followed.
     ///
     /// # Errors
-    /// `is_invalid_input()` for intervals of zero length or in the wrong order, and for a share outside 0 to
-    /// 1.
+    /// `is_invalid_input()` for intervals of zero length, beyond a year or in the wrong order, and for a share
+    /// outside 0 to 1.
     pub(crate) fn check(&self) -> Result<()> {
-        let shortest = match self {
-            Self::Fixed(interval) => *interval,
-            Self::Adaptive(adaptive) => adaptive.interval_min,
+        let (shortest, longest) = match self {
+            Self::Fixed(interval) => (*interval, *interval),
+            Self::Adaptive(adaptive) => (adaptive.interval_min, adaptive.interval_max),
         };
         if shortest.is_zero() {
             return Err(Error::invalid("the interval must be longer than zero"));
+        }
+        if longest > INTERVAL_MAX {
+            return Err(Error::invalid("the interval must be at most a year"));
         }
         let Self::Adaptive(AdaptivePolling {
             interval_min,
@@ -110,6 +116,22 @@ impl AdaptivePolling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_that_would_overflow_is_rejected() {
+        let adaptive = AdaptivePolling {
+            interval_max: Duration::MAX,
+            ..AdaptivePolling::default()
+        };
+        for schedule in [
+            PollSchedule::Adaptive(adaptive),
+            PollSchedule::Fixed(Duration::MAX),
+            PollSchedule::Fixed(Duration::ZERO),
+        ] {
+            assert!(schedule.check().unwrap_err().is_invalid_input());
+        }
+        assert!(PollSchedule::Fixed(INTERVAL_MAX).check().is_ok());
+    }
 
     #[test]
     fn an_invalid_share_keeps_the_rest_finite() {

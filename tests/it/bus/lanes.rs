@@ -257,6 +257,33 @@ fn a_timeout_does_not_end_a_subscription() {
     assert!(events.recv_timeout(Duration::MAX).is_ok());
 }
 
+#[test]
+fn an_endless_throttle_holds_text_until_another_event() {
+    let bus = EventBus::new(10);
+    let mut events = bus.subscribe_with(SubscribeOptions {
+        throttle: Some(Duration::MAX),
+        ..SubscribeOptions::default()
+    });
+    let emitter = bus.emitter_for("a");
+    for token in ["one ", "two ", "three"] {
+        emitter.token_received(1, token);
+    }
+    emitter.iteration_started(2);
+    let mut next = || {
+        events
+            .recv_timeout(CEILING)
+            .unwrap()
+            .into_envelope()
+            .unwrap()
+    };
+    let tokens = [next(), next()].map(|envelope| match envelope.event {
+        TdEvent::TokenReceived { token, .. } => token,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(tokens, ["one ", "two three"]);
+    assert!(matches!(next().event, TdEvent::IterationStarted { .. }));
+}
+
 /// An embedder's own events are numbered, delivered and written, and read back unchanged.
 #[test]
 fn custom_events_are_delivered_and_read_back() {
