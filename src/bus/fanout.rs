@@ -102,7 +102,7 @@ impl FanOut {
             self.lossless.send_held();
             self.inbox.made_room();
         }
-        let now = self.inbox.clock.now();
+        let now = self.throttle_time();
         for lane in &mut self.lanes {
             lane.flush(now, &mut self.sleepers);
         }
@@ -306,10 +306,8 @@ impl LossySender {
         true
     }
 
-    fn flush(&mut self, now: impl Into<Option<Instant>>, sleepers: &mut Vec<Waker>) {
-        self.release(now.into(), sleepers, |throttle, now, out| {
-            throttle.flush(now, out)
-        });
+    fn flush(&mut self, now: Option<Instant>, sleepers: &mut Vec<Waker>) {
+        self.release(now, sleepers, |throttle, now, out| throttle.flush(now, out));
     }
 
     /// Sends the envelopes that the lane's throttle, if any, releases.

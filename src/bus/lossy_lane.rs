@@ -246,15 +246,16 @@ impl LossyLane {
         drop(items);
     }
 
-    /// Takes the next entry. If the lane is empty, the next change to it wakes the `sleeper`.
-    pub(super) fn take(&self, sleeper: Option<Waker>) -> Result<LaneItem, TryRecvError> {
+    /// Takes the next entry. If the lane is empty and the caller sleeps, the next change to it wakes the calling
+    /// thread.
+    pub(super) fn take(&self, sleeps: bool) -> Result<LaneItem, TryRecvError> {
         let mut state = lock(&self.state);
         state.sleeper = None;
         match state.queue.take() {
             Some(item) => Ok(item),
             None if state.is_closed => Err(TryRecvError::Closed),
             None => {
-                state.sleeper = sleeper;
+                state.sleeper = sleeps.then(Waker::current);
                 Err(TryRecvError::Empty)
             }
         }

@@ -219,6 +219,7 @@ impl EventBus {
 
     /// Subscribes to the selected events emitted after this call. The argument is a [`Filter`] or a
     /// closure.
+    ///
     /// The fan-out applies a [`Filter`]: events that it excludes take no room in the lane and never count as
     /// missed. A closure runs in the subscriber's own `recv`: events that it excludes take room in the lane
     /// and count as missed if they are dropped there.

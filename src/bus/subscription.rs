@@ -10,7 +10,7 @@ use crate::bus::filter::Predicate;
 use crate::bus::lossy_lane::{LaneItem, LossyLane, Segment};
 use crate::clock::Clock;
 use crate::event::Envelope;
-use crate::thread::{Waker, park};
+use crate::thread::park;
 
 /// The receiving end of a lossy lane, from [`EventBus::subscribe`](crate::EventBus::subscribe) and its
 /// siblings.
@@ -66,7 +66,7 @@ impl Subscription {
     /// [`TryRecvError::Empty`] when none is ready, [`TryRecvError::Closed`] when the bus is closed
     /// and all events have been read.
     pub fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
-        self.next(None)
+        self.next(false)
     }
 
     /// Waits for the next delivery, at most for `timeout`.
@@ -99,7 +99,7 @@ impl Subscription {
         deadline: Option<Instant>,
     ) -> Result<Delivery, RecvTimeoutError> {
         loop {
-            match self.next(Some(Waker::current())) {
+            match self.next(true) {
                 Ok(delivery) => return Ok(delivery),
                 Err(TryRecvError::Closed) => return Err(RecvTimeoutError::Closed),
                 Err(TryRecvError::Empty) => {}
@@ -113,13 +113,13 @@ impl Subscription {
         }
     }
 
-    /// Returns the next delivery. If none is ready, the lane will wake the `sleeper`.
-    fn next(&mut self, sleeper: Option<Waker>) -> Result<Delivery, TryRecvError> {
+    /// Returns the next delivery. If none is ready and the caller sleeps, the next change of the lane wakes it.
+    fn next(&mut self, sleeps: bool) -> Result<Delivery, TryRecvError> {
         loop {
             if let Some(delivery) = self.next_in_segment() {
                 return Ok(delivery);
             }
-            match self.lane.take(sleeper.clone())? {
+            match self.lane.take(sleeps)? {
                 LaneItem::Missed(missed) => return Ok(Delivery::Lagged { missed }),
                 LaneItem::Segment(segment) => {
                     let start = segment.start();

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,6 +23,7 @@ use super::output::OutputReader;
 use super::procfs::{Stat, processes};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::thread::lock;
 
 /// The time in which a killed child must become reapable. `SIGKILL` takes effect at once, except in an
 /// uninterruptible wait for a device, which must not also block the observer.
@@ -37,15 +38,10 @@ pub(crate) struct KillHandle(Arc<Mutex<Option<Pid>>>);
 
 impl KillHandle {
     pub(crate) fn kill(&self) {
-        if let Some(group) = *self.lock() {
+        if let Some(group) = *lock(&self.0) {
             // An error means that the group is gone, as intended.
             let _ = kill_process_group(group, Signal::KILL);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
-        // The value is set in one step, so a panic elsewhere cannot leave it inconsistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,7 +85,7 @@ impl ProcessGroup {
     /// Connects `handle` with this group until the child is reaped and the group has no members.
     pub(crate) fn connect(&mut self, handle: &KillHandle) {
         self.kill_handle = handle.clone();
-        *self.kill_handle.lock() = self.pid();
+        *lock(&self.kill_handle.0) = Some(self.pid());
     }
 
     pub(crate) fn child(&mut self) -> &mut Child {
@@ -106,29 +102,24 @@ impl ProcessGroup {
     }
 
     /// Returns the pid of the child, which is also the ID of its group.
-    pub(crate) fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// Sends a signal to the whole group. After the child is reaped, the ID belongs to the group only
     /// while the group has members.
     pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid()
-            && (self.status.is_none() || self.has_members())
-        {
+        if self.status.is_none() || self.has_members() {
             // An error means that the group is gone.
-            let _ = kill_process_group(pid, signal);
+            let _ = kill_process_group(self.pid(), signal);
         }
     }
 
     /// Returns true while the group has a member that is not a zombie. Where no process reaps orphans, as
     /// in many containers, zombies remain forever.
     pub(crate) fn has_members(&self) -> bool {
-        let Some(group) = self.pid() else {
-            return false;
-        };
         let is_living = |process: Stat| process.group == self.child.id() && !process.is_zombie;
-        test_kill_process_group(group).is_ok()
+        test_kill_process_group(self.pid()).is_ok()
             // Without /proc, all members count.
             && processes().is_none_or(|mut processes| processes.any(is_living))
     }
@@ -152,16 +143,14 @@ impl ProcessGroup {
     }
 
     fn wait_id(&self, options: WaitIdOptions) -> rustix::io::Result<Option<WaitIdStatus>> {
-        let Some(pid) = self.pid() else {
-            return Ok(None);
-        };
-        rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options | WaitIdOptions::NOHANG))
+        let options = options | WaitIdOptions::NOHANG;
+        rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.pid()), options))
     }
 
     /// Reaps the child if it has ended, and returns its status.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         // The lock prevents a kill while the ID becomes free.
-        let mut group = self.kill_handle.lock();
+        let mut group = lock(&self.kill_handle.0);
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
         }
@@ -222,7 +211,7 @@ impl Drop for ProcessGroup {
             self.kill_and_reap();
         }
         // Members that the child left behind are not killed.
-        *self.kill_handle.lock() = None;
+        *lock(&self.kill_handle.0) = None;
     }
 }
 
@@ -238,9 +227,8 @@ pub(super) fn poll_for(fds: &mut [PollFd<'_>], wait: Duration) -> io::Result<()>
 
 #[cfg(target_os = "linux")]
 fn exit_descriptor(child: &Child) -> Option<OwnedFd> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw)?;
     // Kernels before 5.3 have no pidfd; the end is then polled.
-    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+    rustix::process::pidfd_open(Pid::from_child(child), rustix::process::PidfdFlags::empty()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -292,7 +280,7 @@ mod tests {
             .args(["-c", "sleep 1000 & wait"])
             .stdin(Stdio::null());
         let mut group = ProcessGroup::start(&mut command).unwrap();
-        let leader = Pid::from_raw(i32::try_from(group.child().id()).unwrap()).unwrap();
+        let leader = group.pid();
         let clock = Clock::system();
         group.kill_and_reap();
         // Init reaps an orphan shortly afterwards; until then the orphan counts as a member.

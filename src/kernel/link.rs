@@ -49,10 +49,8 @@ impl Link {
     /// Ends the thread, and the kernel if this program started it.
     pub fn close(&mut self, shutdown: Vec<Vec<u8>>) {
         self.orders.send(Order::Close { shutdown });
-        if let Some(thread) = self.thread.take()
-            && let Err(panicked) = thread.join()
-        {
-            log::error!("{panicked}");
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
         }
     }
 }

@@ -48,8 +48,7 @@ impl StartedCommand {
         started.group.connect(&command.control.kill_handle);
         if command.stdin == Stdin::Inherited && started.pty.is_none() {
             let group = started.group.pid();
-            started.foreground =
-                group.and_then(|group| ForegroundLoan::lend(group, &command.control.modes));
+            started.foreground = ForegroundLoan::lend(group, &command.control.modes);
         }
         Ok(started)
     }

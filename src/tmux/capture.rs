@@ -160,7 +160,7 @@ pub(super) fn capture_with(
             "{unreadable} of {} captures are unreadable (truncated: {}): {}",
             specs.len(),
             output.truncated,
-            output.complaints.trim()
+            output.errors.trim()
         );
     }
     Ok((output.text, results))

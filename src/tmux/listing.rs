@@ -77,12 +77,12 @@ impl Listing {
         if output.is_silent() && !is_complete {
             return Err(server.ended());
         }
-        let complaint = match output.complaints.trim() {
+        let error = match output.errors.trim() {
             "" => "its output has an unexpected form",
-            complaint => complaint,
+            error => error,
         };
         Err(Error::other(format!(
-            "cannot list the panes of {server}: {complaint}"
+            "cannot list the panes of {server}: {error}"
         )))
     }
 

@@ -160,7 +160,7 @@ impl Scheduler {
         let holding = self.client.holding();
         let wakes = self.sessions.iter().map(|request| {
             if let Some(interval) = settled_interval(request, holding) {
-                return self.tick(now, interval);
+                return next_tick(now, interval);
             }
             let due = self.due(request, server_bytes);
             match request.schedule() {
@@ -173,12 +173,12 @@ impl Scheduler {
                 Some(PollSchedule::Fixed(interval))
                     if server_bytes.is_some() && !request.needs_listing_only =>
                 {
-                    due.min(self.tick(now, check_interval(*interval)))
+                    due.min(next_tick(now, check_interval(*interval)))
                 }
                 Some(PollSchedule::Fixed(_)) | None => due,
             }
         });
-        let listing = (!self.listings.is_empty()).then(|| self.tick(now, LISTING_TICK));
+        let listing = (!self.listings.is_empty()).then(|| next_tick(now, LISTING_TICK));
         let wakes = wakes.chain(listing).chain(self.client.sample_due());
         wakes.min().map(|at| self.client.epoch() + at)
     }
@@ -193,18 +193,12 @@ impl Scheduler {
     fn due(&self, request: &ActiveRequest, server_bytes: Option<u64>) -> Duration {
         let last_listed = self.client.last_listed();
         request.due(&self.adaptive_rounds, server_bytes, |after, interval| {
-            let tick = self.tick(after, interval);
+            let tick = next_tick(after, interval);
             let early = self
                 .grid_rounds
                 .early_due(interval, last_listed, server_bytes);
             early.map_or(tick, |early| tick.min(early))
         })
-    }
-
-    /// Returns the first tick of an interval after a time.
-    fn tick(&self, after: Duration, interval: Duration) -> Duration {
-        let epoch = self.client.epoch();
-        next_tick(epoch + after, epoch, interval) - epoch
     }
 
     /// Removes and returns the requests that must be evaluated now.

@@ -17,9 +17,6 @@ use crate::track::TmuxVersion;
 /// reply for this long hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A timeout longer than any caller runs.
-const NO_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
-
 /// The maximum size of one output in bytes. The gateway keeps its batches far below; the largest single
 /// capture, 100,000 rows of 200 columns captured twice, has 40 MB.
 pub(super) const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -128,17 +125,21 @@ impl Server {
         clock: &Clock,
     ) -> Result<String> {
         let args = args.into_iter().map(|arg| literal(arg.as_ref())).collect();
-        let finished = self.start(args, Vec::new(), clock)?;
+        self.text(self.start(args, Vec::new(), clock)?)
+    }
+
+    /// Returns the text that a tmux process printed, or its error message.
+    pub(super) fn text(&self, finished: ChildOutput) -> Result<String> {
         let status = finished.status;
         let output = self.output(finished)?;
         if status.success() {
             return Ok(output.text);
         }
-        let complaint = match output.complaints.trim() {
+        let error = match output.errors.trim() {
             "" => "the command failed without an error message",
-            complaint => complaint,
+            error => error,
         };
-        Err(Error::other(format!("{self}: {complaint}")))
+        Err(Error::other(format!("{self}: {error}")))
     }
 
     /// Queries only the version of the server, because naming a pane can crash old servers.
@@ -171,7 +172,7 @@ impl Server {
     /// # Errors
     /// Those of [`Server::run`]; `is_gone()` also when the server ends or `stop` is closed.
     pub(crate) fn wait_for(&self, channel: &str, stop: Stop, clock: &Clock) -> Result<()> {
-        let server = self.clone().until(stop).with_timeout(NO_TIMEOUT);
+        let server = self.clone().until(stop).with_timeout(Duration::MAX);
         let mut args: Vec<OsString> = ["wait-for", "--", channel]
             .map(|arg| literal(arg.as_ref()))
             .into();
@@ -181,14 +182,14 @@ impl Server {
         if output.text.starts_with(SIGNALLED) {
             return Ok(());
         }
-        match output.complaints.trim() {
+        match output.errors.trim() {
             "" => Err(server.ended()),
-            complaint => Err(Error::other(format!("{self}: {complaint}"))),
+            error => Err(Error::other(format!("{self}: {error}"))),
         }
     }
 
     /// Runs command lists, one per line, in one tmux process. An error ends only its line and appears in the
-    /// output's complaints. Each batch must print at least one mark.
+    /// output's errors. Each batch must print at least one mark.
     ///
     /// # Errors
     /// `is_gone()`, `is_timeout()` and `is_missing_program()` as for [`Server::run`].
@@ -249,16 +250,16 @@ impl Server {
     }
 
     pub(super) fn output(&self, finished: ChildOutput) -> Result<Output> {
-        let complaints = String::from_utf8_lossy(&finished.stderr).into_owned();
-        if !finished.status.success() && is_unusable(&complaints) {
-            return Err(Error::invalid(format!("{self}: {}", complaints.trim())));
+        let errors = String::from_utf8_lossy(&finished.stderr).into_owned();
+        if !finished.status.success() && is_unusable(&errors) {
+            return Err(Error::invalid(format!("{self}: {}", errors.trim())));
         }
-        if !finished.status.success() && is_gone(&complaints) {
-            return Err(Error::gone(format!("{self}: {}", complaints.trim())));
+        if !finished.status.success() && is_gone(&errors) {
+            return Err(Error::gone(format!("{self}: {}", errors.trim())));
         }
         Ok(Output {
             text: lossy(finished.stdout),
-            complaints,
+            errors,
             truncated: finished.truncated,
             killed: finished.status.code().is_none(),
         })
@@ -280,7 +281,7 @@ impl std::fmt::Display for Server {
 pub(super) struct Output {
     pub(super) text: String,
     /// Standard error: the error messages of individual commands.
-    pub(super) complaints: String,
+    pub(super) errors: String,
     /// True if the output was too long and its end is missing.
     pub(super) truncated: bool,
     /// True if a signal killed the client, which indicates nothing about the server.
@@ -290,7 +291,7 @@ pub(super) struct Output {
 impl Output {
     /// Returns true if nothing explains a missing end of the output.
     pub(super) fn is_silent(&self) -> bool {
-        self.complaints.is_empty() && !self.truncated && !self.killed
+        self.errors.is_empty() && !self.truncated && !self.killed
     }
 }
 
@@ -307,20 +308,16 @@ const UNUSABLE: [&str; 3] = [
 
 /// Returns true if an error message means that no server runs. Only its last line counts, because earlier
 /// lines concern individual commands.
-fn is_gone(complaints: &str) -> bool {
-    let last = complaints
-        .trim_end()
-        .lines()
-        .next_back()
-        .unwrap_or_default();
+fn is_gone(errors: &str) -> bool {
+    let last = errors.trim_end().lines().next_back().unwrap_or_default();
     GONE.iter().any(|text| last.starts_with(text))
 }
 
 /// Returns true if an error message means that the socket can never be used.
-fn is_unusable(complaints: &str) -> bool {
-    let connecting = complaints.starts_with("error connecting");
-    connecting && UNUSABLE.iter().any(|cause| complaints.contains(cause))
-        || complaints.starts_with("socket name too long")
+fn is_unusable(errors: &str) -> bool {
+    let connecting = errors.starts_with("error connecting");
+    connecting && UNUSABLE.iter().any(|cause| errors.contains(cause))
+        || errors.starts_with("socket name too long")
 }
 
 /// Escapes a trailing semicolon, which would begin another tmux command.

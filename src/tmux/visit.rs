@@ -2,7 +2,6 @@
 //! tmux's buffers.
 
 use std::convert::Infallible;
-use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 
 use crossbeam_channel::{Receiver, bounded, select_biased};
@@ -10,6 +9,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::server::Server;
+use crate::child::cannot_start;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -130,15 +130,8 @@ impl Server {
             .args(["display-message", "-d", HINT_MS, &hint])
             .env_remove("TMUX")
             .stdout(Stdio::null());
-        let mut client = command.spawn().map_err(|cause| {
-            let is_missing = cause.kind() == io::ErrorKind::NotFound;
-            let what = if is_missing {
-                "tmux is missing"
-            } else {
-                "cannot start tmux"
-            };
-            Error::other(what).because(cause)
-        })?;
+        let client = command.spawn();
+        let mut client = client.map_err(|cause| cannot_start("tmux".as_ref(), None, cause))?;
         let pid = Pid::from_child(&client);
         let (done, ended) = bounded::<Infallible>(0);
         // Does not reap the process, so that until then the process id remains the client's.
@@ -162,9 +155,7 @@ impl Server {
         let status = client
             .wait()
             .map_err(|cause| Error::other("cannot wait for tmux").because(cause))?;
-        if let Err(panicked) = waiting?.join() {
-            log::error!("{panicked}");
-        }
+        waiting?.join_logged();
         Ok((!is_interrupted).then_some(status))
     }
 
@@ -175,14 +166,6 @@ impl Server {
     pub(crate) fn copy(&self, text: &str, clock: &Clock) -> Result<()> {
         let args = ["load-buffer", "-w", "-"].map(Into::into).to_vec();
         let finished = self.start(args, text.as_bytes().to_vec(), clock)?;
-        let status = finished.status;
-        let output = self.output(finished)?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(Error::other(format!(
-                "{self}: {}",
-                output.complaints.trim()
-            ))),
-        }
+        self.text(finished).map(drop)
     }
 }

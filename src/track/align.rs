@@ -106,8 +106,6 @@ struct RowComparison {
     history_other: usize,
     screen_same: usize,
     screen_other: usize,
-    /// Rows of the screen that are no longer blank.
-    screen_filled: usize,
 }
 
 impl RowComparison {
@@ -122,8 +120,8 @@ impl RowComparison {
                 (true, true) => comparison.history_same += 1,
                 (true, false) => comparison.history_other += 1,
                 (false, true) => comparison.screen_same += usize::from(was != BLANK),
-                (false, false) if was == BLANK => comparison.screen_filled += 1,
-                (false, false) => comparison.screen_other += 1,
+                // A blank row may have been filled since.
+                (false, false) => comparison.screen_other += usize::from(was != BLANK),
             }
         }
         comparison
@@ -141,8 +139,7 @@ impl RowComparison {
 
     /// Returns whether the texts exclude an alignment that the size of the history suggests.
     fn contradicts(self) -> bool {
-        self.history_other > 0
-            || (self.history_same == 0 && self.screen_same == 0 && self.screen_other > 0)
+        self.history_other > 0 || (!self.has_matches() && self.screen_other > 0)
     }
 }
 
@@ -356,7 +353,7 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
         let comparison = RowComparison::compare(old, new, scrolled);
         let fits = comparison.history_other == 0
             && comparison.screen_other == 0
-            && comparison.history_same + comparison.screen_same > 0;
+            && comparison.has_matches();
         if fits && found.replace(scrolled).is_some() {
             return Alignment::Lost(Loss::possible(GapReason::Cleared));
         }

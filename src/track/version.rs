@@ -66,7 +66,7 @@ impl TmuxVersion {
     }
 }
 
-/// [`TmuxVersion::OLDEST`].
+/// Defaults to [`TmuxVersion::OLDEST`].
 impl Default for TmuxVersion {
     fn default() -> Self {
         Self::OLDEST

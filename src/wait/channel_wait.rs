@@ -37,10 +37,8 @@ impl ChannelWait {
 impl Drop for ChannelWait {
     fn drop(&mut self) {
         self.running = None;
-        if let Some(thread) = self.thread.take()
-            && let Err(panicked) = thread.join()
-        {
-            log::error!("{panicked}");
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
         }
     }
 }

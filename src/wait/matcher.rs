@@ -329,7 +329,9 @@ impl Matcher {
     }
 
     fn keep(&mut self, number: i64, text: &str) {
-        self.last.retain(|(known, _)| *known < number);
+        while self.last.back().is_some_and(|(known, _)| *known >= number) {
+            self.last.pop_back();
+        }
         if self.last.len() >= LAST_LINES + LINES_BEFORE {
             self.last.pop_front();
         }

@@ -88,7 +88,7 @@ impl Waiter {
         started.ok_or_else(|| Error::gone("the wait was interrupted"))
     }
 
-    /// Does the same until `stop` is closed; returns `None` after a stop.
+    /// Starts a wait as [`Waiter::start`] does; returns `None` once `stop` is closed.
     pub(crate) fn start_until_stopped(
         &self,
         wait: &Wait,

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::event::lines_in;
+use crate::event::{line_ends_in, lines_in};
 
 /// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
 const LINES_MAX: usize = 300;
@@ -122,7 +122,7 @@ impl LineBuffer {
         (at, hold): (i64, Hold),
         sink: &mut LineSink<'_>,
     ) {
-        let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64;
+        let count = line_ends_in(chunk);
         let end = first_line.saturating_add(count);
         self.skip_to(end);
         if count == 0 {

@@ -3,7 +3,7 @@
 
 use super::{Follow, Pane};
 use crate::agent::Turn;
-use crate::event::{Styles, TdEvent};
+use crate::event::{Styles, TdEvent, line_ends_in};
 use crate::observe::pane_observer::output::{Completion, PaneEmission, PaneOutput};
 use crate::tmux::{Freshness, PaneCapture, PaneState};
 use crate::track::{Change, ShellMark, TerminalNotice, Throttled};
@@ -145,8 +145,7 @@ impl Pane {
                 continue;
             };
             let (mut line, mut rest) = (first_line, chunk.as_str());
-            let end = first_line
-                .saturating_add(memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64);
+            let end = first_line.saturating_add(line_ends_in(&chunk));
             let is_here = |turn: &Turn| turn.line.is_some_and(|at| (first_line..end).contains(&at));
             let (here, elsewhere): (Vec<_>, Vec<_>) = turns.into_iter().partition(is_here);
             turns = elsewhere;

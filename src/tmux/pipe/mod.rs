@@ -9,7 +9,6 @@
 //! which it has no room. A pipe is opened only if the pane has none, in the same command list as the capture
 //! from which it continues. No tmux command closes it, because the command might hit another program's pipe.
 //! Instead, the drain ends, which tmux notices at once, because it also reads from the drain (`-I`).
-//! Instead the drain ends, which tmux notices at once, because it reads from the drain, too (`-I`).
 
 mod frame;
 

@@ -10,7 +10,7 @@ pub(super) const JOINER: char = '\u{200d}';
 
 /// The longest cluster, in bytes: tmux drops marks beyond it.
 const CLUSTER_BYTES_MAX: usize = 32;
-/// The same before 3.6.
+/// The longest cluster before tmux 3.6, in bytes.
 const CLUSTER_BYTES_MAX_OLD: usize = 21;
 
 /// The number of different clusters from which on those that no cell shows are dropped: more than a
@@ -185,12 +185,6 @@ impl Clusters {
     }
 }
 
-impl Default for Clusters {
-    fn default() -> Self {
-        Self::new(TmuxVersion::default())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +197,7 @@ mod tests {
 
     #[test]
     fn marks_go_on_characters_as_far_as_there_is_room() {
-        let mut clusters = Clusters::default();
+        let mut clusters = Clusters::new(TmuxVersion::default());
         let mut cell = Cell::of('漢');
         while let Some(more) = clusters.combine(cell, '\u{301}') {
             cell = more;
@@ -215,7 +209,7 @@ mod tests {
 
     #[test]
     fn clusters_not_shown_are_dropped() {
-        let mut clusters = Clusters::default();
+        let mut clusters = Clusters::new(TmuxVersion::default());
         let cell =
             |clusters: &mut Clusters, base| clusters.combine(Cell::of(base), '\u{301}').unwrap();
         let _gone = cell(&mut clusters, 'a');
@@ -228,7 +222,7 @@ mod tests {
     /// Dropping clusters costs as much as there are cells, so it must be rare.
     #[test]
     fn clusters_in_use_are_not_searched_for_each_mark() {
-        let mut clusters = Clusters::default();
+        let mut clusters = Clusters::new(TmuxVersion::default());
         let mut cells = Vec::new();
         let mut searches = 0;
         for number in 0..20_000 {

@@ -37,7 +37,7 @@ impl Terminal {
         };
         let fate = match is_mark {
             true => Fate::Joins {
-                makes_wide: character == EMOJI_FORM && (!from_3_6 || self.wide_emoji),
+                makes_wide: character == EMOJI_FORM,
             },
             false => self.fate(cell, character),
         };

@@ -34,10 +34,8 @@ pub enum Difference {
         /// The size in tmux.
         tmux: u32,
     },
-    Cursor {
-        stream: Cursor,
-        tmux: Cursor,
-    },
+    /// The position of the cursor.
+    Cursor { stream: Cursor, tmux: Cursor },
 }
 
 impl StreamTracker {

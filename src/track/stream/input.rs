@@ -43,7 +43,7 @@ pub(super) struct Input {
     has_abandoned_string: bool,
 }
 
-/// The bytes of a character, so far.
+/// The bytes of an incomplete UTF-8 character.
 #[derive(Debug, Default)]
 struct Partial {
     bytes: [u8; 4],
@@ -82,13 +82,11 @@ impl Partial {
 /// Bytes that are not UTF-8.
 #[derive(Clone, Copy, Debug)]
 enum NoCharacter {
-    /// tmux drops them before 3.6, and shows [`NO_CHARACTER`] since.
+    /// tmux drops them before 3.6, and shows U+FFFD since.
     Broken,
     /// A code beyond the last character, which C libraries accept.
     Beyond,
 }
-
-const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 
 impl Input {
     /// Sets the time of the next bytes. If tmux did not read them together with earlier ones, it forgets
@@ -260,7 +258,7 @@ impl Input {
 
 fn no_character(terminal: &mut Terminal) {
     if terminal.version >= TmuxVersion::new(3, 6) {
-        terminal.print(NO_CHARACTER);
+        terminal.print(char::REPLACEMENT_CHARACTER);
     }
     terminal.last = None;
 }

@@ -53,7 +53,7 @@ impl<'a> LineComparison<'a> {
         footprint: &Footprint,
     ) -> Self {
         let book = &stream.tracker.book;
-        let oldest = book.lines().next().map_or(i64::MAX, |(number, _)| number);
+        let oldest = book.oldest_known();
         let older = stream.recent.iter().filter(|(number, _)| *number < oldest);
         let older = older.map(|(number, text)| (*number, text.as_str()));
         let at_cursor = match capture.dead {

@@ -36,7 +36,7 @@ pub(super) struct Scrolled {
 pub(super) struct History {
     /// Its number of rows.
     pub size: u32,
-    /// The most rows.
+    /// The maximum number of rows.
     pub limit: u32,
 }
 

@@ -61,8 +61,6 @@ pub(super) struct Terminal {
     /// The character that REP repeats.
     pub last: Option<char>,
     pub version: TmuxVersion,
-    /// The selector of the emoji form makes a character wide (an option, from 3.6 on).
-    pub wide_emoji: bool,
     /// A joiner has arrived: before 3.4, tmux combines the next character with the one before the
     /// cursor, wherever that is then. Plain text, which tmux writes in runs, does not reset it. The
     /// end of the bytes that tmux has read together does.
@@ -89,7 +87,6 @@ impl Terminal {
             saved_ink: Ink::default(),
             last: None,
             version,
-            wide_emoji: true,
             joins: false,
             grid,
         }

@@ -56,12 +56,6 @@ impl Widths {
     }
 }
 
-impl Default for Widths {
-    fn default() -> Self {
-        Self::of(TmuxVersion::default())
-    }
-}
-
 fn read(text: &str) -> [Vec<Range>; VERSIONS.len()] {
     let mut tables: [Vec<Range>; VERSIONS.len()] = Default::default();
     let mut at = 0;
