@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::nearest;
 use super::options::Options;
 use super::rule_files;
+use super::output;
 use super::watch_args::TypedReading;
 use crate::agent::{AgentScreen, DetectedState, StateRules};
 
@@ -110,11 +111,10 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         match options.json {
             true => {
                 let line = serde_json::json!({"agent": name, "rules": origin});
-                lines.push_str(&line.to_string());
+                lines.push_str(&output::json_lines([&line]));
             }
-            false => lines.push_str(&format!("{name:<10} {}", crate::face::one_line(&origin))),
+            false => lines.push_str(&format!("{name:<10} {}\n", crate::face::one_line(&origin))),
         }
-        lines.push('\n');
     }
     super::output::print(&lines)
 }
@@ -176,7 +176,7 @@ fn print_state(options: &Options, detected: Option<&DetectedState>) -> Result<Ex
                 "inferred": detected.inferred,
                 "asks": detected.asks,
             });
-            format!("{line}\n")
+            output::json_lines([&line])
         }
     };
     super::output::print(&line)?;

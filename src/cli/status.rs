@@ -46,7 +46,7 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     let text = match &template {
         _ if options.quiet => String::new(),
         Some(template) => template.fill(&rows),
-        None if options.json => lines(&rows),
+        None if options.json => output::json_lines(&rows),
         None => source.table(options, &rows, false),
     };
     output::print(&text)?;
@@ -81,10 +81,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
             }
         }
         let text = match options.json {
-            true => {
-                let changed = rows.iter().filter(|row| !shown.contains(row));
-                lines(&changed.cloned().collect::<Vec<Row>>())
-            }
+            true => output::json_lines(rows.iter().filter(|row| !shown.contains(row))),
             false => source.table(options, &rows, is_redrawn),
         };
         let start = match (is_redrawn, is_first) {
@@ -219,13 +216,6 @@ fn names((row, server): (&Row, Option<String>)) -> Vec<String> {
     }
     names.push(row.execution_id.to_string());
     names
-}
-
-fn lines(rows: &[Row]) -> String {
-    let lines = rows
-        .iter()
-        .filter_map(|row| serde_json::to_string(row).ok());
-    lines.map(|line| line + "\n").collect()
 }
 
 /// The parsed text of `--format`.
