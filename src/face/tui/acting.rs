@@ -10,9 +10,8 @@ use super::moving::moved;
 use super::prompt::PromptKind;
 use super::timeline::SPAN_MAX_MICROS;
 use super::view::ViewKind;
-use super::wrapping::shortened;
 use crate::board::Attention;
-use crate::face::sanitize::one_line;
+use crate::face::sanitize::{one_line, with_ellipsis};
 use crate::timestamp::Timestamp;
 
 impl Model {
@@ -255,7 +254,7 @@ impl Model {
             _ => "",
         };
         self.message = Some(match text.lines().count() {
-            1 => format!("copied: {}{answers}", shortened(&one_line(&text), 50)),
+            1 => format!("copied: {}{answers}", with_ellipsis(&one_line(&text), 50)),
             lines => format!("{lines} lines are copied{answers}"),
         });
         self.effects.push(Effect::Copy(text));

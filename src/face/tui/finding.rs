@@ -5,8 +5,7 @@ use super::layout::Focus;
 use super::line::{Pattern, Position};
 use super::model::{Loading, Model};
 use super::searching::{Filtered, Scan, ScanResult, ScanState, Search};
-use super::wrapping::shortened;
-use crate::face::sanitize::one_line;
+use crate::face::sanitize::{one_line, with_ellipsis};
 
 impl Model {
     pub(super) fn set_filter(&mut self, pattern: Option<Pattern>) {
@@ -115,7 +114,7 @@ impl Model {
         let (Some(search), Some(row)) = (&self.search, self.selected_row()) else {
             return;
         };
-        let (name, view) = (shortened(&one_line(&row.name), 24), self.view.name());
+        let (name, view) = (with_ellipsis(&one_line(&row.name), 24), self.view.name());
         let within = match &self.filter {
             Some(filter) => format!(" that the filter {} leaves", filter.pattern.typed),
             None => String::new(),
