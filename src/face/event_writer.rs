@@ -269,7 +269,7 @@ pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// Returns the terminal's columns and rows, or 80 and 24 if the terminal does not report them.
-fn terminal_size() -> (usize, usize) {
+pub(crate) fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let side = |cells: Option<u16>, default: usize| {
         let cells = cells.filter(|cells| *cells > 0);
@@ -279,8 +279,8 @@ fn terminal_size() -> (usize, usize) {
     (columns, side(size.map(|size| size.ws_row), 24))
 }
 
-/// Returns whether the terminal cannot erase a line.
-fn is_dumb() -> bool {
+/// Returns true if the terminal cannot erase a line.
+pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }
 

@@ -61,7 +61,9 @@ pub(crate) use board_table::{BoardTable, server_names};
 #[cfg(feature = "tui")]
 use board_table::{age_of, row_names, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
-pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};
+#[cfg(feature = "tui")]
+pub(crate) use event_writer::is_dumb;
+pub(crate) use event_writer::{EventWriter, Renderer, terminal_size, unless_broken_pipe};
 pub(crate) use json::push_line;
 pub(crate) use junit::JunitReport;
 pub(crate) use last_revisions::{Applied, LastRevisions};
