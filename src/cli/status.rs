@@ -92,7 +92,9 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
             (false, false) if !options.json => "\n",
             _ => "",
         };
-        output::print(&format!("{start}{text}"))?;
+        if !options.quiet {
+            output::print(&format!("{start}{text}"))?;
+        }
         shown = rows;
         is_first = false;
     }
