@@ -1,6 +1,6 @@
 //! `td-observe kernel`: runs code on a Jupyter kernel, or shows the code that other clients run there.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
 
 use super::failure::{Failure, INTERRUPTED};
+use super::input_file;
 use super::keeping;
 use super::kernel_args::TypedKernel;
 use super::kernel_notebook::NotebookCopy;
@@ -124,8 +125,9 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
         (Some(code), _) => Code::Text(code.clone()),
         (None, None) => Code::None,
         (None, Some(file)) if is_notebook(file) => {
-            let notebook = Notebook::read(&read_code(file)?)
-                .map_err(|error| usage!("cannot use {file:?}: {error}"))?;
+            let notebook =
+                Notebook::read(&input_file::read_text(file, CODE_BYTES_MAX, "a notebook")?)
+                    .map_err(|error| usage!("cannot use {file:?}: {error}"))?;
             let copy = typed
                 .save
                 .clone()
@@ -137,7 +139,7 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
             }
             return Ok(Code::Notebook(Box::new(notebook), copy));
         }
-        (None, Some(file)) => Code::Text(read_code(file)?),
+        (None, Some(file)) => Code::Text(input_file::read_text(file, CODE_BYTES_MAX, "code")?),
     };
     if typed.save.is_some() {
         return Err(usage!(
@@ -154,24 +156,6 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 fn copy_of(notebook: &Path) -> PathBuf {
     notebook.with_extension("executed.ipynb")
-}
-
-fn read_code(file: &Path) -> Result<String, Failure> {
-    let is_stdin = file.as_os_str() == "-";
-    let failed = |cause: io::Error| match is_stdin {
-        true => usage!("cannot read standard input: {cause}"),
-        false => usage!("cannot read {file:?}: {cause}"),
-    };
-    let source: Box<dyn Read> = match is_stdin {
-        true => Box::new(io::stdin()),
-        false => Box::new(std::fs::File::open(file).map_err(failed)?),
-    };
-    let mut text = String::new();
-    source
-        .take(CODE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    Ok(text)
 }
 
 fn file_name(file: &Path) -> String {

@@ -61,6 +61,7 @@ mod pane_titles;
 
 mod history;
 mod history_args;
+mod input_file;
 mod keeping;
 mod keys;
 mod rule_files;
