@@ -19,6 +19,7 @@ use super::live;
 use super::nearest;
 use super::options::Options;
 use super::pass_through::{self, PassOptions};
+use super::report;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::kernel::{
@@ -296,12 +297,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         (End::Done, Ok(outcome)) if outcome.is_unread => Ok(ExitCode::SUCCESS),
         (End::Done, Err(error)) => Err(error.into()),
         (End::Done, Ok(outcome)) => {
-            if outcome.lost_lines > 0 {
-                message!(
-                    "{} more lines were neither shown nor kept: see --max-lines",
-                    outcome.lost_lines
-                );
-            }
+            report::print_lost_lines(outcome.lost_lines);
             Ok(live::code(outcome.has_failed))
         }
     }
