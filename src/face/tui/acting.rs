@@ -217,8 +217,7 @@ impl Model {
         } else if row.has_ended() {
             self.message = Some(format!("{} has ended: there is no pane to go to", row.name));
         } else {
-            let kind = row.kind.as_str();
-            let text = format!("{} is a {kind}: there is no pane to go to", row.name);
+            let text = format!("{} runs in no pane: there is none to go to", row.name);
             self.message = Some(text);
         }
     }
