@@ -21,6 +21,7 @@ use super::options::Options;
 use super::pass_through::{self, PassOptions};
 use super::report;
 use super::signals::Signals;
+use crate::api::real;
 use crate::clock::Clock;
 use crate::kernel::{
     CodeCell, ConnectionInfo, KernelChoice, KernelHandle, KernelSpec, KernelTask, Notebook,
@@ -133,7 +134,7 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
                 .save
                 .clone()
                 .map(|copy| copy.unwrap_or_else(|| copy_of(file)));
-            if copy.as_ref().is_some_and(|copy| is_same(copy, file)) {
+            if copy.as_ref().is_some_and(|copy| real(copy) == real(file)) {
                 return Err(usage!(
                     "--save {file:?}: this would overwrite the notebook itself; name another file"
                 ));
@@ -148,11 +149,6 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
         ));
     }
     Ok(code)
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|path| real(other) == Some(path))
 }
 
 fn copy_of(notebook: &Path) -> PathBuf {
