@@ -152,16 +152,8 @@ fn colour<'p>(parts: &mut impl Iterator<Item = &'p str>) -> Option<Color> {
     }
 }
 
-/// Returns a style for a terminal with 16 colours; other colours become the nearest of these.
-pub(super) fn in_16_colours(style: Style) -> Style {
-    Style {
-        fg: style.fg.map(nearest),
-        bg: style.bg.map(nearest),
-        ..style
-    }
-}
-
-fn nearest(colour: Color) -> Color {
+/// Returns the nearest colour of a terminal with 16 colours.
+pub(super) fn nearest(colour: Color) -> Color {
     let (r, g, b) = match colour {
         Color::Rgb(r, g, b) => (r, g, b),
         // The colour cube has 6 levels per channel; 24 greys follow.
