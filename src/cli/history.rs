@@ -4,12 +4,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use crossbeam_channel::select_biased;
 
 use super::failure::Failure;
 use super::known;
+use super::live::PRINT_REST;
 use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
@@ -18,9 +18,6 @@ use crate::error::Error;
 use crate::event::TdEvent;
 use crate::history::{DataDir, LogReader, LogSource, Query, ReadReport, RunDirectory};
 use crate::thread::{self, Stop, stop_pair};
-
-/// The time that output may take after the user has requested the end.
-const PRINT_REST: Duration = Duration::from_millis(400);
 
 /// The selection of history to read.
 #[derive(Clone, Debug)]
