@@ -160,13 +160,13 @@ impl<W: Write> EventWriter<W> {
 
     /// Writes an event of the history; `line` is its line there, which JSON output repeats unchanged.
     pub fn write_record(&mut self, envelope: &Envelope, line: &[u8]) -> io::Result<()> {
-        match (&self.renderer, std::str::from_utf8(line)) {
-            (Renderer::Json, Ok(line)) => {
-                json::push_text(&mut self.text, line);
-                self.write()
-            }
-            _ => self.write_event(envelope),
+        if self.is_json()
+            && let Ok(line) = std::str::from_utf8(line)
+        {
+            json::push_text(&mut self.text, line);
+            return self.write();
         }
+        self.write_event(envelope)
     }
 
     /// Records the sessions and panes of an event that is not written.
@@ -252,7 +252,8 @@ impl<W: Write> EventWriter<W> {
     }
 
     fn hide_live(&mut self) -> io::Result<()> {
-        let Some(size) = self.size else {
+        // The size is read only if there is something to erase.
+        let Some(size) = self.size.filter(|_| !self.live.is_empty()) else {
             return Ok(());
         };
         let erased = self.live.erase(size().0);
