@@ -77,7 +77,7 @@ impl Model {
     }
 
     /// Returns the first visible line if the last one is at the bottom.
-    pub(super) fn top_of_end(&self) -> usize {
+    fn top_of_end(&self) -> usize {
         let (_, rows) = self.view_size();
         let open = usize::from(self.filter.is_none() && self.window.open_line().is_some());
         let mut room = rows.saturating_sub(open + self.question_in_view().len());

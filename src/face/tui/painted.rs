@@ -66,7 +66,7 @@ impl StyledText {
 }
 
 /// Applies the parameters of an SGR sequence (ECMA-48, and colours as in xterm).
-pub(super) fn with_sgr(style: Style, params: &str) -> Style {
+fn with_sgr(style: Style, params: &str) -> Style {
     let mut style = style;
     let mut parts = params.split([';', ':']);
     while let Some(part) = parts.next() {
