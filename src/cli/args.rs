@@ -1,4 +1,4 @@
-//! The arguments as typed: the first of two stages. The second stage is the `Config` of each subcommand.
+//! The arguments as typed. Some subcommands turn theirs into a `Config` before they run.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ mod session_labels;
 
 mod console;
 mod json;
-// Used by `run` and `loop`.
+// Used by `run`, `loop`, `kernel` and `agents`.
 mod tree;
 
 mod last_revisions;
