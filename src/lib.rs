@@ -70,6 +70,7 @@
 //! | `td-ahead`: the next blocks of a log; `td-read-N`: searches blocks | `history/read/ahead.rs`, `history/read/pool.rs` | the log's reader |
 //! | `td-raw`: raw recordings | `recording/writer.rs` | `recording/raw.rs` |
 //! | `td-exits`: ends of programs in panes | `process/os/exits.rs` | the coordinator, a wait for an exit |
+//! | `td-terminals`: new terminals | `process/os/terminals.rs` | the coordinator |
 //! | `td-agents`: agents' files and transcripts | `observe/agents/registry.rs`, `observe/conversation/reader.rs` | its handle |
 //! | `td-hub`: the board; `td-api`, `td-api-N`: clients of the API | `api/hub.rs`, `api/server.rs` | `cli/observer/foreground.rs` |
 //! | `td-others`: runs of other processes | `api/others.rs` | `cli/observer/foreground.rs` |
@@ -77,9 +78,15 @@
 //! | `td-visit`: the end of the tmux client that shows a pane instead of the UI | `tmux/visit.rs` | the UI's thread |
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
+//! | `td-wait`, one for each target | `cli/wait_targets.rs` | `cli/wait.rs` |
+//! | `td-wait-state`: the states of a target | `cli/wait_state.rs` | its `td-wait` |
 //! | `td-wait-ask`: a wait's question to the observer | `cli/wait_observer.rs` | `cli/wait_targets.rs` |
 //! | `td-channel`: a wait for a tmux channel | `wait/channel_wait.rs` | the wait |
+//! | `td-loop-timer`, `td-loop-stop`: cancel a loop at its timeout, at the engine's end | `agent_loop/model/cancel.rs` | `agent_loop/engine.rs`, `agent_loop/source.rs` |
 //! | `td-http`: an HTTP request; `td-answer`: reports a model's answer as it arrives | `agent_loop/model/http/connection.rs`, `agent_loop/conversation.rs` | the loop's thread |
+//! | `td-printer`: events on standard output | `face/printer.rs` | `cli/live.rs`, `cli/watch_observer.rs` |
+//! | `td-stdout`, `td-stderr`: a command's unchanged output | `cli/pass_through.rs` | the command |
+//! | `td-signals`: signals as messages | `cli/signals.rs` | the command |
 //! | `td-hooks`, `td-hook`: commands at events | `cli/hooks.rs` | `cli/watch.rs` |
 //! | `td-history`, `td-keys`, `td-junit`, `td-complete`: work of one command | `cli/history.rs`, `cli/keys.rs`, `cli/junit.rs`, `cli/completers.rs` | the command |
 //! | `td-kernel`: a kernel's sockets and process | `kernel/sockets.rs` | `kernel/link.rs` |

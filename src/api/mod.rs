@@ -56,7 +56,6 @@ pub(crate) use context::ApiContext;
 pub(crate) use exchange::{get, get_board, post};
 pub(crate) use hub::Hub;
 pub(crate) use others::Others;
-#[cfg(feature = "tui")]
 pub(crate) use others::real;
 pub(crate) use panes::{ObservedServer, Panes};
 pub(crate) use request::percent_encoded;

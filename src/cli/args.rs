@@ -1,4 +1,4 @@
-//! The arguments as typed: the first of two stages. The second stage is the `Config` of each subcommand.
+//! The arguments as typed. Some subcommands turn theirs into a `Config` before they run.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ fn topics(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// The heading of [`TypedOptions`].
-pub(super) const GLOBAL: &str = "Global options";
+const GLOBAL: &str = "Global options";
 
 /// Options of several subcommands, which may precede or follow the subcommand. The table in `command_line`
 /// names the options that do not apply to a subcommand.

@@ -17,7 +17,8 @@ pub(super) fn start(verbose: u8, out: Option<Box<dyn Write + Send>>) {
         _ => LevelFilter::Debug,
     };
     // On a terminal that also shows events, a record erases the live line; the next event redraws it.
-    let shares_terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+    let shares_terminal =
+        out.is_none() && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
     let start = if shares_terminal { "\r\x1b[K" } else { "" };
     let mut builder = Builder::new();
     builder

@@ -63,7 +63,7 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a value, or `none`.
-pub(super) fn parse_or_none<T>(
+fn parse_or_none<T>(
     text: &str,
     parse: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<Option<T>, String> {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use super::export_raw::RawRecordings;
 use super::failure::Failure;
-use super::history::{Ended, Which, report_problems, until_stopped};
+use super::history::{EarlyEnd, Which, report_problems, until_stopped};
 use super::history_args::{Format, TypedExport};
 use super::live;
 use super::options::Options;
@@ -29,7 +29,7 @@ pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Fai
     })
 }
 
-fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, Ended> {
+fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, EarlyEnd> {
     let pane = typed.pane.as_deref().map(PaneId::from);
     let output = typed.output.as_deref();
     let mut cast = AsciicastOptions {
@@ -66,10 +66,10 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, E
     let mut out = open(output)?;
     let mut text = String::new();
     let mut renderer = match typed.format {
-        Format::Text => Renderer::Text(TextExport::new(survey)),
+        Format::Text => ExportRenderer::Text(TextExport::new(survey)),
         Format::Cast => {
             cast.pane = pane.or_else(|| survey.sole_pane().cloned());
-            Renderer::Cast(AsciicastExport::new(cast))
+            ExportRenderer::Cast(AsciicastExport::new(cast))
         }
     };
     let report = each(which, count, stop, |envelope| {
@@ -91,7 +91,7 @@ fn export_recordings(
     cast: &AsciicastOptions,
     output: Option<&Path>,
     stop: &Stop,
-) -> Result<ExitCode, Ended> {
+) -> Result<ExitCode, EarlyEnd> {
     let mut out = open(output)?;
     recordings.export(cast, stop, |text| write(&mut out, text, output))?;
     out.flush().map_err(|cause| failed(output, cause))?;
@@ -99,12 +99,12 @@ fn export_recordings(
 }
 
 /// The renderer of an export.
-enum Renderer {
+enum ExportRenderer {
     Text(TextExport),
     Cast(AsciicastExport),
 }
 
-impl Renderer {
+impl ExportRenderer {
     fn push(&mut self, envelope: &Envelope, text: &mut String) {
         match self {
             Self::Text(transcript) => transcript.push(envelope, text),
@@ -139,8 +139,8 @@ fn each(
     which: &Which,
     count: usize,
     stop: &Stop,
-    mut take: impl FnMut(&Envelope) -> Result<(), Ended>,
-) -> Result<ReadReport, Ended> {
+    mut take: impl FnMut(&Envelope) -> Result<(), EarlyEnd>,
+) -> Result<ReadReport, EarlyEnd> {
     let mut log = which.read(Query::all())?;
     for record in log.by_ref().take(count) {
         if is_stopped(stop) {
@@ -151,7 +151,7 @@ fn each(
     Ok(log.into_report())
 }
 
-fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, Ended> {
+fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, EarlyEnd> {
     let mut all = Survey::new(None);
     each(which, usize::MAX, stop, |envelope| {
         all.note(envelope);
@@ -165,7 +165,7 @@ fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, En
     Ok(usage!("--pane: the run has no pane {pane}; {existing}"))
 }
 
-fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, Ended> {
+fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, EarlyEnd> {
     let out: Box<dyn Write> = match output {
         None => Box::new(io::stdout().lock()),
         Some(path) => Box::new(File::create(path).map_err(|cause| failed(Some(path), cause))?),
@@ -173,16 +173,16 @@ fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, Ended> {
     Ok(BufWriter::with_capacity(BUFFER_BYTES, out))
 }
 
-fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Result<(), Ended> {
+fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Result<(), EarlyEnd> {
     out.write_all(text.as_bytes())
         .map_err(|cause| failed(output, cause))?;
     text.clear();
     Ok(())
 }
 
-fn failed(output: Option<&Path>, cause: io::Error) -> Ended {
+fn failed(output: Option<&Path>, cause: io::Error) -> EarlyEnd {
     match output {
         None => cause.into(),
-        Some(path) => Ended::Failed(usage!("cannot write {path:?}: {cause}")),
+        Some(path) => EarlyEnd::Failed(usage!("cannot write {path:?}: {cause}")),
     }
 }

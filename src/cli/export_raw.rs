@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::history::Ended;
+use super::history::EarlyEnd;
 use crate::event::PaneId;
 use crate::face::{AsciicastOptions, one_line};
 use crate::history::RunDirectory;
@@ -65,8 +65,8 @@ impl RawRecordings {
         &self,
         options: &AsciicastOptions,
         stop: &Stop,
-        mut write: impl FnMut(&mut String) -> Result<(), Ended>,
-    ) -> Result<(), Ended> {
+        mut write: impl FnMut(&mut String) -> Result<(), EarlyEnd>,
+    ) -> Result<(), EarlyEnd> {
         let title = options.title.as_deref().map(one_line);
         let mut joiner = RecordingJoiner::new(title, options.idle_limit);
         let (mut out, mut line, mut skipped) = (String::new(), Vec::new(), SkippedInput::default());

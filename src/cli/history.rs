@@ -4,12 +4,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use crossbeam_channel::select_biased;
 
 use super::failure::Failure;
 use super::known;
+use super::live::PRINT_REST;
 use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
@@ -18,9 +18,6 @@ use crate::error::Error;
 use crate::event::TdEvent;
 use crate::history::{DataDir, LogReader, LogSource, Query, ReadReport, RunDirectory};
 use crate::thread::{self, Stop, stop_pair};
-
-/// The time that output may take after the user has requested the end.
-const PRINT_REST: Duration = Duration::from_millis(400);
 
 /// The selection of history to read.
 #[derive(Clone, Debug)]
@@ -139,13 +136,13 @@ pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
 
 /// The reason why the work on `td-history` ended early.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum EarlyEnd {
     /// Standard output is closed.
     Closed,
     Failed(Failure),
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for EarlyEnd {
     /// Takes an error of standard output.
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -155,13 +152,13 @@ impl From<io::Error> for Ended {
     }
 }
 
-impl From<Error> for Ended {
+impl From<Error> for EarlyEnd {
     fn from(error: Error) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<Failure> for Ended {
+impl From<Failure> for EarlyEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -172,7 +169,7 @@ impl From<Failure> for Ended {
 pub(super) fn until_stopped(
     signals: &Signals,
     clock: &Clock,
-    work: impl FnOnce(&Stop) -> Result<ExitCode, Ended> + Send + 'static,
+    work: impl FnOnce(&Stop) -> Result<ExitCode, EarlyEnd> + Send + 'static,
 ) -> Result<ExitCode, Failure> {
     let (running, stop) = stop_pair();
     let (alive, done) = stop_pair();
@@ -188,8 +185,8 @@ pub(super) fn until_stopped(
     match thread.join_deadline(clock.now() + PRINT_REST) {
         Ok(Ok(Ok(code))) => Ok(code),
         // A closed output is no error.
-        Ok(Ok(Err(Ended::Closed))) => Ok(ExitCode::SUCCESS),
-        Ok(Ok(Err(Ended::Failed(failure)))) => Err(failure),
+        Ok(Ok(Err(EarlyEnd::Closed))) => Ok(ExitCode::SUCCESS),
+        Ok(Ok(Err(EarlyEnd::Failed(failure)))) => Err(failure),
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {
             message!("interrupted while reading or writing: the rest is not printed");

@@ -184,9 +184,9 @@ impl Dispatcher {
                 Err(RecvTimeoutError::Closed) => break,
             }
             let now = self.clock.now();
-            self.report_held(|at, _| at <= now);
+            self.report_held(|at| at <= now);
         }
-        self.report_held(|_, _| true);
+        self.report_held(|_| true);
     }
 
     fn handle(&mut self, envelope: Envelope) {
@@ -237,11 +237,8 @@ impl Dispatcher {
     }
 
     /// Reports the ends of programs whose sessions continue.
-    fn report_held(&mut self, is_due: impl Fn(Instant, &Envelope) -> bool) {
-        let held = std::mem::take(&mut self.held);
-        let (due, held): (Vec<_>, Vec<_>) =
-            held.into_iter().partition(|(at, held)| is_due(*at, held));
-        self.held = held;
+    fn report_held(&mut self, is_due: impl Fn(Instant) -> bool) {
+        let due: Vec<_> = self.held.extract_if(.., |(at, _)| is_due(*at)).collect();
         for (_, envelope) in due {
             self.ended(&envelope);
         }

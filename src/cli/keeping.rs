@@ -43,7 +43,7 @@ pub(super) fn unusable(error: crate::Error) -> Failure {
     unusable_unless(error, ", or --no-log")
 }
 
-/// Does the same for commands that need a data directory.
+/// Returns the failure for a data directory that the command needs and cannot use.
 pub(super) fn unusable_directory(error: crate::Error) -> Failure {
     unusable_unless(error, "")
 }

@@ -1,6 +1,6 @@
 //! `td-observe kernel`: runs code on a Jupyter kernel, or shows the code that other clients run there.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
 
 use super::failure::{Failure, INTERRUPTED};
+use super::input_file;
 use super::keeping;
 use super::kernel_args::TypedKernel;
 use super::kernel_notebook::NotebookCopy;
@@ -18,7 +19,9 @@ use super::live;
 use super::nearest;
 use super::options::Options;
 use super::pass_through::{self, PassOptions};
+use super::report;
 use super::signals::Signals;
+use crate::api::real;
 use crate::clock::Clock;
 use crate::kernel::{
     CodeCell, ConnectionInfo, KernelChoice, KernelHandle, KernelSpec, KernelTask, Notebook,
@@ -124,20 +127,21 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
         (Some(code), _) => Code::Text(code.clone()),
         (None, None) => Code::None,
         (None, Some(file)) if is_notebook(file) => {
-            let notebook = Notebook::read(&read_code(file)?)
-                .map_err(|error| usage!("cannot use {file:?}: {error}"))?;
+            let notebook =
+                Notebook::read(&input_file::read_text(file, CODE_BYTES_MAX, "a notebook")?)
+                    .map_err(|error| usage!("cannot use {file:?}: {error}"))?;
             let copy = typed
                 .save
                 .clone()
                 .map(|copy| copy.unwrap_or_else(|| copy_of(file)));
-            if copy.as_ref().is_some_and(|copy| is_same(copy, file)) {
+            if copy.as_ref().is_some_and(|copy| real(copy) == real(file)) {
                 return Err(usage!(
                     "--save {file:?}: this would overwrite the notebook itself; name another file"
                 ));
             }
             return Ok(Code::Notebook(Box::new(notebook), copy));
         }
-        (None, Some(file)) => Code::Text(read_code(file)?),
+        (None, Some(file)) => Code::Text(input_file::read_text(file, CODE_BYTES_MAX, "code")?),
     };
     if typed.save.is_some() {
         return Err(usage!(
@@ -147,31 +151,8 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
     Ok(code)
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|path| real(other) == Some(path))
-}
-
 fn copy_of(notebook: &Path) -> PathBuf {
     notebook.with_extension("executed.ipynb")
-}
-
-fn read_code(file: &Path) -> Result<String, Failure> {
-    let is_stdin = file.as_os_str() == "-";
-    let failed = |cause: io::Error| match is_stdin {
-        true => usage!("cannot read standard input: {cause}"),
-        false => usage!("cannot read {file:?}: {cause}"),
-    };
-    let source: Box<dyn Read> = match is_stdin {
-        true => Box::new(io::stdin()),
-        false => Box::new(std::fs::File::open(file).map_err(failed)?),
-    };
-    let mut text = String::new();
-    source
-        .take(CODE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    Ok(text)
 }
 
 fn file_name(file: &Path) -> String {
@@ -312,12 +293,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         (End::Done, Ok(outcome)) if outcome.is_unread => Ok(ExitCode::SUCCESS),
         (End::Done, Err(error)) => Err(error.into()),
         (End::Done, Ok(outcome)) => {
-            if outcome.lost_lines > 0 {
-                message!(
-                    "{} more lines were neither shown nor kept: see --max-lines",
-                    outcome.lost_lines
-                );
-            }
+            report::print_lost_lines(outcome.lost_lines);
             Ok(live::code(outcome.has_failed))
         }
     }

@@ -22,9 +22,9 @@ const KEYS_MAX: usize = 16;
 
 /// The original mode of the terminal. Several threads may restore it; only the first restore has an effect.
 #[derive(Clone, Default)]
-pub(super) struct Terminal(Arc<Mutex<Option<Termios>>>);
+pub(super) struct TerminalMode(Arc<Mutex<Option<Termios>>>);
 
-impl Terminal {
+impl TerminalMode {
     /// Restores the original mode.
     pub fn restore(&self) {
         let before = lock(&self.0).take();
@@ -38,7 +38,7 @@ impl Terminal {
 /// Reads keys until it is dropped.
 pub(super) struct Keys {
     pressed: Receiver<u8>,
-    terminal: Terminal,
+    terminal: TerminalMode,
     /// The signal handler that notifies the thread when the program continues.
     continue_handler: Option<SigId>,
     /// Closed to end the thread.
@@ -49,7 +49,7 @@ pub(super) struct Keys {
 impl Keys {
     /// Starts to read keys. Without a terminal, no key arrives. If the program ends without dropping this
     /// value, the caller must restore `terminal`.
-    pub fn start(terminal: Terminal) -> Self {
+    pub fn start(terminal: TerminalMode) -> Self {
         let mut keys = Self {
             pressed: never(),
             terminal,

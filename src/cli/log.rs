@@ -7,13 +7,13 @@ use regex::Regex;
 
 use super::duration::TimePoint;
 use super::failure::Failure;
-use super::history::{Ended, Which, data_dir, report_problems, until_stopped};
+use super::history::{EarlyEnd, Which, data_dir, report_problems, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
 use super::known;
 use super::live;
 use super::log_follow::{Following, follow};
 use super::log_runs::Selection;
-use super::log_show::{Show, Shown, page};
+use super::log_show::{PageOptions, Show, page_options};
 use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
@@ -148,7 +148,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     // A search also shows matching rows of screens.
     let is_search = config.grep.0.is_some();
-    let shown = page(
+    let page = page_options(
         options,
         config.has_timestamps,
         config.last_lines,
@@ -157,7 +157,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     );
     if !config.follows {
         return until_stopped(&signals, &clock, move |stop| {
-            print(&whiches, config, shown, stop)
+            print(&whiches, config, page, stop)
         });
     }
     if let Some(Which::File(path)) = whiches.iter().find(|which| matches!(which, Which::File(_))) {
@@ -165,7 +165,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             "--follow: {path:?} is a file; give a run or its directory"
         ));
     }
-    let shown = shown.holding();
+    let page = page.holding();
     // An open selection includes runs that begin later.
     let later = match config.selection.is_open() {
         true => Some((data_dir(options)?, config.selection)),
@@ -180,7 +180,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (grep, revisions, time) = (config.grep, config.revisions, clock.clone());
     let greps = grep.0.is_some();
     until_stopped(&signals, &clock, move |stop| {
-        let mut show = Show::new(shown, grep, revisions);
+        let mut show = Show::new(page, grep, revisions);
         let has_failed = follow(following, &mut show, &time, stop)?;
         // A search without a match fails, unless it was stopped.
         let has_missed = greps && !show.has_matched && !is_stopped(stop);
@@ -188,9 +188,14 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     })
 }
 
-fn print(whiches: &[Which], config: Config, shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
+fn print(
+    whiches: &[Which],
+    config: Config,
+    page: PageOptions,
+    stop: &Stop,
+) -> Result<ExitCode, EarlyEnd> {
     let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
-    let mut show = Show::new(shown, config.grep, config.revisions);
+    let mut show = Show::new(page, config.grep, config.revisions);
     let has_failed = match whiches {
         [which] => {
             show.begin(which, stop)?;

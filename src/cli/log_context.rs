@@ -58,9 +58,18 @@ pub(super) fn is_match(envelope: &Envelope, regex: &Regex) -> bool {
     })
 }
 
+/// The ids of a pane, or of a command, which has no pane.
+pub(super) type StreamKey = (String, String);
+
+/// Returns the pane or the command of an event.
+pub(super) fn stream_of(event: &TdEvent) -> StreamKey {
+    let pane = event.pane().map_or("", |pane| pane.as_str());
+    (event.execution_id().to_owned(), pane.to_owned())
+}
+
 /// The next thing to show.
 #[derive(Debug, PartialEq)]
-pub(super) enum Shown<T> {
+pub(super) enum Selected<T> {
     /// Lines are omitted here.
     Gap,
     Item(T),
@@ -70,7 +79,7 @@ pub(super) enum Shown<T> {
 #[derive(Debug)]
 pub(super) struct Surroundings<T> {
     lines: usize,
-    streams: HashMap<(String, String), Stream<T>>,
+    streams: HashMap<StreamKey, Stream<T>>,
     count: u64,
     has_shown: bool,
 }
@@ -96,11 +105,9 @@ impl<T> Surroundings<T> {
         }
     }
 
-    /// Adds the next item of an event's pane or command, and returns the items to show now.
-    pub fn push(&mut self, event: &TdEvent, item: T, is_match: bool) -> Vec<Shown<T>> {
+    /// Adds the next item of a pane or a command, and returns the items to show now.
+    pub fn push(&mut self, key: StreamKey, item: T, is_match: bool) -> Vec<Selected<T>> {
         self.count += 1;
-        let pane = event.pane().map_or("", |pane| pane.as_str()).to_owned();
-        let key = (event.execution_id().to_owned(), pane);
         if self.streams.len() >= STREAMS_MAX && !self.streams.contains_key(&key) {
             let oldest = self.streams.iter().min_by_key(|(_, stream)| stream.touched);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
@@ -117,17 +124,17 @@ impl<T> Surroundings<T> {
         if is_match {
             let mut shown = Vec::new();
             if std::mem::replace(&mut stream.has_gap, false) && self.has_shown && self.lines > 0 {
-                shown.push(Shown::Gap);
+                shown.push(Selected::Gap);
             }
-            shown.extend(stream.before.drain(..).map(Shown::Item));
-            shown.push(Shown::Item(item));
+            shown.extend(stream.before.drain(..).map(Selected::Item));
+            shown.push(Selected::Item(item));
             stream.after = self.lines;
             self.has_shown = true;
             return shown;
         }
         if stream.after > 0 {
             stream.after -= 1;
-            return vec![Shown::Item(item)];
+            return vec![Selected::Item(item)];
         }
         stream.before.push_back(item);
         if stream.before.len() > self.lines {
@@ -155,11 +162,11 @@ mod tests {
                 text: (*text).into(),
                 styles: Styles::default(),
             };
-            out.extend(around.push(&event, *text, text.contains('!')));
+            out.extend(around.push(stream_of(&event), *text, text.contains('!')));
         }
         let out = out.iter().map(|shown| match shown {
-            Shown::Gap => "--",
-            Shown::Item(text) => text,
+            Selected::Gap => "--",
+            Selected::Item(text) => text,
         });
         out.collect::<Vec<_>>().join(" ")
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::history::{Ended, Which, report_problems};
+use super::history::{EarlyEnd, Which, report_problems};
 use super::log_observers::Observers;
 use super::log_runs::Selection;
 use super::log_show::Show;
@@ -50,7 +50,7 @@ pub(super) fn follow(
     show: &mut Show,
     clock: &Clock,
     stop: &Stop,
-) -> Result<bool, Ended> {
+) -> Result<bool, EarlyEnd> {
     let Following {
         data,
         whiches,
@@ -143,7 +143,7 @@ fn begin_all(
     query: &Query,
     show: &mut Show,
     stop: &Stop,
-) -> Result<Vec<Followed>, Ended> {
+) -> Result<Vec<Followed>, EarlyEnd> {
     let mut followed = Vec::new();
     for (which, seq) in numbered {
         let Which::Run(run) = &which else {
@@ -166,7 +166,7 @@ fn read_on(
     followed: &mut Vec<Followed>,
     show: &mut Show,
     stop: &Stop,
-) -> Result<Vec<Followed>, Ended> {
+) -> Result<Vec<Followed>, EarlyEnd> {
     // Checked before reading, so that everything that an ended writer wrote is read.
     let mut written = Vec::new();
     for run in followed.iter() {

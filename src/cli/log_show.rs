@@ -4,8 +4,8 @@ use std::io::{IsTerminal, StdoutLock};
 
 use regex::Regex;
 
-use super::history::{Ended, Which, report_problems};
-use super::log_context::{Shown as Around, Surroundings, is_match, lines_of};
+use super::history::{EarlyEnd, Which, report_problems};
+use super::log_context::{Selected, Surroundings, is_match, lines_of, stream_of};
 use super::log_lines::LastLines;
 use super::options::Options;
 use crate::clock::Clock;
@@ -18,13 +18,13 @@ use crate::thread::{Stop, is_stopped};
 pub(super) type Page = EventWriter<LastLines<StdoutLock<'static>>>;
 
 /// Returns the output settings for history on standard output.
-pub(super) fn page(
+pub(super) fn page_options(
     options: &Options,
     has_timestamps: bool,
     last_lines: Option<usize>,
     shows_snapshots: bool,
     clock: &Clock,
-) -> Shown {
+) -> PageOptions {
     let renderer = if options.json {
         Renderer::Json
     } else {
@@ -36,7 +36,7 @@ pub(super) fn page(
             has_timestamps,
         }))
     };
-    Shown {
+    PageOptions {
         renderer,
         last_lines,
         quiet: options.quiet,
@@ -45,14 +45,14 @@ pub(super) fn page(
 }
 
 /// The settings of a page, which the writing thread opens.
-pub(super) struct Shown {
+pub(super) struct PageOptions {
     renderer: Renderer,
     last_lines: Option<usize>,
     pub quiet: bool,
     clock: Clock,
 }
 
-impl Shown {
+impl PageOptions {
     /// Holds back lines that may still be rewritten, until no more output arrives.
     pub fn holding(mut self) -> Self {
         if let Renderer::Console(console) = self.renderer {
@@ -89,14 +89,14 @@ struct Item {
 
 impl Show {
     pub fn new(
-        shown: Shown,
+        page: PageOptions,
         (grep, context): (Option<Regex>, Option<usize>),
         revisions: Option<Query>,
     ) -> Self {
         let around = context.filter(|_| grep.is_some());
         Self {
-            is_quiet: shown.quiet,
-            page: shown.open(),
+            is_quiet: page.quiet,
+            page: page.open(),
             grep,
             around: around.map(Surroundings::new),
             finals: LastRevisions::default(),
@@ -106,7 +106,7 @@ impl Show {
     }
 
     /// Writes the beginning of a stream.
-    pub fn open_stream(&mut self) -> Result<(), Ended> {
+    pub fn open_stream(&mut self) -> Result<(), EarlyEnd> {
         match self.is_quiet {
             true => Ok(()),
             false => Ok(self.page.open_stream()?),
@@ -118,7 +118,7 @@ impl Show {
     }
 
     /// Prepares for the events of a log: reads its label and the final text of each revised line.
-    pub fn begin(&mut self, which: &Which, stop: &Stop) -> Result<(), Ended> {
+    pub fn begin(&mut self, which: &Which, stop: &Stop) -> Result<(), EarlyEnd> {
         if let Some(session) = which.session() {
             self.page.note_context(&session);
         }
@@ -139,7 +139,7 @@ impl Show {
     }
 
     /// Writes the remaining output.
-    pub fn finish(&mut self) -> Result<(), Ended> {
+    pub fn finish(&mut self) -> Result<(), EarlyEnd> {
         self.page.finish()?;
         Ok(self.page.flushed()?.release()?)
     }
@@ -152,7 +152,7 @@ impl Show {
         query: Query,
         stop: &Stop,
         note: &mut dyn FnMut(usize, &LogRecord),
-    ) -> Result<bool, Ended> {
+    ) -> Result<bool, EarlyEnd> {
         let mut has_failed = false;
         let sources = whiches.iter().map(Which::source).collect();
         for merged in MergedLogs::new(sources, query) {
@@ -183,7 +183,7 @@ impl Show {
         Ok(has_failed)
     }
 
-    pub fn record(&mut self, record: &LogRecord) -> Result<(), Ended> {
+    pub fn record(&mut self, record: &LogRecord) -> Result<(), EarlyEnd> {
         let envelope = &record.envelope;
         if !record.is_wanted {
             self.page.note_context(&envelope.event);
@@ -214,7 +214,7 @@ impl Show {
     }
 
     /// Shows the lines around matches.
-    fn surrounded(&mut self, record: &LogRecord) -> Result<(), Ended> {
+    fn surrounded(&mut self, record: &LogRecord) -> Result<(), EarlyEnd> {
         let (Some(around), Some(grep)) = (&mut self.around, &self.grep) else {
             return Ok(());
         };
@@ -226,21 +226,21 @@ impl Show {
         for envelope in parts {
             let is_found = is_match(&envelope, grep);
             self.has_matched |= is_found;
-            let event = envelope.event.clone();
+            let stream = stream_of(&envelope.event);
             let line = if is_json {
                 record.line().to_vec()
             } else {
                 Vec::new()
             };
-            let shown = around.push(&event, Item { envelope, line }, is_found);
+            let shown = around.push(stream, Item { envelope, line }, is_found);
             if self.is_quiet {
                 continue;
             }
             for shown in shown {
                 match shown {
-                    Around::Gap if is_json => {}
-                    Around::Gap => self.page.write_line("--")?,
-                    Around::Item(item) => self.page.write_record(&item.envelope, &item.line)?,
+                    Selected::Gap if is_json => {}
+                    Selected::Gap => self.page.write_line("--")?,
+                    Selected::Item(item) => self.page.write_record(&item.envelope, &item.line)?,
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The command line: turns arguments into plain configuration and runs subcommands, one file for each.
 //!
 //! Threads: the main thread owns the engine and waits for signals, for the end of the sources and for the
-//! printer. `td-signals` turns signals into a message. The printer belongs to the view. No thread polls.
+//! printer. `td-signals` turns signals into a message, and `td-printer` of `face/printer.rs` prints events.
 
 #[macro_use]
 mod failure;
@@ -61,6 +61,7 @@ mod pane_titles;
 
 mod history;
 mod history_args;
+mod input_file;
 mod keeping;
 mod keys;
 mod rule_files;

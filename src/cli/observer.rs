@@ -26,11 +26,6 @@ pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
 
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
-    if options.no_log {
-        return Err(usage!(
-            "start: the observer keeps a history, so leave out --no-log"
-        ));
-    }
     match typed.foreground {
         true => foreground::run(options, typed),
         false => background::start(options, typed),

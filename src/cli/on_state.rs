@@ -19,10 +19,7 @@ impl OnState {
         let (state, command) = text.split_once('=').ok_or_else(names)?;
         let state = match state.trim() {
             "any" => None,
-            name => {
-                let known = AgentState::ALL.iter().find(|known| known.as_str() == name);
-                Some(*known.ok_or_else(names)?)
-            }
+            name => Some(AgentState::from_name(name).ok_or_else(names)?),
         };
         if command.trim().is_empty() {
             return Err("the command is empty".to_owned());

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
 
 use super::failure::Failure;
 
@@ -24,6 +25,15 @@ pub(super) fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Returns values as lines of JSON, without control characters.
+pub(super) fn json_lines<'v, T: Serialize + 'v>(values: impl IntoIterator<Item = &'v T>) -> String {
+    let mut lines = String::new();
+    for value in values {
+        crate::face::push_line(&mut lines, value);
+    }
+    lines
+}
+
 /// Returns true if standard output no longer has a reader.
 pub(super) fn is_unread() -> bool {
     let stdout = std::io::stdout();
@@ -41,4 +51,15 @@ pub(super) fn print_message(text: &str) {
         "td-observe: {}",
         crate::face::one_line(text)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_json_have_no_control_characters() {
+        let lines = json_lines(&["a\u{9b}1m\x7f", "b"]);
+        assert_eq!(lines, "\"a\\u009b1m\\u007f\"\n\"b\"\n");
+    }
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use nix::unistd::execvp;
 
 use super::failure::Failure;
+use crate::face::terminal_size;
 
 /// The default pager. With these options, it ends at once if the text fits on the screen, and shows colours.
 const PAGER: &str = "less -FR";
@@ -19,16 +20,8 @@ const WIDTH_MIN: usize = 20;
 
 /// Returns the width of text in columns; `None` if standard output is not a terminal.
 pub(super) fn terminal_width() -> Option<usize> {
-    let stdout = io::stdout();
-    if !stdout.is_terminal() {
-        return None;
-    }
-    // Some terminals do not know their size.
-    let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| size.ws_col);
-    match usize::from(columns) {
-        0 => Some(80),
-        columns => Some(columns.clamp(WIDTH_MIN, WIDTH_MAX)),
-    }
+    let (columns, _) = io::stdout().is_terminal().then(terminal_size)?;
+    Some(columns.clamp(WIDTH_MIN, WIDTH_MAX))
 }
 
 /// Prints the text, through a pager if standard output is a terminal.

@@ -7,11 +7,11 @@ use crossbeam_channel::select_biased;
 
 use super::duration::TimePoint;
 use super::failure::Failure;
-use super::history::{Ended, Which, report_problems, until_stopped};
+use super::history::{EarlyEnd, Which, report_problems, until_stopped};
 use super::history_args::TypedReplay;
-use super::keys::{Keys, Terminal};
+use super::keys::{Keys, TerminalMode};
 use super::live;
-use super::log_show::{Shown, page};
+use super::log_show::{PageOptions, page_options};
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ use crate::timestamp::Timestamp;
 
 /// Replays the events of a run.
 pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Failure> {
-    let terminal = Terminal::default();
+    let terminal = TerminalMode::default();
     let saved_terminal = terminal.clone();
     let signals = Signals::catch(move || saved_terminal.restore())?;
     let clock = Clock::system();
@@ -31,10 +31,10 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
     if let Some(idle_limit) = typed.idle_limit {
         pace = pace.idle_limit(idle_limit);
     }
-    let shown = page(options, false, None, false, &clock);
+    let page = page_options(options, false, None, false, &clock);
     let time = clock.clone();
     until_stopped(&signals, &clock, move |stop| {
-        play(&which, query, pace, shown, terminal, &time, stop)
+        play(&which, query, pace, page, terminal, &time, stop)
     })
 }
 
@@ -73,14 +73,14 @@ fn play(
     which: &Which,
     query: Query,
     mut pace: ReplayPace,
-    shown: Shown,
-    terminal: Terminal,
+    page: PageOptions,
+    terminal: TerminalMode,
     clock: &Clock,
     stop: &Stop,
-) -> Result<ExitCode, Ended> {
+) -> Result<ExitCode, EarlyEnd> {
     let mut log = which.read(query)?;
-    let is_quiet = shown.quiet;
-    let mut page = shown.open();
+    let is_quiet = page.quiet;
+    let mut page = page.open();
     if let Some(session) = which.session() {
         page.note_context(&session);
     }

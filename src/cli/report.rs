@@ -11,6 +11,16 @@ pub(super) fn print(report: &Report) -> bool {
     !lines.is_empty()
 }
 
+/// Prints the number of lines beyond `--max-lines`, if there are any.
+pub(super) fn print_lost_lines(lines: u64) {
+    let lines = match lines {
+        0 => return,
+        1 => "1 more line was".to_owned(),
+        more => format!("{more} more lines were"),
+    };
+    message!("{lines} neither shown nor kept: see --max-lines");
+}
+
 fn lines(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.panicked.iter().map(ToString::to_string).collect();
     lines.extend(

@@ -15,6 +15,7 @@ use super::keeping;
 use super::live;
 use super::options::Options;
 use super::pass_through::{self, PassOptions};
+use super::report;
 use super::run_args::TypedRun;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -140,7 +141,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         junit.finish(problem);
     }
     let outcome = ended?;
-    report_lost_lines(outcome.lost_lines);
+    report::print_lost_lines(outcome.lost_lines);
     // A success must not hide output that could not be written.
     if is_cut && outcome.code() == 0 {
         return Ok(live::code(true));
@@ -174,16 +175,6 @@ fn wait(
         }
     }
     false
-}
-
-/// Reports the number of lines beyond `--max-lines`.
-fn report_lost_lines(lines: u64) {
-    let lines = match lines {
-        0 => return,
-        1 => "1 more line was".to_owned(),
-        more => format!("{more} more lines were"),
-    };
-    message!("{lines} neither shown nor kept: see --max-lines");
 }
 
 fn exit_code(outcome: &CommandOutcome) -> ExitCode {

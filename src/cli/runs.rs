@@ -11,9 +11,10 @@ use super::history_args::{RunsAction, TypedPrune, TypedRuns};
 use super::live;
 use super::nearest;
 use super::options::Options;
+use super::output;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::face::{LocalTime, one_line, push_line};
+use crate::face::{LocalTime, one_line};
 use crate::history::{Retention, RunSummary};
 use crate::timestamp::Timestamp;
 
@@ -54,10 +55,10 @@ fn print_runs(
 ) -> Result<ExitCode, Failure> {
     let text = match (options.quiet, options.json) {
         (true, _) => String::new(),
-        (false, true) => lines(runs),
+        (false, true) => output::json_lines(runs),
         (false, false) => text(),
     };
-    super::output::print(&text)?;
+    output::print(&text)?;
     Ok(live::code(print_problems(problems)))
 }
 
@@ -88,14 +89,6 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
         let bytes = pruned.runs.iter().map(|run| run.size_bytes).sum();
         table(&pruned.runs, false) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
     })
-}
-
-fn lines(runs: &[RunSummary]) -> String {
-    let mut out = String::new();
-    for run in runs {
-        push_line(&mut out, run);
-    }
-    out
 }
 
 /// The columns of the list; true for columns of numbers, which are aligned to the right.

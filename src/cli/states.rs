@@ -3,14 +3,16 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::agent_args::TypedStates;
 use super::failure::Failure;
+use super::input_file;
+use super::live;
 use super::nearest;
 use super::options::Options;
+use super::output;
 use super::rule_files;
 use super::watch_args::TypedReading;
 use crate::agent::{AgentScreen, DetectedState, StateRules};
@@ -92,7 +94,9 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         return show(&rules, &origins, name);
     }
     if let Some(path) = &typed.capture {
-        let text = read_capture(path)?;
+        // In the form of `tmux capture-pane -p`.
+        let bytes = input_file::read(path, CAPTURE_BYTES_MAX, "a capture of a screen")?;
+        let text = String::from_utf8_lossy(&bytes);
         let rows: Vec<&str> = text.lines().collect();
         let detected = rules.detect(&AgentScreen {
             rows: &rows,
@@ -110,13 +114,12 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         match options.json {
             true => {
                 let line = serde_json::json!({"agent": name, "rules": origin});
-                lines.push_str(&line.to_string());
+                lines.push_str(&output::json_lines([&line]));
             }
-            false => lines.push_str(&format!("{name:<10} {}", crate::face::one_line(&origin))),
+            false => lines.push_str(&format!("{name:<10} {}\n", crate::face::one_line(&origin))),
         }
-        lines.push('\n');
     }
-    super::output::print(&lines)
+    output::print(&lines)
 }
 
 fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, Failure> {
@@ -131,25 +134,7 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
             )
         })?,
     };
-    super::output::print(text)
-}
-
-/// Reads a capture in the form of `tmux capture-pane -p` from a file, or from standard input (`-`).
-fn read_capture(path: &Path) -> Result<String, Failure> {
-    let unreadable = |cause| usage!("cannot read {path:?}: {cause}");
-    let source: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(io::stdin()),
-        false => Box::new(fs::File::open(path).map_err(unreadable)?),
-    };
-    let mut bytes = Vec::new();
-    let read = source.take(CAPTURE_BYTES_MAX + 1).read_to_end(&mut bytes);
-    if read.map_err(unreadable)? as u64 > CAPTURE_BYTES_MAX {
-        return Err(usage!(
-            "{path:?} is larger than {} MiB, which is too large for a capture of a screen",
-            CAPTURE_BYTES_MAX >> 20
-        ));
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    output::print(text)
 }
 
 /// Prints the detected state; returns exit code 1 if there is none.
@@ -176,9 +161,9 @@ fn print_state(options: &Options, detected: Option<&DetectedState>) -> Result<Ex
                 "inferred": detected.inferred,
                 "asks": detected.asks,
             });
-            format!("{line}\n")
+            output::json_lines([&line])
         }
     };
-    super::output::print(&line)?;
-    Ok(ExitCode::from(u8::from(detected.is_none())))
+    output::print(&line)?;
+    Ok(live::code(detected.is_none()))
 }

@@ -18,7 +18,7 @@ use crate::agent::StateRules;
 use crate::api::{Unobserved, board_of_history, get_board};
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
-use crate::face::{BoardTable, one_line, server_names};
+use crate::face::{BoardTable, one_line, server_names, terminal_size};
 use crate::history::DataDir;
 
 /// The exit code of `--check` when something needs the user.
@@ -29,6 +29,9 @@ const HOLD: Duration = Duration::from_secs(1);
 
 /// The width of the table if the output is not a terminal.
 const WIDTH: usize = 120;
+
+/// The minimum width of the table on a terminal.
+const WIDTH_MIN: usize = 20;
 
 /// Moves the cursor to the top and clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -46,7 +49,7 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     let text = match &template {
         _ if options.quiet => String::new(),
         Some(template) => template.fill(&rows),
-        None if options.json => lines(&rows),
+        None if options.json => output::json_lines(&rows),
         None => source.table(options, &rows, false),
     };
     output::print(&text)?;
@@ -81,10 +84,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
             }
         }
         let text = match options.json {
-            true => {
-                let changed = rows.iter().filter(|row| !shown.contains(row));
-                lines(&changed.cloned().collect::<Vec<Row>>())
-            }
+            true => output::json_lines(rows.iter().filter(|row| !shown.contains(row))),
             false => source.table(options, &rows, is_redrawn),
         };
         let start = match (is_redrawn, is_first) {
@@ -92,7 +92,9 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
             (false, false) if !options.json => "\n",
             _ => "",
         };
-        output::print(&format!("{start}{text}"))?;
+        if !options.quiet {
+            output::print(&format!("{start}{text}"))?;
+        }
         shown = rows;
         is_first = false;
     }
@@ -168,15 +170,10 @@ impl Source {
 
     /// Returns the table. A table that is redrawn is limited to the height of the terminal.
     fn table(&self, options: &Options, rows: &[Row], is_redrawn: bool) -> String {
-        let (width, height) = match std::io::stdout().is_terminal() {
-            true => rustix::termios::tcgetwinsize(std::io::stdout()).map_or((80, 24), |size| {
-                (usize::from(size.ws_col.max(20)), usize::from(size.ws_row))
-            }),
-            false => (WIDTH, 0),
-        };
+        let size = std::io::stdout().is_terminal().then(terminal_size);
         let table = BoardTable {
-            width,
-            height: Some(height).filter(|height| is_redrawn && *height > 0),
+            width: size.map_or(WIDTH, |(columns, _)| columns.max(WIDTH_MIN)),
+            height: size.map(|(_, rows)| rows).filter(|_| is_redrawn),
             is_coloured: options.coloured,
             now: self.clock.wall(),
         };
@@ -219,13 +216,6 @@ fn names((row, server): (&Row, Option<String>)) -> Vec<String> {
     }
     names.push(row.execution_id.to_string());
     names
-}
-
-fn lines(rows: &[Row]) -> String {
-    let lines = rows
-        .iter()
-        .filter_map(|row| serde_json::to_string(row).ok());
-    lines.map(|line| line + "\n").collect()
 }
 
 /// The parsed text of `--format`.

@@ -16,6 +16,7 @@ use super::signals::Signals;
 use super::tui_args::TypedTui;
 use crate::child::open_log;
 use crate::clock::Clock;
+use crate::face::is_dumb;
 use crate::face::tui::{Theme, TuiOptions};
 use crate::history::DataDir;
 
@@ -24,8 +25,7 @@ const LOG: &str = "tui.log";
 
 /// Returns true if the UI can be shown.
 pub(super) fn has_terminal() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb()
 }
 
 /// Returns the destination of the diagnostics, which must not disturb the UI on the terminal.

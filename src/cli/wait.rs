@@ -10,6 +10,7 @@ use super::failure::{Failure, TIMED_OUT};
 use super::known::Targets;
 use super::nearest;
 use super::options::Options;
+use super::output;
 use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::wait_args::TypedWait;
@@ -19,7 +20,6 @@ use super::wait_targets::{TargetWait, TargetWaits, WaitProblem, Wanted};
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::event::AgentState;
-
 use crate::redact::Rules;
 use crate::tmux::{Target, Typing};
 use crate::wait::{Wait, WaitEnd, WaitOutcome, WaitSpec};
@@ -142,7 +142,8 @@ fn until_done(
             Err(signal) => {
                 // Nothing matched: a command after `&&` must not run.
                 if options.json {
-                    super::output::print(&format!("{}\n", json!({"outcome": "interrupted"})))?;
+                    let interrupted = json!({"outcome": "interrupted"});
+                    output::print(&output::json_lines([&interrupted]))?;
                 }
                 return Ok(u8::try_from(128 + signal).unwrap_or(NOT_FOUND));
             }
@@ -206,9 +207,9 @@ fn print_outcome(
         let target = target.map(|target| format!("{}{separator}", crate::face::one_line(target)));
         target.unwrap_or_default() + text
     };
-    let line = |line: String| super::output::print(&(line + "\n")).map(|_| ());
+    let print = |text: &str| output::print(text).map(|_| ());
     if options.json {
-        return line(outcome.to_json(target).to_string());
+        return print(&output::json_lines([&outcome.to_json(target)]));
     }
     if options.quiet {
         return Ok(());
@@ -216,7 +217,7 @@ fn print_outcome(
     let problem = match &outcome.end {
         // Printed on standard output, so that a script can use the match.
         WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
-            Some(text) => return line(named(&crate::face::one_line(text), " | ")),
+            Some(text) => return print(&(named(&crate::face::one_line(text), " | ") + "\n")),
             None => return Ok(()),
         },
         WaitEnd::Interrupted => return Ok(()),
@@ -226,6 +227,6 @@ fn print_outcome(
             "no match, but lines were lost, so a match may have been missed".to_owned()
         }
     };
-    super::output::print_message(&named(&problem, ": "));
+    output::print_message(&named(&problem, ": "));
     Ok(())
 }

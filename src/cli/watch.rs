@@ -17,7 +17,7 @@ use super::pane_titles::PaneTitles;
 use super::server_checks::{ANSWER_TIMEOUT, check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::watch_args::{Mode, SourceKind, TypedWatch};
-use super::watch_observer::{self, Shown};
+use super::watch_observer::{self, EventSelection};
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::observe::{self, Watch};
@@ -180,13 +180,13 @@ fn beside_observer(
             known.pid
         ));
     }
-    let shown = Shown {
+    let selection = EventSelection {
         socket,
         targets: config.targets.clone(),
         states: super::states::rules(options, &config.typed.reading)?,
     };
     report_absent(options, &config.targets, clock);
-    watch_observer::run(options, &known, shown, signals, clock).map(Some)
+    watch_observer::run(options, &known, selection, signals, clock).map(Some)
 }
 
 fn listing(server: &Server, clock: &Clock) -> crate::Result<Listing> {

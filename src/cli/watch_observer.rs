@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_millis(100);
 const CHECK: Duration = Duration::from_millis(200);
 
 /// The part of the observer's events to show.
-pub(super) struct Shown {
+pub(super) struct EventSelection {
     pub socket: PathBuf,
     pub targets: Vec<Target>,
     pub states: Option<StateRules>,
@@ -42,7 +42,7 @@ pub(super) struct Shown {
 pub(super) fn run(
     options: &Options,
     known: &Announcement,
-    shown: Shown,
+    selection: EventSelection,
     signals: &Signals,
     clock: &Clock,
 ) -> Result<ExitCode, Failure> {
@@ -57,8 +57,8 @@ pub(super) fn run(
         reader: EventReader::new(&known.socket, path, clock),
         filter: EventFilter::new(
             data.clone(),
-            (options.server.server(), shown.socket),
-            shown.targets,
+            (options.server.server(), selection.socket),
+            selection.targets,
             clock.clone(),
         ),
         data,
@@ -78,7 +78,7 @@ pub(super) fn run(
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let renderer = live::renderer(options, shown.states);
+    let renderer = live::renderer(options, selection.states);
     let printing = Printer::start(deliveries, renderer, clock.clone())?;
     let mut interrupted = false;
     select_biased! {

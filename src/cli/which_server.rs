@@ -1,9 +1,9 @@
 //! The tmux server that `-L`, `-S` and `TMUX` choose.
 
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::api::real;
 use crate::event::PaneId;
 use crate::tmux::Server;
 
@@ -57,7 +57,7 @@ impl WhichServer {
         match self {
             // By default, tmux uses the server that `TMUX` names.
             Self::Default => Some(pane),
-            _ => is_same(&socket, &self.socket_path()?).then_some(pane),
+            _ => (real(&socket) == real(&self.socket_path()?)).then_some(pane),
         }
     }
 }
@@ -78,14 +78,6 @@ fn set(name: &str) -> Option<OsString> {
 /// contain commas.
 fn socket_of(tmux: &str) -> &Path {
     Path::new(tmux.rsplitn(3, ',').last().unwrap_or(tmux))
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| {
-        let about = std::fs::metadata(path).ok()?;
-        Some((about.dev(), about.ino()))
-    };
-    one == other || identity(one).is_some_and(|found| identity(other) == Some(found))
 }
 
 #[cfg(test)]

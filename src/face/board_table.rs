@@ -64,13 +64,12 @@ impl BoardTable {
     }
 
     fn cells(&self, row: &Row, name: String) -> [String; 5] {
-        let last = row.asks.as_deref().unwrap_or(&row.last_line);
         [
             name,
-            one_line(row.agent.as_deref().unwrap_or("-")),
+            agent_of(row),
             state_in_words(row),
             age_of(row.since, self.now),
-            one_line(last).trim().to_owned(),
+            last_text(row),
         ]
     }
 
@@ -103,6 +102,17 @@ pub(super) fn row_names(rows: &[Row]) -> Vec<String> {
         (None, _) => row.name.clone(),
     });
     names.map(|name| one_line(&name)).collect()
+}
+
+/// Returns the program of a row's agent, or `-`.
+pub(super) fn agent_of(row: &Row) -> String {
+    one_line(row.agent.as_deref().unwrap_or("-"))
+}
+
+/// Returns the last text of a row: the agent's question, or else its last line.
+pub(super) fn last_text(row: &Row) -> String {
+    let last = row.asks.as_deref().unwrap_or(&row.last_line);
+    one_line(last).trim().to_owned()
 }
 
 /// Returns the state of a row, with its exit status if it has one.

@@ -1,4 +1,4 @@
-//! Describes events in words for console, tree, recordings and text exports (pure).
+//! Describes events in words for console, tree, terminal UI, recordings and text exports (pure).
 //!
 //! The output of programs is not described; the faces show it unchanged.
 

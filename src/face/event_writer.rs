@@ -160,13 +160,13 @@ impl<W: Write> EventWriter<W> {
 
     /// Writes an event of the history; `line` is its line there, which JSON output repeats unchanged.
     pub fn write_record(&mut self, envelope: &Envelope, line: &[u8]) -> io::Result<()> {
-        match (&self.renderer, std::str::from_utf8(line)) {
-            (Renderer::Json, Ok(line)) => {
-                json::push_text(&mut self.text, line);
-                self.write()
-            }
-            _ => self.write_event(envelope),
+        if self.is_json()
+            && let Ok(line) = std::str::from_utf8(line)
+        {
+            json::push_text(&mut self.text, line);
+            return self.write();
         }
+        self.write_event(envelope)
     }
 
     /// Records the sessions and panes of an event that is not written.
@@ -252,7 +252,8 @@ impl<W: Write> EventWriter<W> {
     }
 
     fn hide_live(&mut self) -> io::Result<()> {
-        let Some(size) = self.size else {
+        // The size is read only if there is something to erase.
+        let Some(size) = self.size.filter(|_| !self.live.is_empty()) else {
             return Ok(());
         };
         let erased = self.live.erase(size().0);
@@ -269,7 +270,7 @@ pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// Returns the terminal's columns and rows, or 80 and 24 if the terminal does not report them.
-fn terminal_size() -> (usize, usize) {
+pub(crate) fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let side = |cells: Option<u16>, default: usize| {
         let cells = cells.filter(|cells| *cells > 0);
@@ -279,8 +280,8 @@ fn terminal_size() -> (usize, usize) {
     (columns, side(size.map(|size| size.ws_row), 24))
 }
 
-/// Returns whether the terminal cannot erase a line.
-fn is_dumb() -> bool {
+/// Returns true if the terminal cannot erase a line.
+pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }
 

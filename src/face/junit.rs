@@ -66,7 +66,7 @@ impl JunitReport {
                 command,
                 pane: None,
                 ..
-            } if !self.is_loop => self.begin(command.clone(), "run".to_owned(), ts),
+            } if !self.is_loop => self.begin(command.clone(), ts),
             TdEvent::ExecutionCompleted {
                 exit_code,
                 signal,
@@ -74,16 +74,16 @@ impl JunitReport {
                 pane: None,
                 ..
             } if !self.is_loop => {
-                let outcome = match (exit_code, signal) {
-                    _ if self.timeout.is_some() => {
-                        CaseOutcome::Failed(self.timeout.take().unwrap_or_default())
-                    }
-                    (Some(0), _) => CaseOutcome::Passed,
-                    (Some(code), _) => CaseOutcome::Failed(format!("exit code {code}")),
-                    (None, Some(signal)) => {
+                let outcome = match (self.timeout.take(), exit_code, signal) {
+                    (Some(timeout), ..) => CaseOutcome::Failed(timeout),
+                    (None, Some(0), _) => CaseOutcome::Passed,
+                    (None, Some(code), _) => CaseOutcome::Failed(format!("exit code {code}")),
+                    (None, None, Some(signal)) => {
                         CaseOutcome::Failed(format!("ended by signal {signal}"))
                     }
-                    (None, None) => CaseOutcome::Error("its exit code is not known".to_owned()),
+                    (None, None, None) => {
+                        CaseOutcome::Error("its exit code is not known".to_owned())
+                    }
                 };
                 self.end(outcome, *duration_ms);
             }
@@ -95,7 +95,7 @@ impl JunitReport {
             } => {
                 self.iteration = *iteration;
                 let name = format!("iteration {iteration}: {command}");
-                self.begin(name, self.class(), ts);
+                self.begin(name, ts);
             }
             TdEvent::ValidationCompleted {
                 exit_code,
@@ -145,7 +145,7 @@ impl JunitReport {
             );
         } else if self.cases.is_empty() {
             let why = problem.unwrap_or("nothing was run");
-            self.begin("start".to_owned(), self.class(), self.last);
+            self.begin("start".to_owned(), self.last);
             self.end(CaseOutcome::Error(why.to_owned()), 0);
         }
         self.document()
@@ -159,10 +159,10 @@ impl JunitReport {
         }
     }
 
-    fn begin(&mut self, name: String, class: String, began: Timestamp) {
+    fn begin(&mut self, name: String, began: Timestamp) {
         self.open = Some(TestCase {
             name,
-            class,
+            class: self.class(),
             began,
             ..TestCase::default()
         });
@@ -189,7 +189,7 @@ impl JunitReport {
         };
         // A check may have started nevertheless.
         if self.open.is_none() {
-            self.begin(format!("iteration {iteration}"), self.class(), ts);
+            self.begin(format!("iteration {iteration}"), ts);
         }
         self.end(CaseOutcome::Error(why), 0);
     }

@@ -9,7 +9,7 @@ use crate::face::ansi::RESET;
 use crate::face::sanitize::push_sanitized_at;
 
 /// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
-const LINES_MAX: usize = 300;
+pub(super) const LINES_MAX: usize = 300;
 
 #[derive(Debug, Default)]
 pub(super) struct LineStyles(BTreeMap<i64, Vec<Style>>);

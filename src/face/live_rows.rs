@@ -15,6 +15,11 @@ impl LiveRows {
         self.rows == rows && (rows.is_empty() || self.columns == columns)
     }
 
+    /// Returns true if the terminal shows no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Draws rows; no rows may be shown. The cursor stays in the last row.
     pub fn draw(&mut self, rows: Vec<String>, columns: usize) -> String {
         let drawn = rows.join("\n");

@@ -30,7 +30,7 @@ mod session_labels;
 
 mod console;
 mod json;
-// Used by `run` and `loop`.
+// Used by `run`, `loop`, `kernel` and `agents`.
 mod tree;
 
 mod last_revisions;
@@ -59,9 +59,11 @@ mod samples;
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
 pub(crate) use board_table::{BoardTable, server_names};
 #[cfg(feature = "tui")]
-use board_table::{age_of, row_names, state_in_words};
+use board_table::{age_of, agent_of, last_text, row_names, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
-pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};
+#[cfg(feature = "tui")]
+pub(crate) use event_writer::is_dumb;
+pub(crate) use event_writer::{EventWriter, Renderer, terminal_size, unless_broken_pipe};
 pub(crate) use json::push_line;
 pub(crate) use junit::JunitReport;
 pub(crate) use last_revisions::{Applied, LastRevisions};

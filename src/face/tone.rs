@@ -1,6 +1,8 @@
 //! Defines tones of text, and writes text in a tone (pure).
 
-use anstyle::{AnsiColor, Reset, Style};
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
 
 use super::sanitize::push_sanitized;
 
@@ -32,9 +34,10 @@ impl Tone {
 /// Appends sanitized text in a style.
 pub(super) fn push_styled(out: &mut String, coloured: bool, style: Style, text: &str) {
     if coloured && style != Style::new() {
-        out.push_str(&style.render().to_string());
+        // Writing to a string does not fail.
+        let _ = write!(out, "{style}");
         push_sanitized(out, text);
-        out.push_str(&Reset.render().to_string());
+        let _ = write!(out, "{style:#}");
     } else {
         push_sanitized(out, text);
     }

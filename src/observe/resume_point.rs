@@ -170,8 +170,8 @@ impl ResumePoint {
     }
 
     fn note_gap(&mut self, first_line: i64, lost_lines: Option<u64>) {
-        let lost = i64::try_from(lost_lines.unwrap_or(0)).unwrap_or(i64::MAX);
-        self.next_line = self.next_line.max(first_line.saturating_add(lost));
+        let end = first_line.saturating_add_unsigned(lost_lines.unwrap_or(0));
+        self.next_line = self.next_line.max(end);
         // The lines before a gap do not adjoin those after it.
         self.lines.clear();
     }

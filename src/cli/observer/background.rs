@@ -153,7 +153,7 @@ fn report(options: &Options, known: &Announcement, state: &str) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     output::print(&match options.json {
-        true => serde_json::to_string(known).unwrap_or_default() + "\n",
+        true => output::json_lines([known]),
         false => known.line(state),
     })
 }

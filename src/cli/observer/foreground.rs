@@ -15,7 +15,6 @@ use crate::api::{
     ApiContext, Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
     board_of_history, socket_path, summary_of,
 };
-
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::cli::server_checks::{check_socket, check_tmux};

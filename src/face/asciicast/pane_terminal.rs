@@ -144,8 +144,7 @@ impl ExportTerminal for PaneTerminal {
                 lost_lines,
                 ..
             } => {
-                let lost = lost_lines.and_then(|lost| i64::try_from(lost).ok());
-                let next = first_line.saturating_add(lost.unwrap_or(0));
+                let next = first_line.saturating_add_unsigned(lost_lines.unwrap_or(0));
                 self.skip_to(next, encoder, out);
             }
             TdEvent::ScreenUpdate {

@@ -25,7 +25,7 @@ impl Console {
         }
         if let Some(pane) = pane {
             if follows_held_lines(event) {
-                self.with_pane(id, pane, at, out, |display, sink| {
+                self.with_pane(id, pane, &label, at, out, |display, sink| {
                     display.release(at, sink);
                 });
             }
@@ -57,7 +57,7 @@ impl Console {
                 ..
             } => {
                 self.set_styles(id, pane, *first_line, chunk, styles);
-                self.with_pane(id, pane, at, out, |display, sink| {
+                self.with_pane(id, pane, &label, at, out, |display, sink| {
                     display.settle(*first_line, chunk, at, sink);
                     if *is_complete {
                         display.release(at, sink);
@@ -74,7 +74,7 @@ impl Console {
                 self.set_styles(id, pane, *line, text, styles);
                 let number = self.panes.get(id, pane).number;
                 let is_printed = self.printed.can_rewrite((number, *line));
-                self.with_pane(id, pane, at, out, |display, sink| {
+                self.with_pane(id, pane, &label, at, out, |display, sink| {
                     display.revise(*line, text, (at, is_printed), sink);
                 });
             }
@@ -84,7 +84,9 @@ impl Console {
                 }
             }
             TdEvent::ScreenUpdate { pane, .. } => {
-                self.with_pane(id, pane, at, out, |display, _| display.draw_screen(at));
+                self.with_pane(id, pane, &label, at, out, |display, _| {
+                    display.draw_screen(at)
+                });
             }
             TdEvent::OutputGap {
                 pane,
@@ -92,9 +94,10 @@ impl Console {
                 lost_lines,
                 ..
             } => {
-                let lost = lost_lines.and_then(|lost| i64::try_from(lost).ok());
-                let next = first_line.saturating_add(lost.unwrap_or(0));
-                self.with_pane(id, pane, at, out, |display, _| display.skip_to(next));
+                let next = first_line.saturating_add_unsigned(lost_lines.unwrap_or(0));
+                self.with_pane(id, pane, &label, at, out, |display, _| {
+                    display.skip_to(next)
+                });
             }
             TdEvent::AgentState {
                 pane: Some(pane),
@@ -103,7 +106,9 @@ impl Console {
             } => {
                 let (name, _) = agent_and_detail(event);
                 let agent = Some(name).filter(|agent| *agent != SHELL);
-                self.with_pane(id, pane, at, out, |display, _| display.set_agent(agent));
+                self.with_pane(id, pane, &label, at, out, |display, _| {
+                    display.set_agent(agent)
+                });
                 let is_same_agent =
                     |failed: &mut Box<(String, String)>| failed.0 == id && failed.1 == name;
                 let failed = self.failed.take_if(is_same_agent);
@@ -124,7 +129,7 @@ impl Console {
             } => {
                 self.display(id, pane).set_rows(*height);
                 if command != SHELL && self.policy.is_agent(command) {
-                    self.with_pane(id, pane, at, out, |display, _| {
+                    self.with_pane(id, pane, &label, at, out, |display, _| {
                         display.set_agent(Some(command));
                     });
                 }
@@ -203,14 +208,14 @@ impl Console {
         &mut self,
         id: &str,
         pane: &PaneId,
+        label: &Label,
         at: i64,
         out: &mut String,
         act: impl FnOnce(&mut PaneDisplay, &mut PaneSink<'_>),
     ) {
-        let label = self.labels.label(id, Some(pane));
         let (known, policy) = (self.panes.get(id, pane), &self.policy);
         let printed = &mut self.printed;
-        let error = known.write(&self.rows, &label, printed, out, policy, act);
+        let error = known.write(&self.rows, label, printed, out, policy, act);
         known.styles.truncate();
         self.deadline = earliest(self.deadline, known.display.deadline(policy));
         if let (Some(error), Some(_)) = (error, self.rows.columns) {

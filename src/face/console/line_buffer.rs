@@ -10,9 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::event::{line_ends_in, lines_in};
-
-/// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
-const LINES_MAX: usize = 300;
+use crate::face::line_styles::LINES_MAX;
 
 /// The time, in microseconds, that a changed line must stay unchanged before it is printed again: longer than
 /// the steps of a progress display, and short enough for a reader.

@@ -10,9 +10,8 @@ use super::moving::moved;
 use super::prompt::PromptKind;
 use super::timeline::SPAN_MAX_MICROS;
 use super::view::ViewKind;
-use super::wrapping::shortened;
 use crate::board::Attention;
-use crate::face::sanitize::one_line;
+use crate::face::sanitize::{one_line, with_ellipsis};
 use crate::timestamp::Timestamp;
 
 impl Model {
@@ -218,8 +217,7 @@ impl Model {
         } else if row.has_ended() {
             self.message = Some(format!("{} has ended: there is no pane to go to", row.name));
         } else {
-            let kind = row.kind.as_str();
-            let text = format!("{} is a {kind}: there is no pane to go to", row.name);
+            let text = format!("{} runs in no pane: there is none to go to", row.name);
             self.message = Some(text);
         }
     }
@@ -255,7 +253,7 @@ impl Model {
             _ => "",
         };
         self.message = Some(match text.lines().count() {
-            1 => format!("copied: {}{answers}", shortened(&one_line(&text), 50)),
+            1 => format!("copied: {}{answers}", with_ellipsis(&one_line(&text), 50)),
             lines => format!("{lines} lines are copied{answers}"),
         });
         self.effects.push(Effect::Copy(text));

@@ -7,6 +7,7 @@ use super::view::ViewKind;
 use super::wrapping::wrapped_to;
 use crate::board::{Attention, Row, RowState};
 use crate::event::AgentState;
+use crate::face::last_text;
 use crate::face::sanitize::one_line;
 
 /// The maximum number of lines of a question on the screen. Dialogues have a sentence or two.
@@ -15,9 +16,7 @@ const LINES_MAX: usize = 3;
 /// Returns the question of a waiting row: the agent's question, or else its last line.
 pub(super) fn question_of(row: &Row) -> Option<String> {
     let is_waiting = row.state == RowState::Agent(AgentState::Waiting.into());
-    let asks = row.asks.as_deref().unwrap_or(&row.last_line);
-    let asks = one_line(asks).trim().to_owned();
-    Some(asks).filter(|asks| is_waiting && !asks.is_empty())
+    Some(last_text(row)).filter(|asks| is_waiting && !asks.is_empty())
 }
 
 impl Model {

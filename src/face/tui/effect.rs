@@ -23,8 +23,6 @@ pub(super) enum Connection {
 /// The screen of a pane.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Screen {
-    pub width: u16,
-    pub height: u16,
     pub cursor: (u16, u16),
     pub rows: Vec<StyledText>,
 }

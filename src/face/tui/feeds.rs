@@ -289,19 +289,21 @@ pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inpu
     let mut current: Option<CaptureRequest> = None;
     let mut last: Option<Screen> = None;
     loop {
-        let Some(captured) = current.as_ref().filter(|captured| captured.pane.is_some()) else {
+        let pane = (current.as_ref())
+            .and_then(|request| Some((request.generation, request.pane.as_ref()?)));
+        let Some((generation, pane)) = pane else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
                 recv(requests) -> captured => (current, last) = (captured.ok(), None),
             }
             continue;
         };
-        let screen = capture(feed, captured);
+        let screen = capture(feed, pane);
         let is_failed = screen.is_err();
         if screen.as_ref().ok() != last.as_ref() || is_failed {
             last = screen.as_ref().ok().cloned();
             let input = Input::Screen {
-                generation: captured.generation,
+                generation,
                 screen: screen.map(Box::new),
             };
             if inputs.send(input).is_err() {
@@ -320,10 +322,7 @@ pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inpu
     }
 }
 
-fn capture(feed: &Feed, captured: &CaptureRequest) -> Result<Screen, String> {
-    let Some(CapturedPane { pane, server }) = &captured.pane else {
-        return Err("there is no pane".to_owned());
-    };
+fn capture(feed: &Feed, CapturedPane { pane, server }: &CapturedPane) -> Result<Screen, String> {
     let socket = (feed.find)()?;
     let mut path = format!("/api/v1/panes/{}/screen", percent_encoded(pane.as_str()));
     if let Some(server) = server {
@@ -336,7 +335,7 @@ fn capture(feed: &Feed, captured: &CaptureRequest) -> Result<Screen, String> {
     let screen: ScreenResponse = serde_json::from_slice(&answer.body)
         .map_err(|cause| format!("the screen is not readable: {cause}"))?;
     Ok(screen_of(
-        (screen.width, screen.height),
+        screen.height,
         screen.cursor,
         &screen.rows,
         &screen.styles,
@@ -346,7 +345,6 @@ fn capture(feed: &Feed, captured: &CaptureRequest) -> Result<Screen, String> {
 /// The response to a request for a screen.
 #[derive(serde::Deserialize)]
 struct ScreenResponse {
-    width: u32,
     height: u32,
     cursor: Cursor,
     rows: Vec<ScreenRow>,
@@ -356,7 +354,7 @@ struct ScreenResponse {
 
 /// Converts rows of text and their styles to a screen.
 pub(super) fn screen_of(
-    (width, height): (u32, u32),
+    height: u32,
     cursor: Cursor,
     rows: &[ScreenRow],
     styles: &Styles,
@@ -371,8 +369,6 @@ pub(super) fn screen_of(
         }
     }
     Screen {
-        width: small(width),
-        height: small(height),
         cursor: (small(cursor.x), small(cursor.y)),
         rows: lines,
     }

@@ -5,8 +5,7 @@ use super::layout::Focus;
 use super::line::{Pattern, Position};
 use super::model::{Loading, Model};
 use super::searching::{Filtered, Scan, ScanResult, ScanState, Search};
-use super::wrapping::shortened;
-use crate::face::sanitize::one_line;
+use crate::face::sanitize::{one_line, with_ellipsis};
 
 impl Model {
     pub(super) fn set_filter(&mut self, pattern: Option<Pattern>) {
@@ -16,12 +15,9 @@ impl Model {
             }
             return;
         };
-        let id = self.next_scan_id();
-        let (view, local) = (self.view, self.settings.local.clone());
-        self.filter = Some(Filtered::new(id, pattern, view, local));
         self.focus = Focus::View;
         self.cursor = 0;
-        self.scan_filter();
+        self.begin_filter(pattern);
         self.scan_search();
         self.scroll_to_current();
     }
@@ -46,26 +42,22 @@ impl Model {
     /// Repeats the filter and the search in another row or view.
     pub(super) fn restart_scans(&mut self) {
         if let Some(filter) = self.filter.take() {
-            let id = self.next_scan_id();
-            let local = self.settings.local.clone();
-            self.filter = Some(Filtered::new(id, filter.pattern, self.view, local));
-            self.scan_filter();
+            self.begin_filter(filter.pattern);
         }
         if let Some(search) = self.search.take() {
-            let id = self.next_scan_id();
-            let mut search = Search::new(id, search.pattern, search.row);
+            let mut search = Search::new(search.pattern, search.row);
             search.is_jump_pending = false;
             self.search = Some(search);
             self.scan_search();
         }
     }
 
-    fn scan_filter(&mut self) {
-        let Some(filter) = self.filter.as_ref() else {
-            return;
-        };
-        let local = self.settings.local.clone();
-        let found = Filtered::new(filter.id, filter.pattern.clone(), self.view, local);
+    /// Begins a filter, which takes live events at once, and those of the history when its scan ends.
+    fn begin_filter(&mut self, pattern: Pattern) {
+        let id = self.next_scan_id();
+        let filter = |pattern| Filtered::new(id, pattern, self.view, self.settings.local.clone());
+        let (live, found) = (filter(pattern.clone()), filter(pattern));
+        self.filter = Some(live);
         self.scan(ScanResult::Filter(Box::new(found)));
     }
 
@@ -76,7 +68,8 @@ impl Model {
         };
         search.id = id;
         search.state = ScanState::Reading(0);
-        let mut found = Search::new(id, search.pattern.clone(), search.row.clone());
+        let mut found = Search::new(search.pattern.clone(), search.row.clone());
+        found.id = id;
         found.is_jump_pending = search.is_jump_pending;
         self.scan(ScanResult::Search(found));
     }
@@ -115,7 +108,7 @@ impl Model {
         let (Some(search), Some(row)) = (&self.search, self.selected_row()) else {
             return;
         };
-        let (name, view) = (shortened(&one_line(&row.name), 24), self.view.name());
+        let (name, view) = (with_ellipsis(&one_line(&row.name), 24), self.view.name());
         let within = match &self.filter {
             Some(filter) => format!(" that the filter {} leaves", filter.pattern.typed),
             None => String::new(),

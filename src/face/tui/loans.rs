@@ -17,6 +17,9 @@ use crate::tmux::Server;
 /// The interval of checks for the return to the foreground.
 const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
 
+/// The reason why a pane cannot be shown or typed into.
+pub(super) const UNKNOWN_SERVER: &str = "the tmux server of this pane is not known";
+
 /// Stops the whole job until `fg`. A signal ends the program also in the background, where it must not touch
 /// the terminal.
 pub(super) fn suspend(
@@ -46,8 +49,7 @@ pub(super) fn jump(
     clock: &Clock,
 ) -> Result<LoanEnd<std::result::Result<(), String>>> {
     let (Some(pane), Some(socket)) = (&row.pane, &row.server) else {
-        let why = "the tmux server of this pane is not known";
-        return Ok(LoanEnd::Back(Err(why.to_owned())));
+        return Ok(LoanEnd::Back(Err(UNKNOWN_SERVER.to_owned())));
     };
     let server = Server::socket(socket);
     if let Some((own_socket, own)) = own

@@ -115,12 +115,7 @@ fn read_page(access: &LogAccess, request: &PageRequest) -> Result<Page> {
 /// Returns the last screen of a page.
 fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
     let last = page.events.into_iter().next_back();
-    let Some(TdEvent::ScreenSnapshot {
-        width,
-        height,
-        rows,
-        ..
-    }) = last.map(|envelope| envelope.event)
+    let Some(TdEvent::ScreenSnapshot { height, rows, .. }) = last.map(|envelope| envelope.event)
     else {
         return Err("no screen is kept from this time".to_owned());
     };
@@ -130,7 +125,7 @@ fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
         y: height.saturating_sub(1),
     };
     let styles = Styles::default();
-    Ok(Box::new(screen_of((width, height), cursor, &rows, &styles)))
+    Ok(Box::new(screen_of(height, cursor, &rows, &styles)))
 }
 
 pub(super) fn scan(access: &LogAccess, requests: &Receiver<ScanRequest>, inputs: &InputSender) {

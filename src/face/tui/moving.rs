@@ -8,6 +8,7 @@ use super::layout::Focus;
 use super::line::Position;
 use super::model::{Loading, Model};
 use super::view::ViewKind;
+use super::wrapping::row_starts;
 use crate::timestamp::Timestamp;
 
 /// The columns of a step to the side.
@@ -70,13 +71,13 @@ impl Model {
     pub(super) fn height_of(&self, index: usize) -> usize {
         let columns = self.view_size().0.max(1);
         match self.lines().get(index) {
-            Some(line) if self.wraps => line.text.text.width().div_ceil(columns).max(1),
+            Some(line) if self.wraps => row_starts(&line.text.text, columns).count(),
             _ => 1,
         }
     }
 
     /// Returns the first visible line if the last one is at the bottom.
-    pub(super) fn top_of_end(&self) -> usize {
+    fn top_of_end(&self) -> usize {
         let (_, rows) = self.view_size();
         let open = usize::from(self.filter.is_none() && self.window.open_line().is_some());
         let mut room = rows.saturating_sub(open + self.question_in_view().len());
@@ -144,7 +145,7 @@ impl Model {
     }
 
     fn move_aside(&mut self, motion: Motion) {
-        let wide = self.lines().iter().map(|line| line.text.text.len()).max();
+        let wide = self.lines().iter().map(|line| line.text.text.width()).max();
         let most = wide.unwrap_or(0).saturating_sub(COLUMNS_STEP);
         self.left = match motion {
             Motion::Left => self.left.saturating_sub(COLUMNS_STEP),

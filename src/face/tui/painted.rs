@@ -66,7 +66,7 @@ impl StyledText {
 }
 
 /// Applies the parameters of an SGR sequence (ECMA-48, and colours as in xterm).
-pub(super) fn with_sgr(style: Style, params: &str) -> Style {
+fn with_sgr(style: Style, params: &str) -> Style {
     let mut style = style;
     let mut parts = params.split([';', ':']);
     while let Some(part) = parts.next() {
@@ -152,16 +152,8 @@ fn colour<'p>(parts: &mut impl Iterator<Item = &'p str>) -> Option<Color> {
     }
 }
 
-/// Returns a style for a terminal with 16 colours; other colours become the nearest of these.
-pub(super) fn in_16_colours(style: Style) -> Style {
-    Style {
-        fg: style.fg.map(nearest),
-        bg: style.bg.map(nearest),
-        ..style
-    }
-}
-
-fn nearest(colour: Color) -> Color {
+/// Returns the nearest colour of a terminal with 16 colours.
+pub(super) fn nearest(colour: Color) -> Color {
     let (r, g, b) = match colour {
         Color::Rgb(r, g, b) => (r, g, b),
         // The colour cube has 6 levels per channel; 24 greys follow.

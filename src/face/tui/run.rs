@@ -27,7 +27,7 @@ use super::effect::{Effect, Input};
 use super::feeds::FindObserver;
 use super::frame_limiter::FrameLimiter;
 use super::keyboard::Keyboard;
-use super::loans::{jump, suspend};
+use super::loans::{UNKNOWN_SERVER, jump, suspend};
 use super::model::{Model, Settings};
 use super::terminal::{LoanEnd, Terminal, leave_on_panic};
 use super::theme::Theme;
@@ -343,18 +343,12 @@ impl Ui {
 
     /// Types an answer into a pane, in a separate thread, because an agent needs time before it accepts
     /// Enter.
-    fn answer(&self, row: &Row, text: String, presses_enter: bool) {
-        let send = self.threads.send.clone();
-        let report = move |text: String| {
-            // The UI may have ended.
-            let _ = send.send(Input::Message(text));
-        };
+    fn answer(&mut self, row: &Row, text: String, presses_enter: bool) {
         let (Some(pane), Some(socket)) = (row.pane.clone(), row.server.clone()) else {
-            // `send` could block here, because only this thread empties the queue.
-            let text = "the tmux server of this pane is not known".to_owned();
-            let _ = self.threads.send.try_send(Input::Message(text));
+            self.model.message = Some(UNKNOWN_SERVER.to_owned());
             return;
         };
+        let send = self.threads.send.clone();
         let (clock, stop) = (self.options.clock.clone(), self.threads.stop.clone());
         let name = row.name.clone();
         let typed = thread::spawn("td-tui-type", move || {
@@ -363,10 +357,12 @@ impl Ui {
             let sent = typing.and_then(|typing| {
                 typing.send(&server, std::slice::from_ref(&pane), &stop, &clock)
             });
-            report(match sent {
+            let text = match sent {
                 Ok(pane) => format!("typed into {name} {pane}"),
                 Err(error) => format!("nothing was typed: {error}"),
-            });
+            };
+            // The UI may have ended.
+            let _ = send.send(Input::Message(text));
         });
         if let Err(error) = typed {
             log::error!("{error:?}");

@@ -29,7 +29,7 @@ pub(super) enum ScanState {
 /// A search in the lines of a view.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// Identifies its scan.
+    /// Identifies its scan; 0 before the first one.
     pub id: u64,
     pub pattern: Pattern,
     /// The row in which the search began.
@@ -44,9 +44,9 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub fn new(id: u64, pattern: Pattern, row: Option<RowKey>) -> Self {
+    pub fn new(pattern: Pattern, row: Option<RowKey>) -> Self {
         Self {
-            id,
+            id: 0,
             pattern,
             row,
             matches: Vec::new(),

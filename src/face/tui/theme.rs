@@ -1,10 +1,10 @@
 //! Adapts a drawn screen to the terminal: without colours, with 16, or without UTF-8 (pure).
 
 use ratatui::buffer::Buffer;
-use ratatui::style::{Color, Style};
+use ratatui::style::Color;
 use unicode_width::UnicodeWidthStr;
 
-use super::painted::in_16_colours;
+use super::painted::nearest;
 
 /// The colours of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +76,7 @@ impl Theme {
         for cell in &mut buffer.content {
             match self.colours {
                 Colours::All => {}
-                Colours::Sixteen => {
-                    let style = in_16_colours(Style::new().fg(cell.fg).bg(cell.bg));
-                    cell.fg = style.fg.unwrap_or(Color::Reset);
-                    cell.bg = style.bg.unwrap_or(Color::Reset);
-                }
+                Colours::Sixteen => (cell.fg, cell.bg) = (nearest(cell.fg), nearest(cell.bg)),
                 Colours::None => (cell.fg, cell.bg) = (Color::Reset, Color::Reset),
             }
             if self.is_utf8 {
@@ -101,6 +97,8 @@ impl Theme {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::style::Style;
+
     use super::*;
 
     #[test]

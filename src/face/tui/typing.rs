@@ -108,8 +108,7 @@ impl Model {
                 Some(pattern) => {
                     self.searched_from = self.searched_from.or(Some(self.focus));
                     self.show_lines();
-                    let id = self.next_scan_id();
-                    self.search = Some(Search::new(id, pattern, self.selected.clone()));
+                    self.search = Some(Search::new(pattern, self.selected.clone()));
                     self.focus = Focus::View;
                     self.scan_search();
                 }

@@ -17,7 +17,7 @@ use crate::timestamp::Timestamp;
 pub(super) const EVENTS_FOLLOWED: usize = 1_000;
 
 /// The maximum number of events that a view holds while the reader moves through older ones.
-pub(super) const EVENTS_MAX: usize = 3_000;
+const EVENTS_MAX: usize = 3_000;
 
 /// The maximum number of bytes of their text. A chunk of a flood has up to 64 KiB.
 pub(super) const BYTES_MAX: usize = 6 * 1024 * 1024;

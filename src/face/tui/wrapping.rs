@@ -30,9 +30,21 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     rows
 }
 
-/// Cuts sanitized text to some columns, with an ellipsis if it is cut.
-pub(super) fn shortened(text: &str, columns: usize) -> String {
-    wrapped_to(text, columns, 1).concat()
+/// Returns the columns of a line at which its rows begin if it is split at some columns. A wide character that
+/// does not fit begins the next row.
+pub(super) fn row_starts(text: &str, columns: usize) -> impl Iterator<Item = usize> {
+    let (mut start, mut end) = (0, 0);
+    let later = text.chars().filter_map(move |c| {
+        let width = c.width().unwrap_or(0);
+        // Each row has a character, even if there is no room for a wide one.
+        let is_next = width > 0 && end > start && end + width > start + columns;
+        if is_next {
+            start = end;
+        }
+        end += width;
+        is_next.then_some(start)
+    });
+    std::iter::once(0).chain(later)
 }
 
 /// Wraps sanitized text into at most `lines_max` lines, with an ellipsis if it is cut.
@@ -64,6 +76,18 @@ mod tests {
             let cut = wrapped_to(&text, columns, lines);
             prop_assert!(cut.len() <= lines && cut.iter().all(|row| row.width() <= columns), "{cut:?}");
             prop_assert_eq!(cut.concat().ends_with('…'), rows.len() > lines);
+        }
+
+        #[test]
+        fn rows_begin_at_characters_and_are_full(text in "[a-z漢é\u{301}]{0,60}", columns in 0_usize..9) {
+            let starts: Vec<usize> = row_starts(&text, columns).collect();
+            let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
+            prop_assert!(starts.is_sorted_by(|one, next| one < next), "{starts:?}");
+            let ends = starts.iter().skip(1).chain([&width]);
+            for (start, end) in starts.iter().zip(ends) {
+                prop_assert!(end - start <= columns.max(2), "{starts:?}");
+                prop_assert!(*end == width || end - start + 1 >= columns, "{starts:?}");
+            }
         }
     }
 }

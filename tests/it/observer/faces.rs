@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Home;
 use crate::cli::{Running, assert_code, text};
@@ -71,6 +71,23 @@ fn a_watched_board_ends_with_its_reader() {
         });
         assert!(ended.success(), "{ended}");
     }
+}
+
+#[test]
+fn a_quiet_watch_of_the_board_prints_nothing() {
+    let home = Home::new();
+    let mut status = home.command(&["status", "--watch", "-q"]);
+    status.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut status = status.spawn().unwrap();
+    let mut messages = BufReader::new(status.stderr.take().unwrap());
+    let mut message = String::new();
+    // The table would follow this message, before the next check for a signal.
+    messages.read_line(&mut message).unwrap();
+    assert!(message.contains("no observer runs"), "{message}");
+    kill_process(Pid::from_child(&status), Signal::INT).unwrap();
+    let ended = status.wait_with_output().unwrap();
+    assert_code(&ended, 0);
+    assert_eq!(text(&ended.stdout), "");
 }
 
 #[test]

@@ -7,13 +7,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::cells::{BOLD, DIM, REVERSED, fitted, put, put_title, restyle};
 use crate::board::{Attention, Row};
-use crate::face::sanitize::one_line;
 use crate::face::tui::answering::question_of;
 use crate::face::tui::board_rows::Group;
 use crate::face::tui::effect::Connection;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::Model;
-use crate::face::{age_of, row_names, state_in_words};
+use crate::face::{age_of, agent_of, last_text, row_names, state_in_words};
 use crate::timestamp::Timestamp;
 
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
@@ -127,17 +126,9 @@ impl Columns {
             text.push_str(&fitted(&state_of(row, group), self.states));
         }
         text.push_str(&format!(" {:>4}  ", age_of(row.since, now)));
-        let last = question.unwrap_or_else(|| {
-            let last = row.asks.as_deref().unwrap_or(&row.last_line);
-            one_line(last).trim().to_owned()
-        });
-        text.push_str(&last);
+        text.push_str(&question.unwrap_or_else(|| last_text(row)));
         text
     }
-}
-
-fn agent_of(row: &Row) -> String {
-    one_line(row.agent.as_deref().unwrap_or("-"))
 }
 
 /// Returns the state of a row in words. For an older run, only a failure matters.

@@ -110,6 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::face::tui::wrapping::row_starts;
 
     proptest! {
         #[test]
@@ -122,6 +123,19 @@ mod tests {
                 prop_assert!(is_inside || buffer[(at, 0)].symbol() == " ");
             }
             prop_assert_eq!(fitted(&text, usize::from(columns)).width(), usize::from(columns));
+        }
+
+        #[test]
+        fn no_character_of_a_wrapped_line_is_lost(text in "[a-z漢]{0,40}", columns in 2_u16..12) {
+            let line = StyledText::plain(text.clone(), Style::new());
+            let mut shown = String::new();
+            for from in row_starts(&text, usize::from(columns)) {
+                let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
+                put_line(&mut buffer, (0, 0), columns, &line, from);
+                let symbols = buffer.content.iter().map(|cell| cell.symbol());
+                shown.extend(symbols.filter(|symbol| *symbol != " "));
+            }
+            prop_assert_eq!(shown, text);
         }
     }
 }

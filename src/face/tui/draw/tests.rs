@@ -238,8 +238,6 @@ fn views() {
         lines[0] = crate::face::tui::painted::StyledText::painted("\x1b[1mClaude Code\x1b[0m v2");
         lines[23] = crate::face::tui::painted::StyledText::painted("❯ 1. Yes");
         model.screen = Some(crate::face::tui::effect::Screen {
-            width: 80,
-            height: 24,
             cursor: (2, 23),
             rows: lines,
         });

@@ -14,6 +14,7 @@ use crate::face::tui::layout::Focus;
 use crate::face::tui::model::{Loading, Model};
 use crate::face::tui::painted::StyledText;
 use crate::face::tui::searching::ScanState;
+use crate::face::tui::wrapping::row_starts;
 
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     draw_title(model, area, buffer);
@@ -38,16 +39,14 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         && let Some(line) = model.lines().get(index)
     {
         let text = marked(model, &line.text);
-        let height = model.height_of(index);
-        for part in 0..height {
+        let starts = match model.wraps {
+            true => row_starts(&text.text, columns).collect(),
+            false => vec![model.left],
+        };
+        for from in starts {
             if y >= bottom {
                 break;
             }
-            let from = if model.wraps {
-                part * columns
-            } else {
-                model.left
-            };
             put_line(buffer, (area.x, top + y), area.width, &text, from);
             if is_reading && index == model.current() {
                 restyle(buffer, (area.x, top + y), area.width, REVERSED);
