@@ -210,7 +210,7 @@ impl Kernel {
             for channel in readiness.due(now)? {
                 readiness.add_request(self.send(*channel, "kernel_info_request", &json!({})));
             }
-            match self.receive(Some(readiness.deadline(now)))? {
+            match self.receive(Some(readiness.deadline()))? {
                 Some(Incoming::Message(message)) => readiness.note(&message),
                 Some(Incoming::Gone(error)) => return Err(self.gone(error)),
                 Some(Incoming::Disconnected) => self.connected()?,
