@@ -259,7 +259,12 @@ impl Phase {
 fn heading(line: &str) -> Option<(usize, &str)> {
     let rest = line.trim_start_matches('#');
     let level = line.len() - rest.len();
-    let text = rest.strip_prefix(' ')?.trim().trim_end_matches('#').trim();
+    let text = rest.strip_prefix(' ')?.trim();
+    // Closing marks follow a blank: `Port it to C#` ends with none.
+    let text = match text.trim_end_matches('#') {
+        open if open.is_empty() || open.ends_with([' ', '\t']) => open.trim_end(),
+        _ => text,
+    };
     ((1..=6).contains(&level) && !text.is_empty()).then_some((level, text))
 }
 
@@ -318,6 +323,18 @@ mod tests {
         assert_eq!(one.check.as_deref(), Some("a | b"));
         assert_eq!(one.max_iterations, Some(2));
         assert_eq!(one.task, "text\n### part of one\n~~~\n## not\n~~~");
+    }
+
+    #[test]
+    fn a_heading_loses_only_its_closing_marks() {
+        for (line, expected) in [
+            ("# Port it to C#", Some((1, "Port it to C#"))),
+            ("## Routes ##", Some((2, "Routes"))),
+            ("## Routes # more", Some((2, "Routes # more"))),
+            ("### #", None),
+        ] {
+            assert_eq!(heading(line), expected, "{line}");
+        }
     }
 
     #[test]
