@@ -236,7 +236,7 @@ impl Phase {
         let value = value.trim_start_matches('*').trim();
         match name.trim_end_matches('*').to_ascii_lowercase().as_str() {
             "check" => {
-                let command = value.trim_matches('`').trim();
+                let command = without_code_marks(value);
                 if self.check.replace(command.to_owned()).is_some() {
                     return Err(Error::invalid(format!(
                         "line {number}: a second check; join them with &&"
@@ -252,6 +252,20 @@ impl Phase {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+}
+
+/// Returns a command without the backticks of a code span around all of it (CommonMark 6.1). Others are
+/// the shell's.
+fn without_code_marks(command: &str) -> &str {
+    let inner = command.trim_start_matches('`');
+    let marks = &command[..command.len() - inner.len()];
+    // A span ends at the first run of as many backticks.
+    let is_one_span = |code: &str| code.split(|c| c != '`').all(|run| run != marks);
+    match inner.strip_suffix(marks) {
+        Some(code) if is_one_span(code) => code.trim(),
+        _ if inner.is_empty() => "",
+        _ => command,
     }
 }
 
@@ -334,6 +348,20 @@ mod tests {
             ("### #", None),
         ] {
             assert_eq!(heading(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_check_keeps_the_backticks_of_its_shell() {
+        for (command, expected) in [
+            ("`make test`", "make test"),
+            ("``test -n `cat x` ``", "test -n `cat x`"),
+            ("test -n `cat x`", "test -n `cat x`"),
+            ("`cat x` = `cat y`", "`cat x` = `cat y`"),
+            ("`make ```x`", "make ```x"),
+            ("``", ""),
+        ] {
+            assert_eq!(without_code_marks(command), expected, "{command}");
         }
     }
 
