@@ -127,10 +127,9 @@ impl Spec {
             let section = phases.last_mut().unwrap_or(&mut intro);
             let start = line.trim_start();
             match fence {
-                Some(mark) if start.starts_with(mark) => fence = None,
-                None if start.starts_with("```") => fence = Some("```"),
-                None if start.starts_with("~~~") => fence = Some("~~~"),
+                Some(marks) if closes_fence(start, marks) => fence = None,
                 Some(_) => {}
+                None if fence_marks(start).is_some() => fence = fence_marks(start),
                 None => match (heading(line), &title) {
                     (Some((level, name)), None) => {
                         title = Some((level, name.to_owned()));
@@ -282,6 +281,20 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     ((1..=6).contains(&level) && !text.is_empty()).then_some((level, text))
 }
 
+/// Returns the marks with which a line opens a fenced code block (CommonMark 4.5).
+fn fence_marks(line: &str) -> Option<&str> {
+    let mark = line.chars().next().filter(|mark| "`~".contains(*mark))?;
+    let info = line.trim_start_matches(mark);
+    let marks = &line[..line.len() - info.len()];
+    // A line such as ```` ```code``` ```` is text with a code span.
+    (marks.len() >= 3 && !(mark == '`' && info.contains(mark))).then_some(marks)
+}
+
+/// Returns true if a line closes the block that these marks opened: it has only marks, at least as many.
+fn closes_fence(line: &str, marks: &str) -> bool {
+    line.starts_with(marks) && line.trim_end().chars().all(|c| marks.starts_with(c))
+}
+
 /// Returns the name of the only phase of a task.
 fn first_line(task: &str) -> String {
     let first = task.lines().find(|line| !line.trim().is_empty());
@@ -337,6 +350,20 @@ mod tests {
         assert_eq!(one.check.as_deref(), Some("a | b"));
         assert_eq!(one.max_iterations, Some(2));
         assert_eq!(one.task, "text\n### part of one\n~~~\n## not\n~~~");
+    }
+
+    #[test]
+    fn a_code_block_ends_at_a_line_with_as_many_marks() {
+        for block in [
+            "````\n```\n## not\n```\n`````",
+            "```rust\n```rust\n## not\n```",
+            "~~~\n```\n## not\n~~~ ",
+            "```code``` in a line",
+        ] {
+            let spec = Spec::from_markdown(&format!("# Task\n{block}\n## One\n")).unwrap();
+            let names: Vec<&str> = spec.phases.iter().map(|phase| &*phase.name).collect();
+            assert_eq!(names, ["One"], "{block}");
+        }
     }
 
     #[test]
