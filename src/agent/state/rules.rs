@@ -8,6 +8,7 @@ use super::rule_file::read;
 use super::rule_screen::RuleScreen;
 use super::shell::ShellRules;
 use super::{AgentScreen, AgentState, DetectedState};
+use crate::agent::program_name;
 use crate::error::{Error, Result};
 
 /// The built-in rules, in the order in which they are tried.
@@ -111,7 +112,7 @@ impl StateRules {
     /// Returns `None` if the program is itself a shell.
     pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {
         let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
-        let (shell, name) = (agent.shell.as_ref()?, ShellRules::name(program));
+        let (shell, name) = (agent.shell.as_ref()?, program_name(program));
         let is_work = !name.is_empty() && !shell.programs.contains(name);
         is_work.then(|| inferred_work(&agent.name, "program", name))
     }
