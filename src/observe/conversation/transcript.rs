@@ -103,8 +103,8 @@ impl Transcript {
         }
     }
 
-    /// Reads the added records. Returns whether there is more to read.
-    pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<bool> {
+    /// Reads the added records, at most [`PIECE_BYTES_MAX`] of them; the next call reads on.
+    pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
         let metadata = std::fs::metadata(&self.path)?;
         let identity = (metadata.dev(), metadata.ino());
         let is_known = self.identity == Some(identity) && metadata.len() >= self.offset;
@@ -115,7 +115,7 @@ impl Transcript {
                 self.rewritten = None;
                 self.parser.flush_idle(now, events);
             }
-            return Ok(false);
+            return Ok(());
         }
         let file = File::open(&self.path)?;
         if !is_known {
@@ -155,7 +155,7 @@ impl Transcript {
         self.is_reported |= events.len() > before;
         self.latest = self.latest.max(last_time(&piece));
         self.read_at = Some(now);
-        Ok(self.offset < metadata.len())
+        Ok(())
     }
 
     /// Reads the records before the first new line without reporting them.
