@@ -5,8 +5,8 @@ use std::fmt;
 use serde_json::Value;
 
 use super::model::{Cancel, ToolCall, ToolSpec};
-use crate::agent::summary::first_bytes;
 use crate::error::Error;
+use crate::text::first_bytes;
 use crate::thread::catch_panic;
 
 /// Default maximum size of a result, which is more than a model should read at once. A model may

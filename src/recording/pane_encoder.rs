@@ -2,8 +2,8 @@
 //! secrets (pure).
 
 use super::encoder::{Encoder, EventCode};
-use crate::agent::summary::first_bytes;
 use crate::redact::{Rules, TerminalStream};
+use crate::text::first_bytes;
 use crate::timestamp::Timestamp;
 
 /// Columns and rows of a terminal.

@@ -9,13 +9,13 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_b
 use super::events::{AgentEventConverter, of_sub_agent};
 use super::joined::{Joined, ReadResult};
 use super::screens;
-use crate::agent::summary::first_bytes;
 use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;
 use crate::process::RunningAgent;
+use crate::text::first_bytes;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
 
