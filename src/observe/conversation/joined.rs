@@ -24,7 +24,7 @@ const LOCATE_INTERVAL: Duration = Duration::from_millis(500);
 /// advances every 4 to 10 milliseconds.
 const SETTLED_AGE: Duration = Duration::from_millis(50);
 
-/// The news about an agent from one round of reading.
+/// The changes of an agent in one round of reading.
 #[derive(Debug, Default)]
 pub(super) struct ReadResult {
     pub events: Vec<AgentEvent>,
