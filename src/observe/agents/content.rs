@@ -112,8 +112,7 @@ impl Content {
             Some(
                 StreamFormat::CodexRollout
                 | StreamFormat::GeminiSession
-                | StreamFormat::QwenSession
-                | StreamFormat::AiderHistory,
+                | StreamFormat::QwenSession,
             ) => true,
             _ => false,
         }
