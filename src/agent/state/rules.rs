@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::agent_rules::{AgentRules, Candidate, Confidence};
+use super::agent_rules::{AgentRules, Candidate, Confidence, LINE_CHARS_MAX};
 use super::row::RowKind;
 use super::rule_file::read;
 use super::rule_screen::RuleScreen;
@@ -10,6 +10,7 @@ use super::shell::ShellRules;
 use super::{AgentScreen, AgentState, DetectedState};
 use crate::agent::program_name;
 use crate::error::{Error, Result};
+use crate::text::first_chars;
 
 /// The built-in rules, in the order in which they are tried.
 const BUILTIN: &[&str] = &[
@@ -164,7 +165,7 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         agent: agent.to_owned(),
         state: AgentState::Working,
         rule: rule.to_owned(),
-        line: line.chars().take(200).collect(),
+        line: first_chars(line, LINE_CHARS_MAX).to_owned(),
         inferred: true,
         asks: None,
     }
