@@ -97,7 +97,7 @@ impl Content {
         }
     }
 
-    pub fn expected(&self) -> FollowUp {
+    pub fn follow_up(&self) -> FollowUp {
         self.parser.follow_up()
     }
 
@@ -132,7 +132,7 @@ impl Content {
     }
 
     /// Ends the turn of the agent, if its records leave that open.
-    pub fn turn_over(&mut self) {
+    pub fn end_turn(&mut self) {
         let mut events = Vec::new();
         self.parser.end_turn(Timestamp::default(), &mut events);
         self.note(events, true, true);

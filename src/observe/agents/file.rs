@@ -100,7 +100,7 @@ impl OutputFile {
     fn take_turns(&mut self, check: &mut Check) {
         let is_over = matches!(check.verdict, Some(Verdict::Completed { .. }));
         if is_over {
-            self.content.turn_over();
+            self.content.end_turn();
         }
         check.turns = self.content.take_turns();
         if is_over && check.turns.is_empty() && !self.has_turns {
@@ -300,7 +300,7 @@ impl OutputFile {
         let content = &self.content;
         let facts = Facts {
             status: content.status(),
-            expected: content.expected(),
+            follow_up: content.follow_up(),
             format: content.format(),
             evidence: content.evidence(),
             answer: &content.answer(),

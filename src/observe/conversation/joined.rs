@@ -101,10 +101,10 @@ impl Joined {
     }
 
     /// Ends the agent's turn, which another source has found to be over.
-    pub fn turn_over(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
+    pub fn end_turn(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
         let mut events = Vec::new();
         if let Some(transcript) = &mut self.transcript {
-            transcript.turn_over(wall, &mut events);
+            transcript.end_turn(wall, &mut events);
         }
         events
     }

@@ -99,7 +99,7 @@ enum Request {
         text: String,
     },
     /// A source other than the transcript shows that the agent's turn is over.
-    TurnOver {
+    EndTurn {
         pane: PaneId,
     },
     /// The pane is gone, or belongs to another poller.
@@ -174,8 +174,8 @@ impl Conversations {
     }
 
     /// Reports that a source other than the transcript shows the end of the agent's turn.
-    pub fn turn_over(&self, pane: &PaneId) {
-        self.send(|| Request::TurnOver { pane: pane.clone() });
+    pub fn end_turn(&self, pane: &PaneId) {
+        self.send(|| Request::EndTurn { pane: pane.clone() });
     }
 
     /// Forgets a pane that is gone, or belongs to another poller.
@@ -259,12 +259,12 @@ impl Reader {
                     observed.choose(&text);
                 }
             }
-            Request::TurnOver { pane } => {
+            Request::EndTurn { pane } => {
                 let wall = self.clock.wall();
                 if let Some(observed) = self.panes.get_mut(&pane)
                     && let Some(joined) = &mut observed.joined
                 {
-                    for event in joined.turn_over(wall) {
+                    for event in joined.end_turn(wall) {
                         observed.emit(&pane, event);
                     }
                 }

@@ -96,7 +96,7 @@ impl Transcript {
     }
 
     /// Ends the turn, which another source has found to be over.
-    pub fn turn_over(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
+    pub fn end_turn(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
         // The end of a turn is not reported if nothing else of it was.
         if self.is_reported && self.rewritten.is_none() {
             self.parser.end_turn(now, events);
@@ -294,7 +294,7 @@ mod tests {
         let mut events = Vec::new();
         transcript.read(since, &mut events).unwrap();
         assert_eq!(transcript.status(), StreamStatus::MaybeDone);
-        transcript.turn_over(since, &mut events);
+        transcript.end_turn(since, &mut events);
         assert_eq!(events, []);
         let later = at("2026-11-23T20:00:01Z");
         transcript.read(later, &mut events).unwrap();
