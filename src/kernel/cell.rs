@@ -303,7 +303,7 @@ pub(crate) trait CellListener {
         false
     }
 
-    /// Called no later than the time that the previous call returned.
+    /// Does what is due now; returns the time by which the next call is due.
     fn tick(&mut self, _now: Instant) -> Option<Instant> {
         None
     }

@@ -53,7 +53,7 @@ pub(super) struct OutputFile {
     content: Content,
     has_turns: bool,
     is_compressed: bool,
-    /// When the file of a task was found missing.
+    /// The time at which the file of a task was found missing.
     gone_at: Option<Instant>,
     warned: BTreeSet<&'static str>,
 }

@@ -198,7 +198,7 @@ impl Joined {
         session.is_some_and(|session| name.is_none_or(|name| name != session))
     }
 
-    /// Only Claude Code has our hooks.
+    /// Returns true for Claude Code, the only agent with our hooks.
     fn has_hooks(&self) -> bool {
         self.agent.program.known() == Some(KnownAgent::Claude)
     }
