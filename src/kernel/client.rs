@@ -70,9 +70,9 @@ pub struct Kernel {
     /// Closed when the caller must stop.
     stop: Stop,
     stage: ConnectionStage,
-    /// The kernel runs Python. Set once the kernel is ready.
+    /// True if the kernel runs Python. Set once the kernel is ready.
     is_python: bool,
-    /// The kernel has not answered its last heartbeat.
+    /// True while the kernel has not answered its last heartbeat.
     is_silent: bool,
     /// The shortest interval between two calls of an output callback.
     pub(super) interval: Duration,

@@ -37,9 +37,9 @@ pub(super) struct Readiness {
     next_request_at: Instant,
     request_ids: Vec<String>,
     info: Option<KernelInfoContent>,
-    /// A published message about one of the requests has arrived.
+    /// True once a published message about one of the requests has arrived.
     is_subscribed: bool,
-    /// The kernel runs code and will answer later.
+    /// True if the kernel runs code and will answer later.
     is_busy: bool,
 }
 

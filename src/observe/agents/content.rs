@@ -57,7 +57,7 @@ pub(super) struct Content {
     offset: u64,
     /// The position from which the content before `start` was searched.
     searched_from: Option<u64>,
-    /// The file begins with records of the main agent, not of a sub-agent.
+    /// True if the file begins with records of the main agent, not of a sub-agent.
     is_main: bool,
     error: String,
     last_line: LastLine,

@@ -30,7 +30,7 @@ pub(super) struct Check {
     pub warnings: Vec<String>,
     /// Turns of a conversation with a person that have ended and are not reported yet.
     pub turns: Vec<TurnEnd>,
-    /// The file has changed, but no more bytes may be read in this tick.
+    /// True if the file has changed, but no more bytes may be read in this tick.
     pub is_starved: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Facts<'a> {
     pub answer: &'a str,
     /// The error that the agent reported; empty without one.
     pub error: &'a str,
-    /// The last record is incomplete.
+    /// True if the last record is incomplete.
     pub is_open: bool,
     /// The number of bytes that were not read, and may contain tasks that still run.
     pub unread: u64,

@@ -17,7 +17,7 @@ pub(in crate::observe) struct AgentEventConverter {
     answer: String,
     /// The failure that was reported since the last prompt: agents retry, and fail again.
     failure: Option<String>,
-    /// The actions are read from a screen, not from a transcript.
+    /// True if the actions are read from a screen, not from a transcript.
     is_of_screen: bool,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct ReadResult {
     pub claims: Vec<(StateSource, Option<StateClaim>)>,
     /// The files among which the screen's content decides.
     pub candidates: Vec<PathBuf>,
-    /// The conversation was found since the last round.
+    /// True if the conversation was found since the last round.
     pub is_joined: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Joined {
     failure: Option<String>,
     /// The number of turns that have begun.
     turn: u64,
-    /// The conversation that was found is not reported yet.
+    /// True while the conversation that was found is not reported yet.
     is_new: bool,
 }
 

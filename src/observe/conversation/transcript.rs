@@ -42,9 +42,9 @@ pub(super) struct Transcript {
     latest: Option<Timestamp>,
     /// The state from before the file was replaced, while its former content is written again.
     rewritten: Option<StreamStatus>,
-    /// An event was reported since the file was opened.
+    /// True once an event was reported since the file was opened.
     is_reported: bool,
-    /// The turn that may have ended began before `since`, so its end is not reported.
+    /// True while the turn that may have ended began before `since`, so its end is not reported.
     has_old_turn: bool,
 }
 
