@@ -36,6 +36,7 @@
 //! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time | `clock.rs` |
 //! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` | `thread.rs` |
 //! | `escapes` | control sequences in a terminal's bytes: where they begin and end (pure) | `escapes.rs` |
+//! | `text` | cuts texts between characters (pure) | `text.rs` |
 //! | [`redact`] | secrets in text, removed before any subscriber sees them (pure) | `redact/rules.rs`: the rules, whose text is in files beside it; `redact/redactor.rs`: applies them to events |
 //! | `track` | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
 //! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
@@ -168,6 +169,7 @@ mod clock;
 mod thread;
 
 mod escapes;
+mod text;
 
 pub mod redact;
 

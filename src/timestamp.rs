@@ -34,9 +34,14 @@ impl Timestamp {
         self.0
     }
 
+    /// Returns the whole seconds since the Unix epoch.
+    pub(crate) const fn seconds(self) -> i64 {
+        self.0.div_euclid(1_000_000)
+    }
+
     /// Returns the whole seconds and the remaining microseconds.
     const fn parts(self) -> (i64, i64) {
-        (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000))
+        (self.seconds(), self.0.rem_euclid(1_000_000))
     }
 }
 

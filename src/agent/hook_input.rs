@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::hook::{HookFile, is_session};
-use super::summary::first_bytes;
 use super::{AgentState, is_limit, one_line, tool_question};
 use crate::redact::Rules;
+use crate::text::first_bytes;
 use crate::timestamp::Timestamp;
 
 /// The maximum size of a tool's arguments; the question is at their beginning.

@@ -26,7 +26,7 @@ pub(crate) use crate::event::AgentState;
 pub(crate) use hook::{HookFile, is_session};
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
-pub(crate) use program::{AgentProgram, KnownAgent};
+pub(crate) use program::{AgentProgram, KnownAgent, program_name};
 pub(crate) use question::{is_limit, one_line, tool_question};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;

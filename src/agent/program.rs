@@ -210,10 +210,15 @@ fn is_interpreter(program: &str) -> bool {
     name.is_some_and(|name| INTERPRETERS.contains(&name.trim_end_matches(is_version)))
 }
 
+/// Returns the name of a program without its directory and the dash of a login shell.
+pub(crate) fn program_name(program: &str) -> &str {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    name.strip_prefix('-').unwrap_or(name)
+}
+
 /// Returns the name of a program without its directory, login dash and extension.
 fn name_of(path: &Path) -> Option<&str> {
-    let name = path.file_name()?.to_str()?;
-    let name = name.strip_prefix('-').unwrap_or(name);
+    let name = program_name(path.file_name()?.to_str()?);
     let kinds = [".exe", ".js", ".mjs", ".cjs", ".py"];
     let bare = kinds.iter().find_map(|kind| name.strip_suffix(kind));
     Some(bare.unwrap_or(name))

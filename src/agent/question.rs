@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-/// The maximum number of characters of a question, which is shown in one row of a list.
-const QUESTION_CHARS_MAX: usize = 200;
+use super::summary::{SUMMARY_CHARS_MAX, summary};
 
 /// Names of tool arguments that describe the call, the most specific first: `command` and `cmd` of
 /// shells, `question` of questions, paths of written files, `url`, `pattern`.
@@ -62,7 +61,7 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
-/// Joins the text to one line without control characters, and truncates it to the length of a question.
+/// Joins the text to one line without control characters, and truncates it to a summary.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let mut line = String::new();
@@ -71,14 +70,11 @@ pub(crate) fn one_line(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > QUESTION_CHARS_MAX * 4 {
+        if line.len() > SUMMARY_CHARS_MAX * 4 {
             break;
         }
     }
-    match line.char_indices().nth(QUESTION_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
-    }
+    summary(&line)
 }
 
 fn question_in(value: &Value) -> Option<String> {
@@ -203,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn no_part_of_a_cut_key_remains() {
+        let command = format!("{}ghp_{}", "b ".repeat(80), "0123456789".repeat(4));
+        let arguments = serde_json::json!({ "command": command }).to_string();
+        let question = tool_question("Bash", &arguments).unwrap();
+        assert_eq!(question, "b ".repeat(80) + "…");
+    }
+
+    #[test]
     fn limits_are_distinguished_from_other_failures() {
         for failure in [
             "You've hit your 5-hour limit · resets 3:53pm (UTC)",
@@ -225,7 +229,7 @@ mod tests {
         #[test]
         fn any_arguments_give_one_line(tool in ".{0,20}", arguments in ".{0,300}") {
             if let Some(line) = tool_question(&tool, &arguments) {
-                prop_assert!(!line.contains('\n') && line.chars().count() <= QUESTION_CHARS_MAX + 1);
+                prop_assert!(!line.contains('\n') && line.chars().count() <= SUMMARY_CHARS_MAX + 1);
             }
         }
     }

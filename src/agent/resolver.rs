@@ -185,31 +185,26 @@ impl StateResolver {
             Some(status) => self.resolve_status_file(status, now)?,
             None => self.resolve_other_sources(now)?,
         };
-        match report.claim.state {
-            AgentState::Waiting if report.claim.asks.is_none() => {
-                report.claim.asks = self.known_question()
-            }
-            AgentState::Waiting => {}
+        if report.claim.state != AgentState::Waiting {
             // An agent that does not wait has no question.
-            _ => report.claim.asks = None,
+            report.claim.asks = None;
+            return Some(report);
         }
-        if report.claim.state == AgentState::Waiting {
-            // The question is written shortly after the status, so a known question may belong to
-            // the previous dialogue. A screen shows a dialogue and its question at the same time.
-            let since = self.get(report.source).map_or(now, |held| held.since);
-            let is_old = self.last_question == report.claim.asks
-                && report.source != StateSource::Screen
-                && !self.is_waiting();
-            let is_unknown = report.claim.asks.is_none() || is_old;
-            let is_late = match report.source {
-                StateSource::StatusFile => now >= since + SOURCE_LAG,
-                _ => now >= since + TRANSCRIPT_LAG,
-            };
-            if is_unknown && !is_late {
-                return None;
-            }
+        if report.claim.asks.is_none() {
+            report.claim.asks = self.known_question();
         }
-        Some(report)
+        // The question is written shortly after the status, so a known question may belong to the
+        // previous dialogue. A screen shows a dialogue and its question at the same time.
+        let since = self.get(report.source).map_or(now, |held| held.since);
+        let is_old = self.last_question == report.claim.asks
+            && report.source != StateSource::Screen
+            && !self.is_waiting();
+        let is_unknown = report.claim.asks.is_none() || is_old;
+        let is_late = match report.source {
+            StateSource::StatusFile => now >= since + SOURCE_LAG,
+            _ => now >= since + TRANSCRIPT_LAG,
+        };
+        (is_late || !is_unknown).then_some(report)
     }
 
     fn resolve_status_file(&self, status: &HeldClaim, now: Duration) -> Option<ResolvedState> {

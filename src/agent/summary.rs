@@ -1,5 +1,7 @@
 //! Truncates texts to the length that an event needs (pure).
 
+use crate::text::{first_bytes, first_chars};
+
 /// The maximum number of characters of a summary.
 pub(super) const SUMMARY_CHARS_MAX: usize = 200;
 
@@ -35,34 +37,6 @@ fn cut(text: &str, chars_max: usize) -> String {
     }
     let split = split_word_bytes(beginning, &text[beginning.len()..]);
     format!("{}{ELLIPSIS}", &beginning[..beginning.len() - split])
-}
-
-/// Returns at most `chars_max` characters from the beginning of a text.
-pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
-    // Most texts are short enough in bytes, and therefore in characters.
-    if text.len() <= chars_max {
-        return text;
-    }
-    let end = text.char_indices().nth(chars_max);
-    end.map_or(text, |(end, _)| &text[..end])
-}
-
-/// Returns at most `bytes_max` bytes from the beginning of a text, cut between characters.
-pub(crate) fn first_bytes(text: &str, bytes_max: usize) -> &str {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-/// Returns at most `bytes_max` bytes from the end of a text, cut between characters.
-pub(crate) fn last_bytes(text: &str, bytes_max: usize) -> &str {
-    let mut start = text.len().saturating_sub(bytes_max);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    &text[start..]
 }
 
 /// Words with fewer bytes than this may be split, because they contain no secret.

@@ -11,6 +11,9 @@ use crate::event::OutputStream;
 use crate::history::{IterationDirectory, IterationFile, IterationText};
 use crate::thread::lock;
 
+/// The context of a loop's warnings and errors.
+pub(super) const CONTEXT: &str = "loop";
+
 /// The files of one iteration. Clones write to the same files. The first write error is reported as a
 /// warning, and the loop continues.
 #[derive(Clone)]
@@ -139,7 +142,7 @@ impl OpenFiles {
 /// Emits a warning about the loop; without an emitter, logs it.
 pub(super) fn warn(emitter: Option<&EventEmitter>, message: &str) {
     match emitter {
-        Some(emitter) => drop(emitter.warning("loop", message)),
+        Some(emitter) => drop(emitter.warning(CONTEXT, message)),
         None => log::warn!("{message}"),
     }
 }

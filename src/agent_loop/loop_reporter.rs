@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::iteration_files::{IterationFiles, warn};
+use super::iteration_files::{CONTEXT, IterationFiles, warn};
 use super::progress::{LoopEnd, LoopOutcome, Progress};
 use crate::bus::EventEmitter;
 use crate::event::{ExecutionId, IterationOutcome, TdEvent};
 use crate::observe::RunProvider;
-
-const CONTEXT: &str = "loop";
 
 /// The run that stores a loop, and its provider.
 pub(super) type StoredRun = (Arc<dyn RunProvider>, ExecutionId);

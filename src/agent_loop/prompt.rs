@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::spec::{Phase, Spec};
-use crate::agent::summary::last_bytes;
 use crate::event::IterationOutcome;
+use crate::text::last_bytes;
 
 /// Limits of the end of a failed check's output in the next prompt. Failures are at the end of an
 /// output, and some 2,000 tokens per call are cheap.

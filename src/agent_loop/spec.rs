@@ -127,10 +127,9 @@ impl Spec {
             let section = phases.last_mut().unwrap_or(&mut intro);
             let start = line.trim_start();
             match fence {
-                Some(mark) if start.starts_with(mark) => fence = None,
-                None if start.starts_with("```") => fence = Some("```"),
-                None if start.starts_with("~~~") => fence = Some("~~~"),
+                Some(marks) if closes_fence(start, marks) => fence = None,
                 Some(_) => {}
+                None if fence_marks(start).is_some() => fence = fence_marks(start),
                 None => match (heading(line), &title) {
                     (Some((level, name)), None) => {
                         title = Some((level, name.to_owned()));
@@ -236,7 +235,7 @@ impl Phase {
         let value = value.trim_start_matches('*').trim();
         match name.trim_end_matches('*').to_ascii_lowercase().as_str() {
             "check" => {
-                let command = value.trim_matches('`').trim();
+                let command = without_code_marks(value);
                 if self.check.replace(command.to_owned()).is_some() {
                     return Err(Error::invalid(format!(
                         "line {number}: a second check; join them with &&"
@@ -255,12 +254,45 @@ impl Phase {
     }
 }
 
+/// Returns a command without the backticks of a code span around all of it (CommonMark 6.1). Others are
+/// the shell's.
+fn without_code_marks(command: &str) -> &str {
+    let inner = command.trim_start_matches('`');
+    let marks = &command[..command.len() - inner.len()];
+    // A span ends at the first run of as many backticks.
+    let is_one_span = |code: &str| code.split(|c| c != '`').all(|run| run != marks);
+    match inner.strip_suffix(marks) {
+        Some(code) if is_one_span(code) => code.trim(),
+        _ if inner.is_empty() => "",
+        _ => command,
+    }
+}
+
 /// Returns the level and the text of a heading (CommonMark 4.2), without closing marks.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let rest = line.trim_start_matches('#');
     let level = line.len() - rest.len();
-    let text = rest.strip_prefix(' ')?.trim().trim_end_matches('#').trim();
+    let text = rest.strip_prefix(' ')?.trim();
+    // Closing marks follow a blank: `Port it to C#` ends with none.
+    let text = match text.trim_end_matches('#') {
+        open if open.is_empty() || open.ends_with([' ', '\t']) => open.trim_end(),
+        _ => text,
+    };
     ((1..=6).contains(&level) && !text.is_empty()).then_some((level, text))
+}
+
+/// Returns the marks with which a line opens a fenced code block (CommonMark 4.5).
+fn fence_marks(line: &str) -> Option<&str> {
+    let mark = line.chars().next().filter(|mark| "`~".contains(*mark))?;
+    let info = line.trim_start_matches(mark);
+    let marks = &line[..line.len() - info.len()];
+    // A line such as ```` ```code``` ```` is text with a code span.
+    (marks.len() >= 3 && !(mark == '`' && info.contains(mark))).then_some(marks)
+}
+
+/// Returns true if a line closes the block that these marks opened: it has only marks, at least as many.
+fn closes_fence(line: &str, marks: &str) -> bool {
+    line.starts_with(marks) && line.trim_end().chars().all(|c| marks.starts_with(c))
 }
 
 /// Returns the name of the only phase of a task.
@@ -318,6 +350,46 @@ mod tests {
         assert_eq!(one.check.as_deref(), Some("a | b"));
         assert_eq!(one.max_iterations, Some(2));
         assert_eq!(one.task, "text\n### part of one\n~~~\n## not\n~~~");
+    }
+
+    #[test]
+    fn a_code_block_ends_at_a_line_with_as_many_marks() {
+        for block in [
+            "````\n```\n## not\n```\n`````",
+            "```rust\n```rust\n## not\n```",
+            "~~~\n```\n## not\n~~~ ",
+            "```code``` in a line",
+        ] {
+            let spec = Spec::from_markdown(&format!("# Task\n{block}\n## One\n")).unwrap();
+            let names: Vec<&str> = spec.phases.iter().map(|phase| &*phase.name).collect();
+            assert_eq!(names, ["One"], "{block}");
+        }
+    }
+
+    #[test]
+    fn a_heading_loses_only_its_closing_marks() {
+        for (line, expected) in [
+            ("# Port it to C#", Some((1, "Port it to C#"))),
+            ("## Routes ##", Some((2, "Routes"))),
+            ("## Routes # more", Some((2, "Routes # more"))),
+            ("### #", None),
+        ] {
+            assert_eq!(heading(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_check_keeps_the_backticks_of_its_shell() {
+        for (command, expected) in [
+            ("`make test`", "make test"),
+            ("``test -n `cat x` ``", "test -n `cat x`"),
+            ("test -n `cat x`", "test -n `cat x`"),
+            ("`cat x` = `cat y`", "`cat x` = `cat y`"),
+            ("`make ```x`", "make ```x"),
+            ("``", ""),
+        ] {
+            assert_eq!(without_code_marks(command), expected, "{command}");
+        }
     }
 
     #[test]

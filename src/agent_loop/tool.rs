@@ -5,8 +5,8 @@ use std::fmt;
 use serde_json::Value;
 
 use super::model::{Cancel, ToolCall, ToolSpec};
-use crate::agent::summary::first_bytes;
 use crate::error::Error;
+use crate::text::first_bytes;
 use crate::thread::catch_panic;
 
 /// Default maximum size of a result, which is more than a model should read at once. A model may
@@ -191,31 +191,31 @@ impl Toolbox {
             Err(broken) => return ToolOutcome::error(broken.to_string()),
         };
         let bytes_max = self.result_bytes_max.unwrap_or(RESULT_BYTES_MAX);
-        let (content, is_error, is_fatal) = match catch_panic("tool", || tool.call(input, cancel)) {
-            Ok(Ok(content)) => (content, false, false),
-            Ok(Err(error)) => (error.message, true, error.is_fatal),
+        let mut outcome = match catch_panic("tool", || tool.call(input, cancel)) {
+            Ok(Ok(content)) => ToolOutcome {
+                content,
+                is_error: false,
+                is_fatal: false,
+            },
+            Ok(Err(error)) => ToolOutcome {
+                is_fatal: error.is_fatal,
+                ..ToolOutcome::error(error.message)
+            },
             Err(panicked) => {
                 let message = format!("the tool panicked: {}", panicked.message);
                 return ToolOutcome::error(message);
             }
         };
-        if content.len() <= bytes_max {
-            return ToolOutcome {
-                content,
-                is_error,
-                is_fatal,
-            };
+        let bytes = outcome.content.len();
+        if bytes > bytes_max {
+            outcome.is_error = true;
+            outcome.content = format!(
+                "the result has {bytes} bytes, and at most {bytes_max} are accepted: request a part of \
+                 it. It begins:\n{}",
+                first_bytes(&outcome.content, SHOWN_BYTES.min(bytes_max))
+            );
         }
-        let too_large = format!(
-            "the result has {} bytes, and at most {bytes_max} are accepted: request a part of it. It \
-             begins:\n{}",
-            content.len(),
-            first_bytes(&content, SHOWN_BYTES.min(bytes_max))
-        );
-        ToolOutcome {
-            is_fatal,
-            ..ToolOutcome::error(too_large)
-        }
+        outcome
     }
 }
 

@@ -4,17 +4,13 @@ use std::collections::BTreeSet;
 
 use super::row::{ExecutionKind, Row, RowKey, RowState};
 use super::rows::Rows;
-use crate::agent::{RowKind, StateRules};
+use crate::agent::{RowKind, StateRules, program_name};
 use crate::event::{
     AgentState, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason,
     TdEvent,
 };
+use crate::process::is_shell;
 use crate::timestamp::Timestamp;
-
-/// Shells. A pane that runs one shows `shell` as its program.
-const SHELLS: &[&str] = &[
-    "ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "zsh",
-];
 
 /// The most characters of a row's last line.
 const CHARS_MAX: usize = 500;
@@ -381,12 +377,8 @@ fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {
 /// Returns the display name of a command line's program: its file name, or `shell`.
 fn program(command: &str) -> String {
     let first = command.split_whitespace().next().unwrap_or(command);
-    let name = first
-        .rsplit('/')
-        .next()
-        .unwrap_or(first)
-        .trim_start_matches('-');
-    match SHELLS.contains(&name) {
+    let name = program_name(first);
+    match is_shell(name) {
         true => "shell".to_owned(),
         false => name.to_owned(),
     }

@@ -17,7 +17,7 @@ const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 pub struct RowKey {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// The pane, or the id of the background agent; `None` for a command or a loop.
+    /// The pane, or the id of the background agent; `None` for a command, a loop or a kernel.
     pub part: Option<String>,
 }
 

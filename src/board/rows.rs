@@ -64,6 +64,40 @@ impl Rows {
                 return;
             };
             self.map.remove(&key);
+            if self.of(&key.execution_id).next().is_none() {
+                self.names.remove(&key.execution_id);
+                self.servers.remove(&key.execution_id);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::ExecutionKind;
+    use super::*;
+    use crate::timestamp::Timestamp;
+
+    #[test]
+    fn the_name_and_the_server_of_an_execution_are_removed_with_its_last_row() {
+        let mut rows = Rows::new(StateRules::builtin());
+        for (number, at) in (0..=ROWS_MAX).zip(0..) {
+            let id = ExecutionId::from(format!("make@{number}"));
+            let key = RowKey {
+                execution_id: id.clone(),
+                part: None,
+            };
+            let at = Timestamp::from_micros(at);
+            let mut row = Row::new(&key, "make".to_owned(), ExecutionKind::Command, at);
+            row.end(Some(0), at);
+            rows.map.insert(key, row);
+            rows.names.insert(id.clone(), "make".to_owned());
+            rows.servers.insert(id, "/tmp/tmux".to_owned());
+        }
+        rows.remove_oldest_ended();
+        assert_eq!(rows.map.len(), ROWS_MAX);
+        assert_eq!(rows.names.len(), ROWS_MAX);
+        assert_eq!(rows.servers.len(), ROWS_MAX);
+        assert!(!rows.names.contains_key(&ExecutionId::from("make@0")));
     }
 }

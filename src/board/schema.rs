@@ -13,7 +13,7 @@ const FIELDS: &[RowField] = &[
     ("execution_id", "The execution.", String::schema),
     (
         "name",
-        "The name for people: of the session, the command, the loop's task or the agent.",
+        "The name for people: of the session, the command, the loop's task, the agent or the kernel.",
         String::schema,
     ),
     (
@@ -116,7 +116,7 @@ fn row() -> Value {
     }
     json!({
         "type": "object",
-        "description": "A row of the board: a pane, a command, a loop or a background agent.",
+        "description": "A row of the board: a pane, a command, a loop, a background agent or a kernel.",
         "required": names,
         "properties": properties,
     })

@@ -104,6 +104,20 @@ fn rows_that_need_the_user_come_first_in_the_order_of_their_waiting() {
 }
 
 #[test]
+fn a_pane_that_runs_a_shell_shows_shell_as_its_program() {
+    for (command, program) in [
+        ("-bash", "shell"),
+        ("/usr/bin/mksh -l", "shell"),
+        ("pwsh", "shell"),
+        ("/usr/bin/make test", "make"),
+    ] {
+        let board = board(&[at(0, opened("a", "%1", command))]);
+        let row = board.rows().next().unwrap();
+        assert_eq!(row.agent.as_deref(), Some(program), "{command}");
+    }
+}
+
+#[test]
 fn a_program_whose_pane_is_kept_has_ended() {
     let mut end = output("a", "%1", "error: x\n");
     if let TdEvent::OutputUpdate {

@@ -227,10 +227,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     } else {
         printing = live::print_one(&engine, options, typed.timestamps, &clock)?;
     }
-    let seconds = clock.wall().micros().div_euclid(1_000_000);
     let name = match typed.execution_id {
         Some(id) => RunName::Exact(id.into()),
-        None => RunName::Labelled(format!("{}@{seconds}", config.label)),
+        None => RunName::at(&config.label, clock.wall()),
     };
     let (cells, copy) = match config.code {
         Code::None => (None, None),

@@ -276,8 +276,7 @@ impl Engine {
         &mut self,
         command: Command,
     ) -> Result<JobHandle<CommandOutcome, CommandControl>> {
-        let seconds = self.clock.wall().micros().div_euclid(1_000_000);
-        let name = RunName::Labelled(format!("{}@{seconds}", command.name()));
+        let name = RunName::at(&command.name(), self.clock.wall());
         self.attach_job(command_job(name, command))
     }
 
@@ -334,10 +333,9 @@ impl Engine {
         engine: LoopEngine,
         extra: Map<String, Value>,
     ) -> Result<JobHandle<LoopOutcome, Cancel>> {
-        let seconds = self.clock.wall().micros().div_euclid(1_000_000);
         let name = match id {
             Some(id) => RunName::Exact(id),
-            None => RunName::Labelled(format!("loop@{seconds}")),
+            None => RunName::at("loop", self.clock.wall()),
         };
         self.attach_job(loop_job(name, engine, extra))
     }

@@ -68,7 +68,7 @@ struct Open {
     emitter: EventEmitter,
     users: usize,
     history: Option<RunDirectory>,
-    /// The events are written; otherwise the run's directory belongs to another observer.
+    /// True if the events are written; otherwise the run's directory belongs to another observer.
     is_kept: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct Timeline {
     waiting: Option<EventRef>,
     /// The event of the log that follows a reported gap.
     after_gap: Option<EventRef>,
-    /// The lane has dropped events, and no later event has shown how many.
+    /// True while the lane has dropped events and no later event has shown how many.
     has_lagged: bool,
     /// The time until which the log may make no progress.
     patience: Option<Instant>,

@@ -25,7 +25,7 @@ impl LocalTime {
 
     /// Returns the time to the second.
     pub fn second(&mut self, ts: Timestamp) -> &str {
-        let second = ts.micros().div_euclid(1_000_000);
+        let second = ts.seconds();
         let cached = self.cached.as_ref().map(|(second, _)| *second);
         if cached != Some(second) {
             // A time outside the supported years becomes the nearest supported one.

@@ -13,6 +13,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::ansi::Painter;
 use super::sanitize::are_printable;
 use crate::event::{OutputStream, TdEvent};
+use crate::text::first_bytes;
 
 /// The size of a part of a long open line, in bytes: hundreds of screen rows, and little memory.
 const OPEN_BYTES_MAX: usize = 64 * 1024;
@@ -350,8 +351,7 @@ fn ends_answer(event: &TdEvent) -> bool {
 
 /// Returns the last character boundary up to `at`.
 pub(super) fn char_boundary(text: &str, at: usize) -> usize {
-    let mut up_to = (0..=at.min(text.len())).rev();
-    up_to.find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    first_bytes(text, at).len()
 }
 
 #[cfg(test)]

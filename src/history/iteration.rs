@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::DirHandle;
 use crate::redact::{Rules, TerminalStream};
+use crate::text::first_bytes;
 
 /// The maximum size of such a file; a longer one ends with a note. A response has some kilobytes, and more
 /// output of a check is useless to a reader.
@@ -129,11 +130,8 @@ impl IterationText {
         let written = match usize::try_from(self.room) {
             Ok(room) if text.len() > room => {
                 self.room = 0;
-                let mut end = room;
-                while !text.is_char_boundary(end) {
-                    end -= 1;
-                }
-                write(&mut self.file, &text[..end]).and_then(|()| write(&mut self.file, CUT))
+                write(&mut self.file, first_bytes(&text, room))
+                    .and_then(|()| write(&mut self.file, CUT))
             }
             _ => {
                 self.room -= text.len() as u64;

@@ -93,15 +93,15 @@ impl CellStatus {
 pub(crate) struct Cell {
     pub count: Option<u32>,
     pub status: CellStatus,
-    /// The kernel has published an exception, which the reply repeats.
+    /// True once the kernel has published an exception, which the reply repeats.
     has_error: bool,
     /// The last text on standard error: some exceptions are printed instead of published.
     last_stderr: String,
     /// The exception of the reply. It is held until the kernel is idle, because it may still be published.
     replied_error: Option<ErrorContent>,
-    /// The kernel has replied to the request.
+    /// True once the kernel has replied to the request.
     pub has_reply: bool,
-    /// The kernel is idle: all outputs of the cell have arrived.
+    /// True once the kernel is idle: all outputs of the cell have arrived.
     pub is_idle: bool,
 }
 
@@ -303,7 +303,7 @@ pub(crate) trait CellListener {
         false
     }
 
-    /// Called no later than the time that the previous call returned.
+    /// Does what is due now; returns the time by which the next call is due.
     fn tick(&mut self, _now: Instant) -> Option<Instant> {
         None
     }

@@ -70,9 +70,9 @@ pub struct Kernel {
     /// Closed when the caller must stop.
     stop: Stop,
     stage: ConnectionStage,
-    /// The kernel runs Python. Set once the kernel is ready.
+    /// True if the kernel runs Python. Set once the kernel is ready.
     is_python: bool,
-    /// The kernel has not answered its last heartbeat.
+    /// True while the kernel has not answered its last heartbeat.
     is_silent: bool,
     /// The shortest interval between two calls of an output callback.
     pub(super) interval: Duration,
@@ -210,7 +210,7 @@ impl Kernel {
             for channel in readiness.due(now)? {
                 readiness.add_request(self.send(*channel, "kernel_info_request", &json!({})));
             }
-            match self.receive(Some(readiness.deadline(now)))? {
+            match self.receive(Some(readiness.deadline()))? {
                 Some(Incoming::Message(message)) => readiness.note(&message),
                 Some(Incoming::Gone(error)) => return Err(self.gone(error)),
                 Some(Incoming::Disconnected) => self.connected()?,

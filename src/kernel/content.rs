@@ -90,7 +90,7 @@ pub(crate) struct ReplyContent {
 #[serde(default)]
 pub(crate) struct QuestionContent {
     pub prompt: String,
-    /// The answer is a secret.
+    /// True if the answer is a secret.
     #[serde(rename = "password")]
     pub is_password: bool,
 }

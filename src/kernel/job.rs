@@ -74,9 +74,9 @@ pub(crate) struct KernelTask {
 /// The outcome of a job whose kernel could be used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KernelOutcome {
-    /// A cell failed that must not fail, or the kernel ended.
+    /// True if a cell failed that must not fail, or the kernel ended.
     pub has_failed: bool,
-    /// The reader of the passed-on output has gone, so the code was interrupted.
+    /// True if the code was interrupted because the reader of the passed-on output has gone.
     pub is_unread: bool,
     /// The number of lines beyond the limit.
     pub lost_lines: u64,
@@ -90,7 +90,7 @@ pub(crate) struct TaskControl(Arc<SharedControl>);
 struct SharedControl {
     /// The control of the kernel, once it is connected.
     control: OnceLock<KernelControl>,
-    /// The job was interrupted, possibly before the kernel was connected.
+    /// True once the job was interrupted, possibly before the kernel was connected.
     is_interrupted: AtomicBool,
 }
 
@@ -313,7 +313,7 @@ struct CellReporter {
     ask: Option<Ask>,
     recorder: Option<Box<dyn CellRecorder>>,
     control: KernelControl,
-    /// The code was interrupted, because the reader of its output has gone.
+    /// True once the code was interrupted because the reader of its output has gone.
     is_unread: bool,
 }
 

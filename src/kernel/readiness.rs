@@ -37,9 +37,9 @@ pub(super) struct Readiness {
     next_request_at: Instant,
     request_ids: Vec<String>,
     info: Option<KernelInfoContent>,
-    /// A published message about one of the requests has arrived.
+    /// True once a published message about one of the requests has arrived.
     is_subscribed: bool,
-    /// The kernel runs code and will answer later.
+    /// True if the kernel runs code and will answer later.
     is_busy: bool,
 }
 
@@ -67,20 +67,21 @@ impl Readiness {
                 ANSWER_WITHIN.as_secs()
             )));
         }
-        if now < self.next_request_at || self.request_ids.len() >= REQUESTS_MAX {
+        if now < self.next_request_at {
             return Ok(&[]);
         }
         self.next_request_at = now + RETRY_AFTER;
         // A kernel that runs code only answers on its control socket.
-        Ok(match self.request_ids.is_empty() {
-            true => &[Channel::Shell, Channel::Control],
-            false => &[Channel::Control],
+        Ok(match self.request_ids.len() {
+            0 => &[Channel::Shell, Channel::Control],
+            1..REQUESTS_MAX => &[Channel::Control],
+            _ => &[],
         })
     }
 
     /// Returns the time of the next request or timeout check.
-    pub fn deadline(&self, now: Instant) -> Instant {
-        self.next_request_at.max(now + Duration::from_millis(1))
+    pub fn deadline(&self) -> Instant {
+        self.next_request_at
     }
 
     /// Records the id of a sent request.
@@ -145,7 +146,7 @@ mod tests {
         let now = Instant::now();
         let mut readiness = requested(now);
         assert!(readiness.due(now).unwrap().is_empty());
-        let again = readiness.deadline(now);
+        let again = readiness.deadline();
         assert_eq!(readiness.due(again).unwrap(), [Channel::Control]);
         // Replies to other clients do not count.
         readiness.note(&answer(
@@ -170,5 +171,7 @@ mod tests {
             }
         }
         assert_eq!(readiness.request_ids.len(), REQUESTS_MAX);
+        // The client still sleeps between two checks.
+        assert_eq!(readiness.deadline(), now + RETRY_AFTER);
     }
 }

@@ -6,10 +6,10 @@ use super::batcher::TextBatcher;
 use super::cell::{CellListener, CellOutput, CellStatus};
 use super::client::Kernel;
 use super::feed::MissedOutputs;
-use crate::agent::summary::first_bytes;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::OutputStream;
+use crate::text::first_bytes;
 
 /// The outcome of code that a kernel ran, with everything that it printed.
 #[derive(Clone, Debug, Default)]

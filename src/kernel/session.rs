@@ -51,7 +51,6 @@ impl Session {
             msg_type,
             session: &self.id,
             date: &self.clock.wall().to_string(),
-            parent: "{}",
             content,
         };
         let frames = request.frames(&self.signer);

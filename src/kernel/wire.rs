@@ -191,8 +191,6 @@ pub(crate) struct Request<'a> {
     pub session: &'a str,
     /// The time in RFC 3339 format.
     pub date: &'a str,
-    /// The header of the message that the request answers, as JSON; `{}` if there is none.
-    pub parent: &'a str,
     pub content: &'a serde_json::Value,
 }
 
@@ -208,12 +206,8 @@ impl Request<'_> {
             "version": VERSION,
         });
         let (header, content) = (header.to_string(), self.content.to_string());
-        let parts = [
-            header.as_bytes(),
-            self.parent.as_bytes(),
-            b"{}",
-            content.as_bytes(),
-        ];
+        // A request has no parent and no metadata.
+        let parts = [header.as_bytes(), b"{}", b"{}", content.as_bytes()];
         let signature = signer.sign(&parts);
         let frames = [DELIMITER, signature.as_bytes()].into_iter().chain(parts);
         frames.map(<[u8]>::to_vec).collect()

@@ -52,7 +52,7 @@ impl HookFiles {
 
     /// Removes the files of sessions that were killed long ago.
     fn remove_stale(&self, now: Timestamp) {
-        let now = now.micros().div_euclid(1_000_000);
+        let now = now.seconds();
         let is_stale = |path: &PathBuf| {
             let modified = fs::metadata(path).map(|metadata| metadata.mtime());
             modified.is_ok_and(|at| now.saturating_sub(at) > STALE_SECONDS)

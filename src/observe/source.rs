@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::event::ExecutionId;
 use crate::history::{IterationDirectory, RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
+use crate::timestamp::Timestamp;
 
 /// An observer with a thread of its own.
 pub(crate) trait Source: Send + 'static {
@@ -70,6 +71,13 @@ pub(crate) enum RunName {
     Exact(ExecutionId),
     /// The id of the run with the same identity, else a new one after this label.
     Labelled(String),
+}
+
+impl RunName {
+    /// Returns the name of an execution that begins now: `LABEL@SECONDS`.
+    pub fn at(label: &str, now: Timestamp) -> Self {
+        Self::Labelled(format!("{label}@{}", now.seconds()))
+    }
 }
 
 pub(crate) struct OpenedRun {

@@ -23,9 +23,7 @@ const DIRECTORY_VARIABLES: &[&str] = &[
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "GEMINI_CLI_HOME",
-    "QWEN_HOME",
     "QWEN_RUNTIME_DIR",
-    "XDG_DATA_HOME",
     "COPILOT_HOME",
 ];
 

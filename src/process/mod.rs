@@ -62,6 +62,7 @@ pub(crate) use self::os::{
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 pub(crate) use self::run::{observe_command, run_with_listener};
+pub(crate) use self::shell::is_shell;
 #[cfg(feature = "cli")]
 pub(crate) use self::sink::ByteSink;
 #[cfg(all(feature = "cli", feature = "kernel"))]

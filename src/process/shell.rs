@@ -1,4 +1,6 @@
-//! Detects interactive shells by their command lines (pure).
+//! Detects interactive shells by their names and command lines (pure).
+
+use crate::agent::program_name;
 
 /// Interactive shells. `tcsh` and similar ones have the same options.
 const SHELLS: &[&str] = &[
@@ -26,6 +28,11 @@ const WITH_VALUE: &[&str] = &[
 /// Long options that run a command.
 const COMMAND_OPTIONS: &[&str] = &["--command", "--commands", "-Command", "-File"];
 
+/// Returns true if a program of this name is an interactive shell.
+pub(crate) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
 /// Returns true if these arguments start a shell that reads typed input, because they contain neither a
 /// command nor a script. Its exit status is that of its last command, which does not describe its own
 /// success.
@@ -33,8 +40,8 @@ pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
     let Some((program, rest)) = arguments.split_first() else {
         return false;
     };
-    let name = name_of(program.as_ref());
-    if !SHELLS.contains(&name) {
+    let name = program_name(program.as_ref());
+    if !is_shell(name) {
         return false;
     }
     let has_own_flags = matches!(name, "nu" | "pwsh" | "xonsh" | "elvish");
@@ -82,17 +89,11 @@ fn is_shell_command(text: Option<&str>) -> bool {
     }
 }
 
-/// Returns the program's name without its directory and the dash of a login shell.
-fn name_of(program: &str) -> &str {
-    let name = program.rsplit('/').next().unwrap_or(program);
-    name.strip_prefix('-').unwrap_or(name)
-}
-
 /// Returns the name of a subshell, which a shell has forked to run parentheses or a loop. Its arguments are
 /// the shell's.
 pub(crate) fn subshell_name(arguments: &[impl AsRef<str>]) -> String {
     let program = arguments.first().map_or("", AsRef::as_ref);
-    format!("({})", name_of(program))
+    format!("({})", program_name(program))
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Encoder {
             out,
             r#"{{"version":3,"term":{{"cols":{columns},"rows":{rows}}}"#
         );
-        let second = self.begin.map(|begin| begin.micros().div_euclid(1_000_000));
+        let second = self.begin.map(|begin| begin.seconds());
         // The format has no time before 1970.
         if let Some(second @ 0..) = second {
             let _ = write!(out, r#","timestamp":{second}"#);

@@ -32,7 +32,7 @@ pub(crate) use encoder::{Encoder, EventCode};
 pub use files::RecordingFile;
 #[cfg(feature = "cli")]
 pub(crate) use join::RecordingJoiner;
-// The engine's side of the module; public for tests only.
+// The engine's side of the module.
 pub(crate) use raw::{RecordingWriter, RunRecorder};
 pub(crate) use screen::draw_screen;
 pub use writer::{LostRecording, RecordingReport};

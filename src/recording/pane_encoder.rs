@@ -2,8 +2,8 @@
 //! secrets (pure).
 
 use super::encoder::{Encoder, EventCode};
-use crate::agent::summary::first_bytes;
 use crate::redact::{Rules, TerminalStream};
+use crate::text::first_bytes;
 use crate::timestamp::Timestamp;
 
 /// Columns and rows of a terminal.
@@ -192,7 +192,7 @@ impl PaneEncoder {
             return;
         }
         self.size = clamped(size);
-        let second = at.micros().div_euclid(1_000_000).max(0) * 1_000_000;
+        let second = at.seconds().max(0) * 1_000_000;
         self.encoder.advance_to(Timestamp::from_micros(second));
         self.encoder.write_header(self.size, out);
         self.now = at;

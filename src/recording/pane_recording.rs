@@ -30,7 +30,7 @@ pub(super) struct PaneRecording {
     len: u64,
     /// The writer's count of writes at the last write of this recording.
     pub used_at: u64,
-    /// The file cannot be written at all.
+    /// True if the file cannot be written at all.
     pub is_abandoned: bool,
 }
 

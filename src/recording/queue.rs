@@ -95,7 +95,8 @@ struct QueueState {
     dropped: FxHashMap<RecordingKey, DroppedInput>,
     /// Counts the batches that the writer has finished.
     progress: u64,
-    /// A thread has waited for the disk until the timeout. Nothing waits until the writer makes progress.
+    /// True once a thread has waited for the disk until the timeout, so that nothing waits before the writer
+    /// makes progress.
     has_given_up: bool,
     is_closed: bool,
     is_shutting_down: bool,

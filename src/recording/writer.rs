@@ -32,7 +32,7 @@ pub struct RecordingReport {
     pub bytes_written: u64,
     /// Recordings whose end could not be written.
     pub lost: Vec<LostRecording>,
-    /// The disk did not respond in time: the thread still runs, and more may be missing.
+    /// True if the disk did not respond in time: the thread still runs, and more may be missing.
     pub timed_out: bool,
     /// The panic of the thread.
     pub panicked: Option<Panicked>,
@@ -58,9 +58,9 @@ pub(super) struct WriterThread {
     recordings: FxHashMap<RecordingKey, PaneRecording>,
     /// Counts writes, to find the least recently written recording.
     writes: u64,
-    /// A full disk was reported, and nothing was written since.
+    /// True while nothing has been written since a full disk was reported.
     is_full_reported: bool,
-    /// The disk is full during shutdown: nothing waits for it any more.
+    /// True once the disk is full during shutdown: nothing waits for it any more.
     is_hopeless: bool,
     report: RecordingReport,
 }

@@ -4,6 +4,7 @@ use super::marker::MARKER;
 use super::rule::{Edge, Hide, Lead, Rule};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
+use crate::text::first_bytes;
 
 /// Minimum length of a value; shorter ones occur in harmless words.
 pub(super) const VALUE_MIN: usize = 4;
@@ -70,13 +71,9 @@ fn rule(marker: &str, text: &str) -> Rule {
     for byte in text.bytes() {
         body[usize::from(byte)] = true;
     }
-    let mut end = text.len().min(KEYWORD);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
     Rule {
         marker: marker.to_owned(),
-        keywords: vec![text[..end].to_owned()],
+        keywords: vec![first_bytes(text, KEYWORD).to_owned()],
         lead: Lead::Exact(text.as_bytes().into()),
         body,
         min: 0,

@@ -87,7 +87,7 @@ enum StreamName {
     Stdout,
     Stderr,
     Other,
-    ValueCheck { is_stderr: bool },
+    Validation { is_stderr: bool },
 }
 
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Redactor {
                 ..
             } => {
                 let is_stderr = *is_stderr;
-                self.line(execution_id, StreamName::ValueCheck { is_stderr }, line)
+                self.line(execution_id, StreamName::Validation { is_stderr }, line)
             }
             TdEvent::OutputUpdate {
                 execution_id,

@@ -13,7 +13,7 @@ use super::rule::{BODY_BYTES, Edge, Hide, LEAK_BYTES, Lead, Rule};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
-/// Minimum length of a keyword of the built-in rules, for the prefilter.
+/// Minimum length of a keyword, for the prefilter.
 const KEYWORD_MIN: usize = 3;
 
 /// Maximum number of rules, because each costs memory in every prefilter. About 230 are built in.
@@ -208,8 +208,10 @@ fn compile(mut written: RuleTable, check: LeadCheck) -> Result<Rule, String> {
             .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned());
         written.keywords.extend(texts);
     }
-    if written.keywords.is_empty() || written.keywords.iter().any(|word| word.len() < 3) {
-        return Err("keywords are required, each with at least 3 bytes".into());
+    if written.keywords.is_empty() || written.keywords.iter().any(|word| word.len() < KEYWORD_MIN) {
+        return Err(format!(
+            "keywords are required, each with at least {KEYWORD_MIN} bytes"
+        ));
     }
     if written.keywords.iter().any(|word| word.len() > LEAD_MAX) {
         return Err("a keyword is too long".into());

@@ -162,7 +162,7 @@ impl Client {
     pub fn freshness(&self) -> Freshness {
         Freshness {
             at: self.now(),
-            second: self.clock.wall().micros().div_euclid(1_000_000),
+            second: self.clock.wall().seconds(),
             server_bytes: self.server_bytes(),
         }
     }

@@ -9,6 +9,7 @@ use super::server::Server;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
+use crate::text::first_bytes;
 use crate::thread::Stop;
 
 /// The time between a text and Enter. Programs that draw their own input, such as agents, treat input that is
@@ -177,12 +178,8 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
-        let mut end = rest.len().min(BYTES_MAX);
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
-        let (part, more) = rest.split_at(end);
-        rest = more;
+        let part = first_bytes(rest, BYTES_MAX);
+        rest = &rest[part.len()..];
         Some(part)
     })
 }

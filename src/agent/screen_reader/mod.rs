@@ -123,8 +123,7 @@ impl ScreenReader {
             self.has_begun = page.is_working.is_none();
             self.start_from(page.rows);
         }
-        self.settle_unchanged(now, events);
-        self.writer.flush(events);
+        self.handle_timeout(now, events);
     }
 
     /// Returns the time at which [`ScreenReader::handle_timeout`] has rows to report.

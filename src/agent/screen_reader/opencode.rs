@@ -2,7 +2,7 @@
 //! right (pure).
 //!
 //! Measured on 1.18.33: prompts, command output and errors are in boxes (`┃`), answers are indented by five
-//! columns, and `▣  Build · MODEL · 3.2s` ends a turn. `╹▀▀▀` closes the input box. Screens of at least 120
+//! columns, and `▣  Build · MODEL · 3.2s` ends a turn. `╹▀▀▀` closes the input box. Screens of more than 120
 //! columns have a panel of 42 columns on the right. Notices cover the top right rows.
 
 use super::row::{ConversationPage, ConversationRow, RowPart};
@@ -12,9 +12,9 @@ use crate::track::cut;
 /// The bar at the left of a box.
 const BAR: char = '┃';
 
-/// The width of the panel, and the minimum width of a screen with a panel, in columns.
+/// The width of the panel, and the maximum width of a screen without a panel, in columns.
 const PANEL_COLUMNS: usize = 42;
-const PANEL_FROM: usize = 120;
+const PANEL_ABOVE: usize = 120;
 
 /// The indent of an answer in columns.
 const INDENT: usize = 5;
@@ -88,7 +88,7 @@ impl OpencodeLayout {
         }
         let columns = match self.columns {
             Some((of, columns)) if of == width => columns,
-            _ if width > PANEL_FROM => width - PANEL_COLUMNS,
+            _ if width > PANEL_ABOVE => width - PANEL_COLUMNS,
             _ => width,
         };
         let box_end = (0..foot_start).rfind(|row| is_bar(rows[*row]))? + 1;

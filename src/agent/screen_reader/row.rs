@@ -1,6 +1,6 @@
 //! The rows of a conversation, as a layout reads them from a screen (pure).
 
-use crate::agent::summary::first_chars;
+use crate::text::first_chars;
 
 /// The maximum number of characters of a row. No terminal is wider.
 const CHARS_MAX: usize = 1_000;

@@ -6,12 +6,12 @@ use super::layout::Layout;
 use super::opencode::is_queued;
 use super::row::{ConversationRow, RowPart};
 use crate::agent::AgentEvent;
-use crate::agent::summary::{result, summary};
+use crate::agent::summary::{result, summary, tool_result};
 
 /// The number of typed texts to remember. They distinguish prompts from errors, because both are in boxes.
 const TYPED_MAX: usize = 64;
 
-/// The maximum number of characters of a tool's output; events carry 500.
+/// The number of characters of a box or a paragraph to keep: as many as an event carries of a tool's output.
 const RESULT_CHARS_MAX: usize = 500;
 
 /// Replaces rows that were not captured.
@@ -228,7 +228,7 @@ fn completed(tool_name: String, output: &str) -> AgentEvent {
     AgentEvent::ToolCallCompleted {
         tool_name,
         success: true,
-        result_summary: output.chars().take(RESULT_CHARS_MAX).collect(),
+        result_summary: tool_result(output),
         duration_ms: 0,
     }
 }

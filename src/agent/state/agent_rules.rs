@@ -9,9 +9,10 @@ use super::rule_screen::{RuleScreen, inner};
 use super::shell::ShellRules;
 use super::{AgentState, DetectedState};
 use crate::agent::one_line;
+use crate::text::first_chars;
 
 /// The maximum number of characters of the matched row in a report.
-const LINE_CHARS_MAX: usize = 200;
+pub(super) const LINE_CHARS_MAX: usize = 200;
 
 #[derive(Clone, Debug)]
 pub(super) struct AgentRules {
@@ -135,7 +136,7 @@ impl Candidate<'_, '_> {
                 agent: self.agent.name.clone(),
                 state: rule.state,
                 rule: rule.id.clone(),
-                line: inner(line).chars().take(LINE_CHARS_MAX).collect(),
+                line: first_chars(inner(line), LINE_CHARS_MAX).to_owned(),
                 inferred: rule.inferred,
                 asks: match rule.state {
                     AgentState::Waiting => self.asks(),

@@ -6,8 +6,8 @@ use std::ops::Range;
 use regex::Regex;
 
 use crate::agent::decoration::is_box_drawing;
-use crate::agent::summary::first_chars;
 use crate::event::Cursor;
+use crate::text::first_chars;
 
 /// The maximum number of rows to examine, from the foot up. No terminal is taller.
 const ROWS_MAX: usize = 400;

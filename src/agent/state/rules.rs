@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::agent_rules::{AgentRules, Candidate, Confidence};
+use super::agent_rules::{AgentRules, Candidate, Confidence, LINE_CHARS_MAX};
 use super::row::RowKind;
 use super::rule_file::read;
 use super::rule_screen::RuleScreen;
 use super::shell::ShellRules;
 use super::{AgentScreen, AgentState, DetectedState};
+use crate::agent::program_name;
 use crate::error::{Error, Result};
+use crate::text::first_chars;
 
 /// The built-in rules, in the order in which they are tried.
 const BUILTIN: &[&str] = &[
@@ -111,7 +113,7 @@ impl StateRules {
     /// Returns `None` if the program is itself a shell.
     pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {
         let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
-        let (shell, name) = (agent.shell.as_ref()?, ShellRules::name(program));
+        let (shell, name) = (agent.shell.as_ref()?, program_name(program));
         let is_work = !name.is_empty() && !shell.programs.contains(name);
         is_work.then(|| inferred_work(&agent.name, "program", name))
     }
@@ -163,7 +165,7 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         agent: agent.to_owned(),
         state: AgentState::Working,
         rule: rule.to_owned(),
-        line: line.chars().take(200).collect(),
+        line: first_chars(line, LINE_CHARS_MAX).to_owned(),
         inferred: true,
         asks: None,
     }

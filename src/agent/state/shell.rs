@@ -6,6 +6,7 @@ use regex::Regex;
 use rustc_hash::FxHashSet;
 
 use super::rule_screen::RuleScreen;
+use crate::agent::program_name;
 
 /// The features of shells and file viewers.
 #[derive(Clone, Debug)]
@@ -20,16 +21,10 @@ pub(super) struct ShellRules {
 }
 
 impl ShellRules {
-    /// Returns the name of a program without its path and without the hyphen of a login shell.
-    pub fn name(program: &str) -> &str {
-        let name = program.rsplit('/').next().unwrap_or_default();
-        name.trim_start_matches('-')
-    }
-
     /// Returns whether the program excludes an agent. A shell must also show its prompt, because an
     /// agent that a script starts runs under the name of the shell.
     pub fn has_terminal(&self, program: &str, screen: &RuleScreen<'_>) -> bool {
-        let name = Self::name(program);
+        let name = program_name(program);
         self.readers.contains(name)
             || (self.programs.contains(name) && self.prompt_row(screen).is_some())
     }

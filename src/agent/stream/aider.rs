@@ -39,14 +39,7 @@ impl AiderHistory {
 
 impl FormatReader for AiderHistory {
     fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let mut lines = std::mem::replace(&mut self.lines, LineSplitter::new(LineEnd::Newline, 0));
-        lines.push(bytes, |line| match line {
-            ByteLine::Whole(line) => self.line(&String::from_utf8_lossy(line), writer),
-            ByteLine::TooLong(bytes) => {
-                writer.warn(format!("a line is too long: {bytes} bytes skipped"))
-            }
-        });
-        self.lines = lines;
+        self.read_lines(writer, |lines, take| lines.push(bytes, take));
         // aider writes all lines of a prompt at once.
         self.write_prompt(writer);
     }
@@ -56,6 +49,7 @@ impl FormatReader for AiderHistory {
     }
 
     fn finish(&mut self, writer: &mut EventWriter) {
+        self.read_lines(writer, |lines, take| lines.finish(take));
         self.write_prompt(writer);
         self.write_reply(TokenUsage::default(), writer);
         writer.finish();
@@ -63,6 +57,22 @@ impl FormatReader for AiderHistory {
 }
 
 impl AiderHistory {
+    /// Reads the lines that `split` takes from the splitter.
+    fn read_lines(
+        &mut self,
+        writer: &mut EventWriter,
+        split: impl FnOnce(&mut LineSplitter, &mut dyn FnMut(ByteLine<'_>)),
+    ) {
+        let mut lines = std::mem::replace(&mut self.lines, LineSplitter::new(LineEnd::Newline, 0));
+        split(&mut lines, &mut |line| match line {
+            ByteLine::Whole(line) => self.line(&String::from_utf8_lossy(line), writer),
+            ByteLine::TooLong(bytes) => {
+                writer.warn(format!("a line is too long: {bytes} bytes skipped"))
+            }
+        });
+        self.lines = lines;
+    }
+
     fn line(&mut self, line: &str, writer: &mut EventWriter) {
         if let Some(text) = line.strip_prefix(PROMPT) {
             self.write_reply(TokenUsage::default(), writer);
@@ -220,6 +230,18 @@ mod tests {
         assert_eq!(status, StreamStatus::Interrupted);
         let (status, _) = read(&[PROMPT, LIMIT, AGAIN, LIMIT, STOPPED].concat());
         assert_eq!(status, StreamStatus::Failed);
+    }
+
+    #[test]
+    fn the_last_line_needs_no_end() {
+        let (mut parser, mut events) = (StreamParser::of(StreamFormat::AiderHistory), Vec::new());
+        parser.push(b"#### hi", Timestamp::default(), &mut events);
+        assert_eq!(events, []);
+        parser.finish(Timestamp::default(), &mut events);
+        assert!(
+            matches!(&events[..], [AgentEvent::PromptSent { prompt_summary, .. }, ..] if prompt_summary == "hi"),
+            "{events:?}"
+        );
     }
 
     #[test]

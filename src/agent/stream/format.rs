@@ -76,7 +76,7 @@ impl StreamFormat {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Format {
-    /// Any format. Unrecognised streams are JSON of an unknown agent or plain text.
+    /// Any format of the families below. Unrecognised streams are JSON of an unknown agent or plain text.
     #[default]
     Auto,
     /// Claude Code.

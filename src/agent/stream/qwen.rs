@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    AnyText, EventTime, EventWriter, List, Maybe, RecordHandler, Str, StreamStatus, Time,
+    AnyText, EventTime, EventWriter, Flag, List, Maybe, RecordHandler, Str, StreamStatus, Time,
     token_counts,
 };
 
@@ -34,7 +34,7 @@ struct QwenMessage<'a> {
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 struct QwenPart<'a> {
     text: Str<'a>,
-    thought: super::lenient::Flag,
+    thought: Flag,
     function_call: Maybe<FunctionCall<'a>>,
     function_response: Maybe<FunctionResponse<'a>>,
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::agent::decoration::{BareLine, LineKind, bare_line};
-use crate::agent::summary::{first_chars, summary};
+use crate::agent::summary::summary;
+use crate::text::first_chars;
 
 /// The number of lines to keep: more than a user is likely to type in one prompt.
 const LINES_MAX: usize = 400;

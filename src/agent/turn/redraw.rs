@@ -75,8 +75,9 @@ impl RedrawDetector {
         }
     }
 
-    /// tmux trims a full history by a tenth. Rows enter the history only from the top of a full
-    /// screen, unless the whole screen is pushed into it at once.
+    /// Returns true if the history or the screen was cleared. tmux trims a full history by a tenth. Rows
+    /// enter the history only from the top of a full screen, unless the whole screen is pushed into it
+    /// at once.
     fn was_wiped(&self, capture: &Capture) -> bool {
         let trimmed = self.history_size.saturating_sub(2 * capture.trim_step());
         let is_blank = |text: &str| text.trim_end().is_empty();

@@ -9,6 +9,7 @@ use super::cancel::Cancel;
 use super::error::{AnswerError, LlmError, ReadResult};
 use super::response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usage};
 use crate::agent::AgentEvent;
+use crate::redact::{Rules, TerminalStream};
 
 /// Maximum size of an answer's text, and of its tool inputs. No model writes this much.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -35,8 +36,7 @@ pub(super) struct ResponseBuilder<'a> {
     /// The number of complete messages of an agent that works on its own.
     turns: u32,
     turns_started: u32,
-    #[cfg(feature = "http")]
-    key: Option<super::http::Secret>,
+    redacted: TerminalStream,
 }
 
 /// A tool call whose input may be incomplete.
@@ -61,8 +61,7 @@ impl<'a> ResponseBuilder<'a> {
             has_warned: false,
             turns: 0,
             turns_started: 0,
-            #[cfg(feature = "http")]
-            key: None,
+            redacted: TerminalStream::new(Rules::none()),
         }
     }
 
@@ -111,22 +110,18 @@ impl<'a> ResponseBuilder<'a> {
         }));
     }
 
-    /// Redacts this key from the text, because a server may send it back.
+    /// Sets the rules that redact the text, because a server may send a key back.
     #[cfg(feature = "http")]
-    pub fn redact(mut self, key: super::http::Secret) -> Self {
-        self.key = Some(key);
+    pub fn redact(mut self, rules: Rules) -> Self {
+        self.redacted = TerminalStream::new(rules);
         self
     }
 
     pub fn text(&mut self, text: String) {
+        let text = self.redacted.push(&text).into_owned();
         if text.is_empty() {
             return;
         }
-        #[cfg(feature = "http")]
-        let text = match &self.key {
-            Some(key) => key.redact(&text),
-            None => text,
-        };
         let kept = &mut self.response.text;
         if std::mem::take(&mut self.needs_separator) && !kept.is_empty() {
             kept.push_str(SEPARATOR);

@@ -57,7 +57,7 @@ pub(super) struct Content {
     offset: u64,
     /// The position from which the content before `start` was searched.
     searched_from: Option<u64>,
-    /// The file begins with records of the main agent, not of a sub-agent.
+    /// True if the file begins with records of the main agent, not of a sub-agent.
     is_main: bool,
     error: String,
     last_line: LastLine,
@@ -97,7 +97,7 @@ impl Content {
         }
     }
 
-    pub fn expected(&self) -> FollowUp {
+    pub fn follow_up(&self) -> FollowUp {
         self.parser.follow_up()
     }
 
@@ -112,8 +112,7 @@ impl Content {
             Some(
                 StreamFormat::CodexRollout
                 | StreamFormat::GeminiSession
-                | StreamFormat::QwenSession
-                | StreamFormat::AiderHistory,
+                | StreamFormat::QwenSession,
             ) => true,
             _ => false,
         }
@@ -133,7 +132,7 @@ impl Content {
     }
 
     /// Ends the turn of the agent, if its records leave that open.
-    pub fn turn_over(&mut self) {
+    pub fn end_turn(&mut self) {
         let mut events = Vec::new();
         self.parser.end_turn(Timestamp::default(), &mut events);
         self.note(events, true, true);

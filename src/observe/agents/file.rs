@@ -30,7 +30,7 @@ pub(super) struct Check {
     pub warnings: Vec<String>,
     /// Turns of a conversation with a person that have ended and are not reported yet.
     pub turns: Vec<TurnEnd>,
-    /// The file has changed, but no more bytes may be read in this tick.
+    /// True if the file has changed, but no more bytes may be read in this tick.
     pub is_starved: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct OutputFile {
     content: Content,
     has_turns: bool,
     is_compressed: bool,
-    /// When the file of a task was found missing.
+    /// The time at which the file of a task was found missing.
     gone_at: Option<Instant>,
     warned: BTreeSet<&'static str>,
 }
@@ -100,7 +100,7 @@ impl OutputFile {
     fn take_turns(&mut self, check: &mut Check) {
         let is_over = matches!(check.verdict, Some(Verdict::Completed { .. }));
         if is_over {
-            self.content.turn_over();
+            self.content.end_turn();
         }
         check.turns = self.content.take_turns();
         if is_over && check.turns.is_empty() && !self.has_turns {
@@ -300,7 +300,7 @@ impl OutputFile {
         let content = &self.content;
         let facts = Facts {
             status: content.status(),
-            expected: content.expected(),
+            follow_up: content.follow_up(),
             format: content.format(),
             evidence: content.evidence(),
             answer: &content.answer(),

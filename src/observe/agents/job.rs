@@ -147,10 +147,7 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     let every = polling.every;
     let name = match execution_id {
         Some(id) => RunName::Exact(id),
-        None => {
-            let seconds = context.clock.wall().micros().div_euclid(1_000_000);
-            RunName::Labelled(format!("agents@{seconds}"))
-        }
+        None => RunName::at("agents", context.clock.wall()),
     };
     let since = context.clock.wall();
     let found = places.find(since);

@@ -22,14 +22,14 @@ const CERTAIN_TIMES: u32 = 6;
 pub(super) struct Facts<'a> {
     pub status: StreamStatus,
     /// The records that the agent is expected to write in this state.
-    pub expected: FollowUp,
+    pub follow_up: FollowUp,
     pub format: Option<StreamFormat>,
     /// The part of the records that shows the state.
     pub evidence: &'a str,
     pub answer: &'a str,
     /// The error that the agent reported; empty without one.
     pub error: &'a str,
-    /// The last record is incomplete.
+    /// True if the last record is incomplete.
     pub is_open: bool,
     /// The number of bytes that were not read, and may contain tasks that still run.
     pub unread: u64,
@@ -64,7 +64,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
     match facts.status {
         StreamStatus::Done => {
             let is_stable = is_quiet(stable.max(HOLD));
-            match facts.expected {
+            match facts.follow_up {
                 FollowUp::Goal => inferred(
                     &format!("{evidence}, and no verdict on its goal"),
                     times(CERTAIN_TIMES).max(HOLD),
@@ -80,7 +80,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
             }
         }
         StreamStatus::Interrupted => {
-            let needed = match facts.expected {
+            let needed = match facts.follow_up {
                 FollowUp::Prompt => times(PROMPT_TIMES),
                 _ => stable,
             };
@@ -102,7 +102,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
             };
             inferred("it has answered, and nothing was written", needed)
         }
-        StreamStatus::Background { .. } => match facts.expected {
+        StreamStatus::Background { .. } => match facts.follow_up {
             FollowUp::Wake(after) if is_quiet(after.saturating_add(stable)) => Some(completed(
                 format!("inferred: {evidence}; it was to be woken after {after:?}, and was not"),
             )),
@@ -130,7 +130,7 @@ mod tests {
     fn facts(status: StreamStatus, format: Option<StreamFormat>) -> Facts<'static> {
         Facts {
             status,
-            expected: FollowUp::Nothing,
+            follow_up: FollowUp::Nothing,
             format,
             evidence: "end_turn",
             answer: "yes",
@@ -147,7 +147,7 @@ mod tests {
         use StreamStatus::{Background, Done, Interrupted, MaybeDone};
         let wake = Wake(Duration::from_secs(61));
         let wakes = Background { tasks: 1 };
-        for (status, expected, is_open, unread, seconds, word) in [
+        for (status, follow_up, is_open, unread, seconds, word) in [
             (Done, Nothing, false, 0, 1, "end_turn"),
             (Done, Confirmation, false, 0, 10, "end_turn"),
             (
@@ -187,7 +187,7 @@ mod tests {
             ),
         ] {
             let mut facts = Facts {
-                expected,
+                follow_up,
                 is_open,
                 unread,
                 quiet: Duration::from_millis(seconds * 1_000 - 1),

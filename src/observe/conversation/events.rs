@@ -1,9 +1,9 @@
 //! Converts the actions of a pane's agent into events of the pane's run (pure).
 
 use super::sub_agents::SubAgentEvent;
-use crate::agent::summary::last_bytes;
 use crate::agent::{AgentEvent, Markers};
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
+use crate::text::last_bytes;
 
 /// The bytes at the end of an agent's answer that are searched for a marker.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
@@ -17,7 +17,7 @@ pub(in crate::observe) struct AgentEventConverter {
     answer: String,
     /// The failure that was reported since the last prompt: agents retry, and fail again.
     failure: Option<String>,
-    /// The actions are read from a screen, not from a transcript.
+    /// True if the actions are read from a screen, not from a transcript.
     is_of_screen: bool,
 }
 

@@ -24,7 +24,7 @@ const LOCATE_INTERVAL: Duration = Duration::from_millis(500);
 /// advances every 4 to 10 milliseconds.
 const SETTLED_AGE: Duration = Duration::from_millis(50);
 
-/// The news about an agent from one round of reading.
+/// The changes of an agent in one round of reading.
 #[derive(Debug, Default)]
 pub(super) struct ReadResult {
     pub events: Vec<AgentEvent>,
@@ -33,7 +33,7 @@ pub(super) struct ReadResult {
     pub claims: Vec<(StateSource, Option<StateClaim>)>,
     /// The files among which the screen's content decides.
     pub candidates: Vec<PathBuf>,
-    /// The conversation was found since the last round.
+    /// True if the conversation was found since the last round.
     pub is_joined: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Joined {
     failure: Option<String>,
     /// The number of turns that have begun.
     turn: u64,
-    /// The conversation that was found is not reported yet.
+    /// True while the conversation that was found is not reported yet.
     is_new: bool,
 }
 
@@ -101,10 +101,10 @@ impl Joined {
     }
 
     /// Ends the agent's turn, which another source has found to be over.
-    pub fn turn_over(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
+    pub fn end_turn(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
         let mut events = Vec::new();
         if let Some(transcript) = &mut self.transcript {
-            transcript.turn_over(wall, &mut events);
+            transcript.end_turn(wall, &mut events);
         }
         events
     }
@@ -198,7 +198,7 @@ impl Joined {
         session.is_some_and(|session| name.is_none_or(|name| name != session))
     }
 
-    /// Only Claude Code has our hooks.
+    /// Returns true for Claude Code, the only agent with our hooks.
     fn has_hooks(&self) -> bool {
         self.agent.program.known() == Some(KnownAgent::Claude)
     }

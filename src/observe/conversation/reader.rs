@@ -1,6 +1,6 @@
 //! The thread that reads the conversations of all panes of a server, and the handle for pollers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_b
 use super::events::{AgentEventConverter, of_sub_agent};
 use super::joined::{Joined, ReadResult};
 use super::screens;
-use crate::agent::summary::first_bytes;
 use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;
 use crate::process::RunningAgent;
+use crate::text::first_bytes;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
 
@@ -55,7 +55,7 @@ pub(in crate::observe) struct ConversationReader {
 #[derive(Debug)]
 pub(in crate::observe) struct AgentUpdate {
     pub pane: PaneId,
-    pub news: AgentChange,
+    pub change: AgentChange,
 }
 
 /// A change of an agent, or of the claims of its sources.
@@ -83,7 +83,7 @@ pub(in crate::observe) struct ConversationSink {
     pub markers: Option<Markers>,
     /// The time up to which an earlier observer has reported the conversation.
     pub reported_until: Option<Timestamp>,
-    pub news: Sender<AgentUpdate>,
+    pub updates: Sender<AgentUpdate>,
 }
 
 #[derive(Debug)]
@@ -99,7 +99,7 @@ enum Request {
         text: String,
     },
     /// A source other than the transcript shows that the agent's turn is over.
-    TurnOver {
+    EndTurn {
         pane: PaneId,
     },
     /// The pane is gone, or belongs to another poller.
@@ -174,8 +174,8 @@ impl Conversations {
     }
 
     /// Reports that a source other than the transcript shows the end of the agent's turn.
-    pub fn turn_over(&self, pane: &PaneId) {
-        self.send(|| Request::TurnOver { pane: pane.clone() });
+    pub fn end_turn(&self, pane: &PaneId) {
+        self.send(|| Request::EndTurn { pane: pane.clone() });
     }
 
     /// Forgets a pane that is gone, or belongs to another poller.
@@ -210,7 +210,7 @@ struct ObservedPane {
     candidates: Vec<PathBuf>,
     converter: AgentEventConverter,
     /// Updates that found no room in the queue.
-    held: Vec<AgentChange>,
+    held: VecDeque<AgentChange>,
 }
 
 impl Reader {
@@ -250,7 +250,7 @@ impl Reader {
                     joined: None,
                     candidates: Vec::new(),
                     converter: AgentEventConverter::default(),
-                    held: Vec::new(),
+                    held: VecDeque::new(),
                 });
                 (observed.pid, observed.recipient, observed.searches) = (pid, recipient, SEARCHES);
             }
@@ -259,12 +259,12 @@ impl Reader {
                     observed.choose(&text);
                 }
             }
-            Request::TurnOver { pane } => {
+            Request::EndTurn { pane } => {
                 let wall = self.clock.wall();
                 if let Some(observed) = self.panes.get_mut(&pane)
                     && let Some(joined) = &mut observed.joined
                 {
-                    for event in joined.turn_over(wall) {
+                    for event in joined.end_turn(wall) {
                         observed.emit(&pane, event);
                     }
                 }
@@ -321,7 +321,7 @@ impl ObservedPane {
         }
         self.candidates.clear();
         if self.joined.take().is_some() {
-            self.held.push(AgentChange::Ended);
+            self.held.push_back(AgentChange::Ended);
         }
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
@@ -335,7 +335,7 @@ impl ObservedPane {
             false => started,
         };
         let joined = Joined::new(agent, started, since);
-        self.held.push(AgentChange::Started {
+        self.held.push_back(AgentChange::Started {
             program: joined.agent.program.clone(),
             has_places: joined.has_places(),
         });
@@ -345,7 +345,7 @@ impl ObservedPane {
     /// Reports the result of a read. Returns false when the poller is gone.
     fn report(&mut self, pane: &PaneId, result: ReadResult) -> bool {
         if result.is_joined {
-            self.held.push(AgentChange::ConversationFound);
+            self.held.push_back(AgentChange::ConversationFound);
         }
         for event in result.events {
             self.emit(pane, event);
@@ -355,21 +355,22 @@ impl ObservedPane {
             emitter.emit(of_sub_agent(event, emitter.execution_id(), pane));
         }
         if !result.claims.is_empty() {
-            self.held.push(AgentChange::Claims(result.claims));
+            self.held.push_back(AgentChange::Claims(result.claims));
         }
         if !result.candidates.is_empty() && result.candidates != self.candidates {
             self.candidates = result.candidates;
-            self.held.push(AgentChange::ScreenRequested);
+            self.held.push_back(AgentChange::ScreenRequested);
         }
-        while !self.held.is_empty() {
-            let news = AgentUpdate {
-                pane: pane.clone(),
-                news: self.held.remove(0),
-            };
-            match self.recipient.news.try_send(news) {
+        while let Some(change) = self.held.pop_front() {
+            let pane = pane.clone();
+            match self
+                .recipient
+                .updates
+                .try_send(AgentUpdate { pane, change })
+            {
                 Ok(()) => {}
                 Err(TrySendError::Full(unsent)) => {
-                    self.held.insert(0, unsent.news);
+                    self.held.push_front(unsent.change);
                     break;
                 }
                 Err(TrySendError::Disconnected(_)) => return false,

@@ -42,9 +42,9 @@ pub(super) struct Transcript {
     latest: Option<Timestamp>,
     /// The state from before the file was replaced, while its former content is written again.
     rewritten: Option<StreamStatus>,
-    /// An event was reported since the file was opened.
+    /// True once an event was reported since the file was opened.
     is_reported: bool,
-    /// The turn that may have ended began before `since`, so its end is not reported.
+    /// True while the turn that may have ended began before `since`, so its end is not reported.
     has_old_turn: bool,
 }
 
@@ -96,15 +96,15 @@ impl Transcript {
     }
 
     /// Ends the turn, which another source has found to be over.
-    pub fn turn_over(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
+    pub fn end_turn(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
         // The end of a turn is not reported if nothing else of it was.
         if self.is_reported && self.rewritten.is_none() {
             self.parser.end_turn(now, events);
         }
     }
 
-    /// Reads the added records. Returns whether there is more to read.
-    pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<bool> {
+    /// Reads the added records, at most [`PIECE_BYTES_MAX`] of them; the next call reads on.
+    pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
         let metadata = std::fs::metadata(&self.path)?;
         let identity = (metadata.dev(), metadata.ino());
         let is_known = self.identity == Some(identity) && metadata.len() >= self.offset;
@@ -115,7 +115,7 @@ impl Transcript {
                 self.rewritten = None;
                 self.parser.flush_idle(now, events);
             }
-            return Ok(false);
+            return Ok(());
         }
         let file = File::open(&self.path)?;
         if !is_known {
@@ -155,7 +155,7 @@ impl Transcript {
         self.is_reported |= events.len() > before;
         self.latest = self.latest.max(last_time(&piece));
         self.read_at = Some(now);
-        Ok(self.offset < metadata.len())
+        Ok(())
     }
 
     /// Reads the records before the first new line without reporting them.
@@ -294,7 +294,7 @@ mod tests {
         let mut events = Vec::new();
         transcript.read(since, &mut events).unwrap();
         assert_eq!(transcript.status(), StreamStatus::MaybeDone);
-        transcript.turn_over(since, &mut events);
+        transcript.end_turn(since, &mut events);
         assert_eq!(events, []);
         let later = at("2026-11-23T20:00:01Z");
         transcript.read(later, &mut events).unwrap();

@@ -417,7 +417,7 @@ impl Drop for PendingEmissions<'_> {
                 (PaneEmission::Live(event), _) => {
                     let _ = self.events.emit_live(event);
                 }
-                (PaneEmission::TurnOver, _) => self.conversations.turn_over(self.pane),
+                (PaneEmission::TurnOver, _) => self.conversations.end_turn(self.pane),
             }
         }
     }

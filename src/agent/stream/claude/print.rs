@@ -156,15 +156,13 @@ impl ClaudePrint {
         let when = writer.time(record.timestamp.read());
         if self.message.event(*event, when, true, writer) == StreamStep::Stopped {
             self.is_live = false;
-            let id = std::mem::take(&mut self.message.id);
-            if let Some(open) = self.messages.open(&id, true, writer) {
+            if let Some(open) = self.messages.open(&self.message.id, true, writer) {
                 open.usage = self.message.usage;
                 open.has_tool_calls |= self.message.has_tool_calls;
                 if open.text.is_empty() {
                     open.text = std::mem::take(&mut self.message.text);
                 }
             }
-            self.message.id = id;
             self.messages.complete_own(writer);
         }
     }

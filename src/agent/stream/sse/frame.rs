@@ -110,7 +110,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Each line is a record.
+    /// Creates a framing in which each line is a record.
     pub fn lines(bytes_max: usize) -> Self {
         Self {
             lines: LineSplitter::new(LineEnd::Newline, bytes_max),
@@ -118,7 +118,7 @@ impl Framing {
         }
     }
 
-    /// The lines are those of server-sent events.
+    /// Creates the framing of server-sent events.
     pub fn events(bytes_max: usize) -> Self {
         Self {
             lines: LineSplitter::new(LineEnd::Any, bytes_max),

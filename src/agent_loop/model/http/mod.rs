@@ -63,10 +63,11 @@ const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// A warning among the chunks reports each retry. If the server requests a delay of more than a minute,
 /// the request fails at once.
 ///
-/// The key never appears in a log, an error, an event or `{:?}`, even if a server sends it back. The
-/// HTTP library logs complete requests to the targets `ureq::util` and `ureq_proto::util` at the level
-/// trace; if the application's logger accepts these, requests with a key fail. The key is sent only
-/// over `https` or to this machine, and redirects are not followed.
+/// The key never appears in a log, in an error, in the text of an answer or in the client's `{:?}`, even
+/// if a server sends it back. Only inputs of tools are passed on as they are, because tools act on them.
+/// The HTTP library logs complete requests to the targets `ureq::util` and `ureq_proto::util` at the
+/// level trace; if the application's logger accepts these, requests with a key fail. The key is sent
+/// only over `https` or to this machine, and redirects are not followed.
 ///
 /// ```no_run
 /// use td_observe::agent_loop::{Api, Cancel, HttpClient, LlmClient, Request};
@@ -424,7 +425,7 @@ impl LlmClient for HttpClient {
     ) -> Result<Response, LlmError> {
         let mut response = ResponseBuilder::new(chunks, cancel);
         if let Some(key) = &self.key {
-            response = response.redact(key.clone());
+            response = response.redact(key.rules());
         }
         match self.try_stream(request, &mut response, cancel) {
             Ok(()) => Ok(response.finish()),

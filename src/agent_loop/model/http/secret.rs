@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ureq::http::HeaderValue;
 
 use crate::error::{Error, Result};
+use crate::redact::Rules;
 
 /// The replacement for a key.
 const MARKER: &str = "[redacted:api-key]";
@@ -44,8 +45,15 @@ impl Secret {
         Ok(value)
     }
 
+    /// Returns the rules that redact the key in text that arrives in pieces: none for a key that is
+    /// shorter than any real one, because harmless words contain it.
+    pub(super) fn rules(&self) -> Rules {
+        let rules = Rules::none().with_values([("api-key", &*self.0)]);
+        rules.unwrap_or_else(|_| Rules::none())
+    }
+
     /// Replaces the key in a text with a marker.
-    pub(in super::super) fn redact(&self, text: &str) -> String {
+    pub(super) fn redact(&self, text: &str) -> String {
         match self.0.is_empty() {
             true => text.to_owned(),
             false => text.replace(&*self.0, MARKER),

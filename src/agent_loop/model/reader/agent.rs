@@ -5,10 +5,10 @@ use super::super::error::{AnswerError, ReadResult};
 use super::super::response::{StreamChunk, Usage};
 use super::super::response_builder::ResponseBuilder;
 use super::answer::AnswerReader;
-use crate::agent::summary::last_bytes;
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::clock::Clock;
 use crate::process::{RecordPart, RecordSplitter, Utf8Decoder};
+use crate::text::last_bytes;
 
 /// Maximum size of text outside of records to keep, from its end.
 const OTHER_TEXT_BYTES_MAX: usize = 2_000;

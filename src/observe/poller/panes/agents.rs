@@ -42,30 +42,31 @@ impl SessionPanes {
                 .resume_points
                 .get(id)
                 .and_then(ResumePoint::conversation_ends),
-            news: self.agent_sender.clone(),
+            updates: self.agent_sender.clone(),
         };
         self.config.conversations.active(id, pid, &recipient);
     }
 
     /// Handles an update about the agent in a pane.
     pub fn handle_agent_update(&mut self, update: AgentUpdate, now: Instant) {
-        let AgentUpdate { pane: id, news } = update;
+        let AgentUpdate { pane: id, change } = update;
         let Some(pane) = self.panes.get_mut(&id) else {
             // The pane is gone, or belongs to another session's poller.
             return;
         };
         let may_wait = self.pipes.is_some();
-        self.emitter.collect(&id, may_wait, now, |out| match news {
-            AgentChange::Started {
-                program,
-                has_places,
-            } => pane.agent_runs(Some((program, has_places)), out),
-            AgentChange::ConversationFound => pane.agent_joined(),
-            AgentChange::Ended => pane.agent_runs(None, out),
-            AgentChange::Claims(claims) => pane.agent_claims(claims, out),
-            AgentChange::ScreenRequested => {
-                self.config.conversations.screen(&id, pane.screen_text());
-            }
-        });
+        self.emitter
+            .collect(&id, may_wait, now, |out| match change {
+                AgentChange::Started {
+                    program,
+                    has_places,
+                } => pane.agent_runs(Some((program, has_places)), out),
+                AgentChange::ConversationFound => pane.agent_joined(),
+                AgentChange::Ended => pane.agent_runs(None, out),
+                AgentChange::Claims(claims) => pane.agent_claims(claims, out),
+                AgentChange::ScreenRequested => {
+                    self.config.conversations.screen(&id, pane.screen_text());
+                }
+            });
     }
 }

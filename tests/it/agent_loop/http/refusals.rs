@@ -114,6 +114,23 @@ fn the_key_does_not_leak_when_the_server_echoes_it() {
     assert_eq!(*LEAKS.lock().unwrap(), Vec::<String>::new());
 }
 
+#[test]
+fn a_key_that_the_server_sends_back_in_two_pieces_is_redacted() {
+    for at in [4, 12, 20, 30] {
+        let (beginning, rest) = KEY.split_at(at);
+        let answer = HELLO
+            .replace("Hel", beginning)
+            .replace("\"lo", &format!("\"{rest}"));
+        let server = Server::answering([format!("{STREAM}{answer}")]);
+        let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
+        let text = answer.unwrap().text;
+        assert_eq!(text, text_of(&chunks));
+        // The beginning is shown if it arrives alone.
+        let rest = text.strip_prefix(beginning).unwrap_or(&text);
+        assert!(!rest.contains("secret") && text.len() < KEY.len(), "{text}");
+    }
+}
+
 /// A key is not sent while the application's logger would record it.
 #[test]
 fn a_logger_that_would_record_the_key_prevents_the_request() {
