@@ -15,7 +15,7 @@ pub(crate) fn advance(state: &mut State, byte: u8) -> Action {
     action
 }
 
-/// Returns whether the state is within a string, such as a title, a link or an image.
+/// Returns true if the state is within a string, such as a title, a link or an image.
 pub(crate) fn is_string(state: State) -> bool {
     use State::*;
     matches!(

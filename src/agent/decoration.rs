@@ -51,17 +51,17 @@ pub(super) fn bare_line(line: &str) -> BareLine<'_> {
     BareLine { indent, kind, text }
 }
 
-/// Returns whether a text consists of box-drawing characters and blanks.
+/// Returns true if a text consists of box-drawing characters and blanks.
 pub(super) fn is_frame(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || is_box_drawing(c))
 }
 
-/// Returns whether a character is a box-drawing or block character.
+/// Returns true if a character is a box-drawing or block character.
 pub(super) fn is_box_drawing(c: char) -> bool {
     ('\u{2500}'..='\u{259f}').contains(&c)
 }
 
-/// Returns whether a character is a frame of a braille spinner.
+/// Returns true if a character is a frame of a braille spinner.
 pub(super) fn is_spinner(c: char) -> bool {
     ('\u{2801}'..='\u{28ff}').contains(&c)
 }

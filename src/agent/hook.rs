@@ -50,7 +50,7 @@ impl HookFile {
         })
     }
 
-    /// Returns whether the event only shows that the agent asks, without the question.
+    /// Returns true if the event only shows that the agent asks, without the question.
     pub fn is_general(&self) -> bool {
         self.event == "Notification"
     }
@@ -60,7 +60,7 @@ impl HookFile {
     }
 }
 
-/// Returns whether `id` is a session id and a plain file name.
+/// Returns true if `id` is a session id and a plain file name.
 pub(crate) fn is_session(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=SESSION_BYTES_MAX).contains(&id.len()) && id.bytes().all(is_plain)

@@ -38,7 +38,7 @@ pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a failure is a usage limit, which only waiting or paying resolves.
+/// Returns true if a failure is a usage limit, which only waiting or paying resolves.
 pub(crate) fn is_limit(failure: &str) -> bool {
     let failure = failure.to_lowercase();
     let contains_any = |words: &[&str]| words.iter().any(|word| failure.contains(word));

@@ -301,7 +301,7 @@ impl StateResolver {
     }
 }
 
-/// Returns whether two questions are the same. A source may show only the beginning of a question,
+/// Returns true if two questions are the same. A source may show only the beginning of a question,
 /// and a question that is no longer known does not count as a new one.
 fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
     let (Some(before), Some(now)) = (before, now) else {
@@ -313,7 +313,7 @@ fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
         || shorter >= QUESTION_BYTES_MIN && (before.starts_with(now) || now.starts_with(before))
 }
 
-/// Returns whether a turn is in progress.
+/// Returns true if a turn is in progress.
 fn is_busy(state: AgentState) -> bool {
     matches!(state, AgentState::Working | AgentState::Waiting)
 }

@@ -39,7 +39,7 @@ impl StatusFile {
         (file.pid != 0 && !file.session_id.is_empty()).then_some(file)
     }
 
-    /// Returns whether the file was written by the process `pid` that started at `started`.
+    /// Returns true if the file was written by the process `pid` that started at `started`.
     pub fn is_of(&self, pid: u32, started: u64) -> bool {
         let start = self.proc_start.as_deref();
         self.pid == pid && start.is_none_or(|start| start.parse() == Ok(started))

@@ -219,7 +219,7 @@ impl TurnDetector {
         self.lines.set(number, text, marker);
     }
 
-    /// Returns whether a recently wiped marker is back at the same place of the text.
+    /// Returns true if a recently wiped marker is back at the same place of the text.
     fn is_redrawn(&mut self, line: i64, at: Duration) -> bool {
         let context = self.lines.context(line, i64::MIN);
         // A wiped screen may be redrawn from the middle of the text.

@@ -124,7 +124,7 @@ impl ProcessGroup {
             && processes().is_none_or(|mut processes| processes.any(is_living))
     }
 
-    /// Returns true when the child has ended, reaped or not.
+    /// Returns true if the child has ended, reaped or not.
     pub(crate) fn has_ended(&self) -> io::Result<bool> {
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         Ok(self.status.is_some() || self.wait_id(ended)?.is_some())

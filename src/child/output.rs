@@ -50,7 +50,7 @@ impl OutputReader {
         Some(PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN))
     }
 
-    /// Returns true when no process holds the other end and everything has been read.
+    /// Returns true if no process holds the other end and everything has been read.
     pub(crate) fn has_ended(&self) -> bool {
         self.source.is_none() || self.is_hung_up
     }

@@ -69,7 +69,7 @@ pub(crate) trait ChildListener {
         true
     }
 
-    /// Returns true when this output no longer has a reader. The supervisor then closes the pipe, so that
+    /// Returns true if this output no longer has a reader. The supervisor then closes the pipe, so that
     /// the child gets `SIGPIPE`. Asked at least every [`CHANNEL_POLL`].
     fn is_closed(&mut self, _stream: OutputStream) -> bool {
         false
@@ -306,13 +306,13 @@ impl<'a> Supervisor<'a> {
         Ok((self.is_output_held() && now < until).then_some(until))
     }
 
-    /// Returns true when an output that has not ended cannot be read for lack of room.
+    /// Returns true if an output that has not ended cannot be read for lack of room.
     fn is_blocked(&self, has_room: [bool; 2]) -> bool {
         let mut outputs = self.outputs.iter().zip(has_room);
         outputs.any(|(output, has_room)| !has_room && !output.has_ended())
     }
 
-    /// Returns true when the rest of the output of a child that ended by itself waits for a slow listener.
+    /// Returns true if the rest of the output of a child that ended by itself waits for a slow listener.
     /// A request to end that arrives after the child's end ends this wait.
     fn waits_for_room(&mut self, listener: &impl ChildListener) -> bool {
         let has_room = OutputStream::ALL.map(|stream| listener.has_room(stream));

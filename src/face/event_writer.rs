@@ -176,7 +176,7 @@ impl<W: Write> EventWriter<W> {
         }
     }
 
-    /// Returns whether events are written in the wire format.
+    /// Returns true if events are written in the wire format.
     pub fn is_json(&self) -> bool {
         matches!(self.renderer, Renderer::Json)
     }

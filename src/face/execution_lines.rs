@@ -22,7 +22,7 @@ pub(super) enum ExecutionText<'a> {
     },
 }
 
-/// Emits the text of an event, and the open lines that the event ends. Returns whether the event needs no
+/// Emits the text of an event, and the open lines that the event ends. Returns true if the event needs no
 /// description.
 pub(super) fn push_event(
     lines: &mut StreamLines,
@@ -49,7 +49,7 @@ pub(super) fn push_event(
     lines.push_event(event, &mut |line| emit(ExecutionText::Line(line))) || is_silent_job(event)
 }
 
-/// Returns whether the event belongs to a job in a pane and is not reported. The shell's prompt shows the
+/// Returns true if the event belongs to a job in a pane and is not reported. The shell's prompt shows the
 /// job, so only failures are reported.
 fn is_silent_job(event: &TdEvent) -> bool {
     matches!(

@@ -22,7 +22,7 @@ impl PlainText {
         }
     }
 
-    /// Appends the lines that an event completes; returns whether the event has text.
+    /// Appends the lines that an event completes; returns true if the event has text.
     pub fn push(&mut self, event: &TdEvent, out: &mut String) -> bool {
         if let TdEvent::LogGap { .. } = event {
             // Text after the gap does not continue these lines.

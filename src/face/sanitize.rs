@@ -58,7 +58,7 @@ pub(crate) fn one_line(text: &str) -> String {
     sanitized(&text.trim_end().replace(['\n', '\r'], " "))
 }
 
-/// Returns whether the text is printable ASCII, as most text is. Checks all bytes without an early
+/// Returns true if the text is printable ASCII, as most text is. Checks all bytes without an early
 /// return, so that the compiler vectorizes the loop.
 pub(super) fn is_printable(text: &str) -> bool {
     text.bytes()

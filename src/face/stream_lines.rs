@@ -65,7 +65,7 @@ impl StreamLine<'_> {
         }
     }
 
-    /// Returns whether the line is dropped if it has no visible text: a program only showed the cursor again,
+    /// Returns true if the line is dropped if it has no visible text: a program only showed the cursor again,
     /// or a line in parts has ended.
     pub fn is_optional(&self) -> bool {
         self.is_continuation || self.end == LineEnd::Open
@@ -97,7 +97,7 @@ pub(super) struct OpenStream {
 }
 
 impl StreamLines {
-    /// Processes the text of an event, and ends the lines that the event ends. Returns whether the event has
+    /// Processes the text of an event, and ends the lines that the event ends. Returns true if the event has
     /// text.
     pub fn push_event(&mut self, event: &TdEvent, emit: &mut dyn FnMut(StreamLine<'_>)) -> bool {
         let id = event.execution_id();
@@ -245,7 +245,7 @@ impl OpenStream {
         self.origin == origin && self.name == name && self.execution_id == execution_id
     }
 
-    /// Returns whether no part of a line is held or was emitted.
+    /// Returns true if no part of a line is held or was emitted.
     fn is_at_line_start(&self) -> bool {
         self.open.is_empty() && !self.has_return && !self.is_continuation
     }
@@ -337,7 +337,7 @@ impl OpenStream {
     }
 }
 
-/// Returns whether an event ends a model's answer, because no event marks that end.
+/// Returns true if an event ends a model's answer, because no event marks that end.
 fn ends_answer(event: &TdEvent) -> bool {
     !matches!(
         event,

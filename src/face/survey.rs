@@ -103,12 +103,12 @@ impl Survey {
         self.dropped_revisions
     }
 
-    /// Returns whether the survey includes this pane's text.
+    /// Returns true if the survey includes this pane's text.
     pub(super) fn includes(&self, pane: &PaneId) -> bool {
         self.only.as_ref().is_none_or(|only| only == pane)
     }
 
-    /// Returns whether the survey is limited to one pane.
+    /// Returns true if the survey is limited to one pane.
     pub(super) fn is_single_pane(&self) -> bool {
         self.only.is_some()
     }

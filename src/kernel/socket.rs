@@ -106,7 +106,7 @@ impl ChannelSocket {
         }
     }
 
-    /// Returns true when the peer has answered the handshake.
+    /// Returns true if the peer has answered the handshake.
     pub fn is_ready(&self) -> bool {
         self.socket.is_some() && self.peer.is_ready()
     }

@@ -151,7 +151,7 @@ impl Peer {
         }
     }
 
-    /// Returns true when the peer has answered the handshake.
+    /// Returns true if the peer has answered the handshake.
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready
     }

@@ -26,7 +26,7 @@ impl FileVersion {
         }
     }
 
-    /// Returns whether both are versions of the same file, which was not replaced in between.
+    /// Returns true if both are versions of the same file, which was not replaced in between.
     pub fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }

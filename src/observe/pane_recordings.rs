@@ -69,7 +69,7 @@ impl PaneRecordings {
         self.recorder.ended(pane, exit_status, self.clock.wall());
     }
 
-    /// Returns whether the pane's screen must be drawn again.
+    /// Returns true if the pane's screen must be drawn again.
     pub fn needs_screen(&self, pane: &PaneId) -> bool {
         self.interrupted.contains(pane)
     }

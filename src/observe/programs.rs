@@ -190,7 +190,7 @@ impl PanePrograms {
         }
     }
 
-    /// Returns whether the program's exit is known, or no longer awaited.
+    /// Returns true if the program's exit is known, or no longer awaited.
     pub fn is_end_known(&self, id: &PaneId, now: Instant) -> bool {
         let Some(running) = self.panes.get(id) else {
             return true;

@@ -192,7 +192,7 @@ impl ResumePoint {
     }
 }
 
-/// Returns whether an event changes lines, with numbers that a pane can reach.
+/// Returns true if an event changes lines, with numbers that a pane can reach.
 fn has_sound_numbers(event: &TdEvent) -> bool {
     let is_sound = |number: &i64| number.unsigned_abs() < LINE_NUMBERS_MAX;
     match event {
@@ -207,7 +207,7 @@ fn has_sound_numbers(event: &TdEvent) -> bool {
     }
 }
 
-/// Returns whether an event comes from the files of an agent.
+/// Returns true if an event comes from the files of an agent.
 fn is_of_conversation(event: &TdEvent) -> bool {
     matches!(
         event,

@@ -31,7 +31,7 @@ impl SessionOutcome {
         self.failed.or(self.last)
     }
 
-    /// Returns whether one of its programs failed.
+    /// Returns true if one of its programs failed.
     pub fn has_failed(self) -> bool {
         self.failed.is_some()
     }

@@ -116,12 +116,12 @@ impl WatchTargets {
         (!all || names_panes).then_some(named)
     }
 
-    /// Returns whether there are targets and all of them have existed.
+    /// Returns true if there are targets and all of them have existed.
     pub fn all_found(&self) -> bool {
         !self.targets.is_empty() && self.targets.iter().all(|target| target.was_found)
     }
 
-    /// Returns whether a target exists.
+    /// Returns true if a target exists.
     pub fn any_exists(&self, listing: &Listing) -> bool {
         let is_same = self.server.as_ref() == Some(&listing.server);
         let mut targets = self.targets.iter();

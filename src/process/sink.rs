@@ -19,7 +19,7 @@ pub(crate) trait ByteSink: Send {
     /// Returns false while the sink has no room for this output, which is not read then.
     fn has_room(&self, stream: OutputStream) -> bool;
 
-    /// Returns true when the reader of this output has gone; the command's output is closed then.
+    /// Returns true if the reader of this output has gone; the command's output is closed then.
     fn is_closed(&mut self, _stream: OutputStream) -> bool {
         false
     }

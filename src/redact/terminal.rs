@@ -47,7 +47,7 @@ fn advance(state: &mut State, byte: u8) -> VisibleByte {
     }
 }
 
-/// Returns whether the state is within a control sequence other than a string.
+/// Returns true if the state is within a control sequence other than a string.
 fn is_code(state: State) -> bool {
     state != State::Ground && !is_string(state)
 }

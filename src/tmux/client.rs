@@ -11,7 +11,7 @@ use super::capture::CaptureSpec;
 use super::counters::Counters;
 use super::digest::Freshness;
 use super::listing::Listing;
-use super::probe::{Probed, ScreenSpec, probe};
+use super::probe::{ProbeResult, ScreenSpec, probe};
 use super::server::Server;
 use super::server_idle::ServerIdle;
 use super::snapshot::Snapshot;
@@ -255,7 +255,7 @@ impl Client {
         known: Option<&Listing>,
         screens: &[ScreenSpec],
         speculative: &[CaptureSpec],
-    ) -> Result<Probed> {
+    ) -> Result<ProbeResult> {
         let identity = self
             .last_full
             .as_ref()

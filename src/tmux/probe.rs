@@ -26,7 +26,7 @@ pub(super) struct ScreenSpec {
 
 /// The result of a probe.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Probed {
+pub(super) struct ProbeResult {
     /// The present state of the known panes. `None` if the set of panes differs or was not queried.
     pub listing: Option<Listing>,
     /// The screens, in the order of the request. Empty if their heights differ from the expected heights.
@@ -45,14 +45,14 @@ pub(super) fn probe(
     known: Option<&Listing>,
     screens: &[ScreenSpec],
     (identity, speculative): (&ServerIdentity, &[CaptureSpec]),
-) -> Result<Probed> {
+) -> Result<ProbeResult> {
     let nonce = Nonce::fresh();
     let lines = commands(&nonce, known.is_some(), identity.tmux_version(), screens);
     let (output, captures) = match speculative.is_empty() {
         true => (server.batch(lines, clock)?.text, Vec::new()),
         false => capture_with(server, clock, lines, (identity, speculative))?,
     };
-    Ok(Probed {
+    Ok(ProbeResult {
         captures,
         ..parse(&nonce, &output, known, screens)
     })
@@ -75,12 +75,17 @@ fn commands(nonce: &Nonce, lists: bool, version: TmuxVersion, screens: &[ScreenS
     lines
 }
 
-fn parse(nonce: &Nonce, output: &str, known: Option<&Listing>, screens: &[ScreenSpec]) -> Probed {
+fn parse(
+    nonce: &Nonce,
+    output: &str,
+    known: Option<&Listing>,
+    screens: &[ScreenSpec],
+) -> ProbeResult {
     let sections = nonce.sections(output).unwrap_or_default();
     let [(b'l', listed), (b's', captured), (b'z', _)] = sections[..] else {
-        return Probed::default();
+        return ProbeResult::default();
     };
-    Probed {
+    ProbeResult {
         listing: listed
             .strip_prefix('\n')
             .and_then(|listed| known?.refreshed(listed)),
@@ -146,7 +151,7 @@ mod tests {
         let truncated = output.strip_suffix("NNz\n").unwrap();
         assert_eq!(
             parse(&nonce, truncated, Some(&known), &wanted),
-            Probed::default()
+            ProbeResult::default()
         );
     }
 }

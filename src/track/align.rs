@@ -52,7 +52,7 @@ impl Footprint {
         }
     }
 
-    /// Returns whether screen, cursor and size of the history are unchanged.
+    /// Returns true if screen, cursor and size of the history are unchanged.
     pub fn shows_same_as(&self, old: &Self) -> bool {
         let screen = |footprint: &Self| footprint.rows.len().saturating_sub(self.height as usize);
         (self.height, self.history_size, self.cursor_row)
@@ -127,17 +127,17 @@ impl RowComparison {
         comparison
     }
 
-    /// Returns whether the rows may be the same. The history never changes, the screen may.
+    /// Returns true if the rows may be the same. The history never changes, the screen may.
     fn fits(self) -> bool {
         self.history_other == 0 && (self.screen_other == 0 || self.history_same >= SURE_ROWS)
     }
 
-    /// Returns whether any rows are equal.
+    /// Returns true if any rows are equal.
     fn has_matches(self) -> bool {
         self.history_same + self.screen_same > 0
     }
 
-    /// Returns whether the texts exclude an alignment that the size of the history suggests.
+    /// Returns true if the texts exclude an alignment that the size of the history suggests.
     fn contradicts(self) -> bool {
         self.history_other > 0 || (!self.has_matches() && self.screen_other > 0)
     }
@@ -184,7 +184,7 @@ pub(super) fn align(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts
     Alignment::Scrolled(grown)
 }
 
-/// Returns whether the capture begins no later than the old screen, whose rows were not final. Of the
+/// Returns true if the capture begins no later than the old screen, whose rows were not final. Of the
 /// deepest capture, beginning at the old cursor suffices: no row is skipped.
 fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let from = if new.deepest { old.cursor_row } else { 0 };
@@ -296,7 +296,7 @@ impl<'a> PrintedBytes<'a> {
         }
     }
 
-    /// Returns whether printing the rows of this advance took more bytes than were written. The
+    /// Returns true if printing the rows of this advance took more bytes than were written. The
     /// advance must not decrease from call to call.
     fn exceed(&mut self, scrolled: i64) -> bool {
         let Some(bytes_max) = self.bytes_max else {
@@ -314,7 +314,7 @@ impl<'a> PrintedBytes<'a> {
     }
 }
 
-/// Returns whether the rows above the old cursor occur only once in both captures.
+/// Returns true if the rows above the old cursor occur only once in both captures.
 fn is_unambiguous(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let with_screen = RowComparison::compare(old, new, scrolled).screen_other == 0;
     let end = if with_screen { old.cursor_row } else { 0 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::align::{Footprint, KEPT_ROWS};
 use super::change::{Change, Loss};
-use super::lines::{Logical, first_rows};
+use super::lines::{LogicalLine, first_rows};
 
 /// A known line, on the screen or just above it.
 #[derive(Clone, Debug)]
@@ -84,8 +84,8 @@ impl Line {
 /// The known lines with consecutive numbers: some history, and the used part of the screen.
 #[derive(Debug)]
 pub(super) struct Book {
-    /// The settle period: how long a line must be unchanged before it settles.
-    pub settle: Duration,
+    /// The time for which a line must be unchanged to settle.
+    pub settle_period: Duration,
     pub(super) lines: Vec<Line>,
     /// The number of the next line to be reported. All earlier lines were reported or are baseline.
     pub(super) next: i64,
@@ -97,7 +97,7 @@ impl Book {
     /// Creates a book without lines. `next` is the first free number.
     pub fn new(next: i64) -> Self {
         Self {
-            settle: Duration::ZERO,
+            settle_period: Duration::ZERO,
             lines: Vec::new(),
             next,
             cursor_line: next,
@@ -152,7 +152,7 @@ impl Book {
         }
     }
 
-    /// Returns whether a line would be reported now if it had been unchanged for the settle period.
+    /// Returns true if a line would be reported now if it had been unchanged for the settle period.
     pub fn is_waiting(&self) -> bool {
         self.lines.iter().any(|line| {
             let is_due = line.number < self.cursor_line || line.reported_text() != line.text;
@@ -177,7 +177,7 @@ impl Book {
     pub fn mark_unchanged(&mut self, at: Duration) {
         for line in &mut self.lines {
             line.same = true;
-            line.stable |= at.saturating_sub(line.since) >= self.settle;
+            line.stable |= at.saturating_sub(line.since) >= self.settle_period;
         }
     }
 
@@ -204,9 +204,9 @@ impl Book {
 
     /// Returns the number of the first captured line after a respawn. All lines are new, except for
     /// those of the history above its last `new_rows` rows.
-    pub fn first_after_respawn(&mut self, lines: &[Logical], new_rows: i64) -> i64 {
+    pub fn first_after_respawn(&mut self, lines: &[LogicalLine], new_rows: i64) -> i64 {
         self.discard_lines();
-        let is_old = |line: &&Logical| line.start < -new_rows;
+        let is_old = |line: &&LogicalLine| line.start < -new_rows;
         let old = lines.iter().take_while(is_old).count();
         self.next - old as i64
     }
@@ -236,7 +236,7 @@ impl Book {
 
     /// Returns the number of the first line of a capture in which the known rows have scrolled up by
     /// `scrolled` rows.
-    pub fn first_number(&self, lines: &[Logical], scrolled: i64) -> i64 {
+    pub fn first_number(&self, lines: &[LogicalLine], scrolled: i64) -> i64 {
         let (Some(first), Some(oldest)) = (lines.first(), self.lines.first()) else {
             return self.next;
         };
@@ -274,7 +274,7 @@ impl Book {
     /// Replaces the known lines by those of a capture, numbered from `first` on.
     pub fn take(
         &mut self,
-        lines: Vec<Logical>,
+        lines: Vec<LogicalLine>,
         first: i64,
         moved: Moved,
         footprint: &Footprint,
@@ -330,13 +330,13 @@ impl Book {
                 None if number < self.next => (Reported::Outdated(String::new()), at, false, false),
                 None => (Reported::Nothing, at, false, false),
             };
-            let stable = same && at.saturating_sub(since) >= self.settle;
+            let stable = same && at.saturating_sub(since) >= self.settle_period;
             let reported = match moved {
                 // It may be another line, so a revision could be wrong.
                 Moved::AtLeast(_) if number < self.next => Reported::Current,
                 _ => reported,
             };
-            let Logical { start, rows, text } = line;
+            let LogicalLine { start, rows, text } = line;
             self.lines.push(Line {
                 number,
                 start,

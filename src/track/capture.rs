@@ -75,12 +75,12 @@ impl PaneNumbers {
         (self.history_limit / 10).max(1)
     }
 
-    /// Returns whether tmux may have trimmed the history already.
+    /// Returns true if tmux may have trimmed the history already.
     pub fn may_be_trimmed(&self) -> bool {
         self.history_size > self.history_limit.saturating_sub(self.trim_step())
     }
 
-    /// Returns whether size and process are equal. The pane's bytes do not contain these.
+    /// Returns true if size and process are equal. The pane's bytes do not contain these.
     pub fn has_shape_of(&self, other: &Self) -> bool {
         let shape = |of: &Self| (of.width, of.height, of.pid, of.dead);
         shape(self) == shape(other)
@@ -125,7 +125,7 @@ impl Capture {
         self.rows.len().saturating_sub(self.height as usize)
     }
 
-    /// Returns whether the capture holds all that tmux has of the pane.
+    /// Returns true if the capture holds all that tmux has of the pane.
     pub fn is_complete(&self) -> bool {
         self.history_rows() >= self.history_size as usize
     }

@@ -9,7 +9,7 @@ use super::capture::Row;
 
 /// One logical line: a row and those that it wraps into.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Logical {
+pub(super) struct LogicalLine {
     /// Its first row, counted from the top of the screen; negative in the history.
     pub start: i64,
     /// The number of its rows.
@@ -17,7 +17,7 @@ pub(super) struct Logical {
     pub text: String,
 }
 
-impl Logical {
+impl LogicalLine {
     /// Returns the first row after it.
     pub fn end(&self) -> i64 {
         self.start + self.rows
@@ -25,8 +25,8 @@ impl Logical {
 }
 
 /// Groups rows into lines. `top` is the position of the first row, counted from the top of the screen.
-pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
-    let mut lines: Vec<Logical> = Vec::with_capacity(rows.len());
+pub(super) fn group(rows: &[Row], top: i64) -> Vec<LogicalLine> {
+    let mut lines: Vec<LogicalLine> = Vec::with_capacity(rows.len());
     let mut continues = false;
     for (row, start) in rows.iter().zip(top..) {
         match lines.last_mut() {
@@ -34,7 +34,7 @@ pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
                 line.text.push_str(&row.text);
                 line.rows += 1;
             }
-            _ => lines.push(Logical {
+            _ => lines.push(LogicalLine {
                 start,
                 rows: 1,
                 text: row.text.clone(),
@@ -108,7 +108,7 @@ pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     text
 }
 
-/// Returns whether a text ends at the end of a row. A wide character that does not fit leaves one
+/// Returns true if a text ends at the end of a row. A wide character that does not fit leaves one
 /// column of a row free; joined characters take fewer columns than their sum.
 pub(super) fn fills_row(text: &str, width: u32) -> bool {
     let columns: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert_eq!(
             lines[0],
-            Logical {
+            LogicalLine {
                 start: -2,
                 rows: 2,
                 text: "abcd".into()
@@ -147,7 +147,7 @@ mod tests {
         );
         assert_eq!(
             lines[1],
-            Logical {
+            LogicalLine {
                 start: 0,
                 rows: 1,
                 text: "".into()
@@ -155,7 +155,7 @@ mod tests {
         );
         assert_eq!(
             lines[2],
-            Logical {
+            LogicalLine {
                 start: 1,
                 rows: 1,
                 text: "e".into()

@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 use super::align::Footprint;
 use super::capture::{Capture, Row};
-use super::lines::{Logical, group};
+use super::lines::{LogicalLine, group};
 
 /// The normal screen of a capture, with the rows of the history.
-pub(super) struct Normal<'a> {
+pub(super) struct NormalScreen<'a> {
     pub rows: Cow<'a, [Row]>,
     height: usize,
     cursor_row: u32,
 }
 
-impl<'a> Normal<'a> {
+impl<'a> NormalScreen<'a> {
     pub fn of(capture: &'a Capture) -> Self {
         match &capture.saved {
             Some(saved) if capture.alternate => {
@@ -54,14 +54,14 @@ impl<'a> Normal<'a> {
     }
 
     /// Returns the footprint and the lines.
-    pub fn in_full(&self, capture: &Capture) -> (Footprint, Vec<Logical>) {
+    pub fn in_full(&self, capture: &Capture) -> (Footprint, Vec<LogicalLine>) {
         let footprint = self.footprint(capture);
         let lines = self.lines(&footprint);
         (footprint, lines)
     }
 
     /// Returns the lines in use.
-    pub fn lines(&self, footprint: &Footprint) -> Vec<Logical> {
+    pub fn lines(&self, footprint: &Footprint) -> Vec<LogicalLine> {
         let unused = (footprint.height - footprint.used).max(0) as usize;
         group(
             &self.rows[..self.rows.len() - unused],
@@ -77,7 +77,7 @@ pub(super) fn leave_out_notice(rows: &mut [Row]) {
     }
 }
 
-/// Returns whether a row is the notice that tmux writes at the bottom of a dead pane.
+/// Returns true if a row is the notice that tmux writes at the bottom of a dead pane.
 fn is_death_notice(row: &Row) -> bool {
     row.text.starts_with("Pane is dead")
 }

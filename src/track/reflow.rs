@@ -1,6 +1,6 @@
 //! Finds known lines among rewrapped lines, by their text alone (pure).
 
-use super::lines::Logical;
+use super::lines::LogicalLine;
 
 /// The number of consecutive lines that must match, if as many are known.
 const BLOCK_LINES: usize = 12;
@@ -10,7 +10,7 @@ const BLOCK_LINES: usize = 12;
 /// place; its argument is the index of the line after the known ones.
 pub(super) fn place(
     known: &[(i64, &str)],
-    lines: &[Logical],
+    lines: &[LogicalLine],
     possible: impl Fn(usize) -> bool,
 ) -> Option<i64> {
     // Only lines with consecutive numbers must be adjacent.
@@ -20,7 +20,7 @@ pub(super) fn place(
         .rposition(|pair| pair[0].0 + 1 != pair[1].0)
         .map_or(0, |at| at + 1);
     let block = &block[start..];
-    let same = |known: &str, line: &Logical| known.trim_end() == line.text.trim_end();
+    let same = |known: &str, line: &LogicalLine| known.trim_end() == line.text.trim_end();
     let last_number = block.last()?.0;
     if block.iter().all(|(_, text)| text.trim_end().is_empty()) {
         return None;
@@ -55,10 +55,10 @@ pub(super) fn place(
 mod tests {
     use super::*;
 
-    fn lines(texts: &[&str]) -> Vec<Logical> {
+    fn lines(texts: &[&str]) -> Vec<LogicalLine> {
         (0..)
             .zip(texts)
-            .map(|(start, text)| Logical {
+            .map(|(start, text)| LogicalLine {
                 start,
                 rows: 1,
                 text: (*text).into(),

@@ -3,8 +3,8 @@
 use super::book::Moved;
 use super::capture::Capture;
 use super::change::{Change, GapReason, Loss};
-use super::lines::Logical;
-use super::normal::Normal;
+use super::lines::LogicalLine;
+use super::normal::NormalScreen;
 use super::reflow;
 use super::tracker::Tracker;
 
@@ -15,7 +15,7 @@ impl Tracker {
     /// the baseline.
     pub fn resume(capture: &Capture, known: &[(i64, String)], next: i64) -> (Self, Vec<Change>) {
         let mut tracker = Self::empty(capture, next);
-        let (footprint, lines) = Normal::of(capture).in_full(capture);
+        let (footprint, lines) = NormalScreen::of(capture).in_full(capture);
         let settled: Vec<(i64, &str)> = known
             .iter()
             .filter(|(number, _)| *number < next)
@@ -28,7 +28,7 @@ impl Tracker {
             tracker.book.settle(&mut changes, capture.dead.is_some());
         } else {
             let gone = settled.iter().rev().take(1).any(|(_, last)| {
-                let same = |line: &Logical| line.text.trim_end() == last.trim_end();
+                let same = |line: &LogicalLine| line.text.trim_end() == last.trim_end();
                 !lines.iter().any(same)
             });
             // The last known line has been trimmed, perhaps with lines after it.

@@ -63,7 +63,7 @@ impl ScreenDiff {
         })
     }
 
-    /// Returns whether a full-screen program runs.
+    /// Returns true if a full-screen program runs.
     pub fn is_shown(&self) -> bool {
         self.shown.is_some()
     }

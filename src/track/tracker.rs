@@ -6,8 +6,8 @@ use super::align::{Alignment, Facts, Footprint, align};
 use super::book::{Book, Moved, Taken};
 use super::capture::{Capture, ProcessExit};
 use super::change::{Change, GapReason, Loss};
-use super::lines::Logical;
-use super::normal::Normal;
+use super::lines::LogicalLine;
+use super::normal::NormalScreen;
 use super::reflow;
 use super::screen::ScreenDiff;
 
@@ -62,7 +62,7 @@ impl Tracker {
     /// Begins with an existing pane. Its content is the baseline, which is never reported.
     pub fn baseline(capture: &Capture) -> Self {
         let mut tracker = Self::empty(capture, 1);
-        tracker.take_baseline(Normal::of(capture).in_full(capture));
+        tracker.take_baseline(NormalScreen::of(capture).in_full(capture));
         tracker.note_top(capture, false);
         tracker
     }
@@ -70,7 +70,7 @@ impl Tracker {
     /// Begins with a new pane. All its content is new, from line 1 on.
     pub fn fresh(capture: &Capture) -> (Self, Vec<Change>) {
         let mut tracker = Self::empty(capture, 1);
-        let (footprint, lines) = Normal::of(capture).in_full(capture);
+        let (footprint, lines) = NormalScreen::of(capture).in_full(capture);
         let mut changes = Vec::new();
         if !capture.is_complete() {
             changes.push(tracker.book.gap(Loss::confirmed(GapReason::Truncated)));
@@ -87,16 +87,16 @@ impl Tracker {
 
     /// Sets how long a line must be unchanged, from one capture to another, before it settles.
     /// Defaults to zero: two captures in a row suffice.
-    pub fn set_settle_period(&mut self, settle: Duration) {
-        self.book.settle = settle;
+    pub fn set_settle_period(&mut self, period: Duration) {
+        self.book.settle_period = period;
     }
 
     /// Returns how long a line must be unchanged before it settles.
     pub fn settle_period(&self) -> Duration {
-        self.book.settle
+        self.book.settle_period
     }
 
-    /// Returns whether lines wait for the settle period before they are reported.
+    /// Returns true if lines wait for the settle period before they are reported.
     pub fn is_settling(&self) -> bool {
         self.book.is_waiting()
     }
@@ -146,7 +146,7 @@ impl Tracker {
         self.book.cursor_line
     }
 
-    /// Returns whether the last capture differed from the one before.
+    /// Returns true if the last capture differed from the one before.
     pub fn had_changes(&self) -> bool {
         self.changed
     }
@@ -174,7 +174,7 @@ impl Tracker {
             self.show_screen(capture, &mut changes);
             return Some(changes);
         }
-        let normal = Normal::of(capture);
+        let normal = NormalScreen::of(capture);
         let mut footprint = normal.footprint(capture);
         footprint.deepest = deepest;
         self.changed = !footprint.shows_same_as(&self.old);
@@ -256,7 +256,7 @@ impl Tracker {
     /// Continues from this capture, whose lines are known already.
     pub(super) fn continue_from(&mut self, capture: &Capture) {
         self.remember(capture);
-        self.old = Normal::of(capture).footprint(capture);
+        self.old = NormalScreen::of(capture).footprint(capture);
         self.top = None;
     }
 
@@ -265,7 +265,7 @@ impl Tracker {
     fn restart_baseline(
         &mut self,
         capture: &Capture,
-        shown: (Footprint, Vec<Logical>),
+        shown: (Footprint, Vec<LogicalLine>),
         loss: Loss,
         changes: &mut Vec<Change>,
     ) {
@@ -308,7 +308,7 @@ impl Tracker {
     /// Reports all lines above the cursor's as settled, and the cursor's line as it is, because the
     /// observer stops while the pane continues.
     pub fn detach(&mut self) -> Vec<Change> {
-        self.book.settle = Duration::ZERO;
+        self.book.settle_period = Duration::ZERO;
         self.unchanged(self.at, None)
     }
 
@@ -320,7 +320,7 @@ impl Tracker {
     }
 
     /// Takes the lines as the baseline. The cursor's line gets the next number.
-    pub(super) fn take_baseline(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
+    pub(super) fn take_baseline(&mut self, (footprint, lines): (Footprint, Vec<LogicalLine>)) {
         let at_cursor = lines
             .iter()
             .rposition(|line| line.start <= footprint.cursor_row);
@@ -332,7 +332,7 @@ impl Tracker {
 
     pub(super) fn take(
         &mut self,
-        lines: Vec<Logical>,
+        lines: Vec<LogicalLine>,
         first: i64,
         moved: Moved,
         mut footprint: Footprint,
@@ -347,7 +347,7 @@ impl Tracker {
 
     /// Returns the number of the first line after a change of width. tmux has rewrapped the rows, so
     /// lines are compared instead.
-    fn after_reflow(&self, lines: &[Logical], capture: &Capture) -> Option<i64> {
+    fn after_reflow(&self, lines: &[LogicalLine], capture: &Capture) -> Option<i64> {
         let known = self.book.above_cursor();
         // As long as tmux has all lines, the first one keeps its number.
         if let Some(top) = self
@@ -362,7 +362,7 @@ impl Tracker {
             return Some(top);
         }
         let bytes = self.bytes_since(capture);
-        let printable = |new_lines: &[Logical]| {
+        let printable = |new_lines: &[LogicalLine]| {
             let least: usize = new_lines
                 .iter()
                 .map(|line| line.text.trim_end().len())

@@ -54,13 +54,13 @@ impl TmuxVersion {
         })
     }
 
-    /// Returns whether captures with `-N` pad each row with blanks to the pane's width unless `-T` is
+    /// Returns true if captures with `-N` pad each row with blanks to the pane's width unless `-T` is
     /// given. Older versions do not know `-T`.
     pub fn pads_captures(self) -> bool {
         self >= Self::new(3, 4)
     }
 
-    /// Returns whether panes of this version can be observed.
+    /// Returns true if panes of this version can be observed.
     pub fn is_supported(self) -> bool {
         self >= Self::OLDEST
     }

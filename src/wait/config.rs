@@ -138,12 +138,12 @@ impl Wait {
         self
     }
 
-    /// Returns true when the wait matches lines.
+    /// Returns true if the wait matches lines.
     pub(super) fn matches_lines(&self) -> bool {
         !self.patterns.is_empty() || self.turn.is_some()
     }
 
-    /// Returns true when the wait has a condition for success.
+    /// Returns true if the wait has a condition for success.
     pub(crate) fn has_condition(&self) -> bool {
         !self.patterns.wanted.is_empty()
             || self.turn.is_some()

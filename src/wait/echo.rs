@@ -53,7 +53,7 @@ impl EchoDetector {
         }
     }
 
-    /// Returns true when a line was typed.
+    /// Returns true if a line was typed.
     pub fn is_typed(&self, number: i64, text: &str) -> bool {
         let continues = |prompt: &str| {
             text.strip_prefix(prompt)

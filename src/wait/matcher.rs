@@ -300,7 +300,7 @@ impl Matcher {
         })
     }
 
-    /// Returns true when a match is part of the echo of the typed text: on the line of the cursor, on the
+    /// Returns true if a match is part of the echo of the typed text: on the line of the cursor, on the
     /// first line with the text, or preceded only by a prompt. The output that the text causes matches, even
     /// if a program repeats the text on another line.
     fn is_sent(&self, line: i64, text: &str, pattern: &Pattern) -> bool {

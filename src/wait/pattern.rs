@@ -57,7 +57,7 @@ impl Pattern {
         Ok(Self(PatternKind::Regex(regex)))
     }
 
-    /// Returns true when a line has a match that ends after its first `from` bytes.
+    /// Returns true if a line has a match that ends after its first `from` bytes.
     pub(super) fn matches(&self, line: &str, from: usize) -> bool {
         match &self.0 {
             PatternKind::Text(text) => {
@@ -75,7 +75,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true when the end of a line matches. The beginning of the line is unknown, so `^` never matches.
+    /// Returns true if the end of a line matches. The beginning of the line is unknown, so `^` never matches.
     pub(super) fn matches_line_end(&self, end: &str) -> bool {
         match &self.0 {
             PatternKind::Text(text) => end.contains(text.as_str()),
@@ -87,7 +87,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true when the pattern matches the entire text.
+    /// Returns true if the pattern matches the entire text.
     pub(super) fn is_all_of(&self, text: &str) -> bool {
         match &self.0 {
             PatternKind::Text(wanted) => wanted == text,

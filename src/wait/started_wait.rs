@@ -147,7 +147,7 @@ impl<'a> StartedWait<'a> {
         self.target_panes.is_none().then_some(self.session_id)
     }
 
-    /// Returns true when the first capture has ended the wait.
+    /// Returns true if the first capture has ended the wait.
     #[cfg(feature = "cli")]
     pub(crate) fn has_ended(&self) -> bool {
         self.end.is_some()
@@ -295,7 +295,7 @@ impl<'a> StartedWait<'a> {
         changed_at.checked_add(idle)
     }
 
-    /// Returns true when the last capture succeeded and confirmed a silence that is long enough.
+    /// Returns true if the last capture succeeded and confirmed a silence that is long enough.
     fn is_idle(&self) -> bool {
         !self.is_unanswered && self.idle_at().is_some_and(|at| at <= self.clock.now())
     }

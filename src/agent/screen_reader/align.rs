@@ -90,7 +90,7 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     found.max().map(|(_, _, at)| at)
 }
 
-/// Returns whether a page shows the same rows again after they were erased; its end may differ. The page
+/// Returns true if a page shows the same rows again after they were erased; its end may differ. The page
 /// may begin before the last page, which began at row `last`, because a larger screen shows more rows. It may
 /// begin within a row there, which an earlier resize has left wrapped at another width.
 pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[ConversationRow]) -> bool {

@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// Returns whether the layout shows which rows are final and where a conversation begins.
+    /// Returns true if the layout shows which rows are final and where a conversation begins.
     pub fn shows_ends(&self) -> bool {
         matches!(self, Self::Opencode(_))
     }

@@ -155,7 +155,7 @@ impl ScreenReader {
         }
     }
 
-    /// Returns whether a page begins a conversation that has to be reported.
+    /// Returns true if a page begins a conversation that has to be reported.
     fn is_new(&self, page: &ConversationPage) -> bool {
         let is_sent_prompt =
             |row: &ConversationRow| row.is_head && self.writer.was_typed(&row.text);

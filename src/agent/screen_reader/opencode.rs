@@ -179,7 +179,7 @@ impl OpencodeLayout {
     }
 }
 
-/// Returns whether these are the rows above and inside the input box of the start screen, in a pane
+/// Returns true if these are the rows above and inside the input box of the start screen, in a pane
 /// that is too narrow to centre the box.
 fn is_start(above: &[&str], boxed: &[&str]) -> bool {
     let mut shown = above.iter().filter(|row| !row.trim().is_empty());
@@ -196,7 +196,7 @@ fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
     rows[..rows.len().saturating_sub(1)].join(" ")
 }
 
-/// Returns whether a row belongs to a queued prompt.
+/// Returns true if a row belongs to a queued prompt.
 pub(super) fn is_queued(row: &ConversationRow) -> bool {
     row.text.trim() == "QUEUED"
 }

@@ -43,7 +43,7 @@ impl ConversationRow {
         }
     }
 
-    /// Returns whether the rows may be the same row at different times.
+    /// Returns true if the rows may be the same row at different times.
     pub fn is_same(&self, other: &Self) -> bool {
         self.is_covered || other.is_covered || self.text == other.text
     }

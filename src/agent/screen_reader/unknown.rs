@@ -64,7 +64,7 @@ fn content_end(rows: &[&str]) -> usize {
     end
 }
 
-/// Returns whether the row shows a spinner or a running timer.
+/// Returns true if the row shows a spinner or a running timer.
 fn is_busy(text: &str) -> bool {
     let mut chars = text.chars();
     let Some(first) = chars.next() else {

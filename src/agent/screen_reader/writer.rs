@@ -58,7 +58,7 @@ impl ConversationWriter {
         }
     }
 
-    /// Returns whether the user has typed this text.
+    /// Returns true if the user has typed this text.
     pub fn was_typed(&self, text: &str) -> bool {
         self.typed.contains(&letters(text))
     }

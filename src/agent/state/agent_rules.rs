@@ -168,7 +168,7 @@ impl Candidate<'_, '_> {
         }
     }
 
-    /// Returns whether the agent has exited although its box is still on the screen.
+    /// Returns true if the agent has exited although its box is still on the screen.
     fn has_exited(&self, shell: Option<&ShellRules>) -> bool {
         let (screen, input) = (self.view.screen, self.view.input.as_ref());
         let rows = match input {

@@ -46,7 +46,7 @@ pub(super) enum InputFrame {
 }
 
 impl InputFrame {
-    /// Returns whether the row above the box belongs to it.
+    /// Returns true if the row above the box belongs to it.
     pub fn has_upper_edge(self) -> bool {
         matches!(self, Self::Lines | Self::Ruled)
     }
@@ -116,7 +116,7 @@ impl InputBox {
         None
     }
 
-    /// Returns whether the user has typed nothing in these rows.
+    /// Returns true if the user has typed nothing in these rows.
     pub fn is_empty(&self, screen: &RuleScreen<'_>, mut rows: Range<usize>) -> bool {
         let text = |row: usize| match self.frame {
             InputFrame::Bar => beside_bar(screen.row(row)),

@@ -23,13 +23,13 @@ pub(super) enum Region {
 }
 
 impl Region {
-    /// Returns whether the position of the region depends on the input box.
+    /// Returns true if the position of the region depends on the input box.
     pub fn needs_input(self) -> bool {
         use Region::{AboveInput, BelowInput, Input, LastMessage};
         matches!(self, Input | AboveInput | BelowInput | LastMessage)
     }
 
-    /// Returns whether the rule sets the number of rows in the region.
+    /// Returns true if the rule sets the number of rows in the region.
     pub fn has_lines(self) -> bool {
         use Region::{AboveInput, BelowInput, Bottom};
         matches!(self, AboveInput | BelowInput | Bottom)

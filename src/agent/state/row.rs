@@ -55,7 +55,7 @@ impl AgentRules {
     }
 }
 
-/// Returns whether a row is the upper or lower edge of a box with a title.
+/// Returns true if a row is the upper or lower edge of a box with a title.
 fn is_edge(row: &str) -> bool {
     let row = row.trim_start();
     let row = row.strip_prefix(['╭', '╰', '┌', '└']).unwrap_or(row);

@@ -131,7 +131,7 @@ impl<'a> RuleScreen<'a> {
         range.rfind(|row| self.is_shown(*row))
     }
 
-    /// Returns whether the row is directly below a horizontal line and above another one. Shells do
+    /// Returns true if the row is directly below a horizontal line and above another one. Shells do
     /// not draw their prompts this way.
     pub fn is_framed(&self, row: usize) -> bool {
         let above = row.checked_sub(1).is_some_and(|row| self.is_across(row));
@@ -187,7 +187,7 @@ fn is_odd_blank(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{2007}' | '\u{202f}')
 }
 
-/// Returns whether a character is a variation selector or has no width.
+/// Returns true if a character is a variation selector or has no width.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -217,7 +217,7 @@ pub(super) fn inner(row: &str) -> &str {
     row.trim_start_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
 }
 
-/// Returns whether a row is a horizontal line, with or without a title.
+/// Returns true if a row is a horizontal line, with or without a title.
 fn is_across(row: &str) -> bool {
     let is_side = |c: char| is_box_drawing(c) && !EDGES.contains(&c);
     let row = row.trim_start();

@@ -21,7 +21,7 @@ pub(super) struct ShellRules {
 }
 
 impl ShellRules {
-    /// Returns whether the program excludes an agent. A shell must also show its prompt, because an
+    /// Returns true if the program excludes an agent. A shell must also show its prompt, because an
     /// agent that a script starts runs under the name of the shell.
     pub fn has_terminal(&self, program: &str, screen: &RuleScreen<'_>) -> bool {
         let name = program_name(program);
@@ -29,7 +29,7 @@ impl ShellRules {
             || (self.programs.contains(name) && self.prompt_row(screen).is_some())
     }
 
-    /// Returns whether the prompt of a shell follows the input box, so that the agent has exited.
+    /// Returns true if the prompt of a shell follows the input box, so that the agent has exited.
     pub fn follows(&self, input: Option<&Range<usize>>, screen: &RuleScreen<'_>) -> bool {
         let end = input.map_or(0, |rows| rows.end);
         let has_prompt = self.prompt_row(screen).is_some_and(|row| row >= end);

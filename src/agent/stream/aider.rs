@@ -176,7 +176,7 @@ fn tokens(text: &str) -> Option<TokenUsage> {
     })
 }
 
-/// Returns whether a prompt is a command of aider, which is not sent to a model.
+/// Returns true if a prompt is a command of aider, which is not sent to a model.
 fn is_command(prompt: &str) -> bool {
     const FOR_THE_MODEL: &[&str] = &["/ask", "/code", "/architect", "/context", "/lint", "/test"];
     let word = prompt.split_whitespace().next().unwrap_or_default();

@@ -86,7 +86,7 @@ impl FormatDetector {
         evidence.guess()
     }
 
-    /// Returns whether a line has begun but not ended.
+    /// Returns true if a line has begun but not ended.
     pub fn is_open(&self) -> bool {
         values::is_begun(self.lines.open())
     }

@@ -366,7 +366,7 @@ impl EventWriter {
         self.is_unknown = true;
     }
 
-    /// Returns whether the last record was unknown, and resets the mark.
+    /// Returns true if the last record was unknown, and resets the mark.
     pub fn take_unknown(&mut self) -> bool {
         std::mem::take(&mut self.is_unknown)
     }

@@ -74,7 +74,7 @@ impl LineSplitter {
         &self.open
     }
 
-    /// Returns whether the open line already exceeds the limit.
+    /// Returns true if the open line already exceeds the limit.
     pub fn is_too_long(&self) -> bool {
         self.skipped > 0
     }

@@ -190,12 +190,12 @@ impl StreamParser {
         self.writer.follow_up()
     }
 
-    /// Returns whether a sub-agent wrote the records, if they show it.
+    /// Returns true if a sub-agent wrote the records, if they show it.
     pub(crate) fn is_sub_agent(&self) -> Option<bool> {
         self.writer.is_sub_agent
     }
 
-    /// Returns whether a record has begun but not ended, because it is being written or was cut off.
+    /// Returns true if a record has begun but not ended, because it is being written or was cut off.
     pub(crate) fn is_open(&self) -> bool {
         match &self.reader {
             Reader::Detecting(detector) => detector.is_open(),

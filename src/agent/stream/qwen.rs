@@ -82,7 +82,7 @@ struct UiEvent<'a> {
 const PROMPT_NUMBER: &str = "########";
 
 impl UiEvent<'_> {
-    /// Returns whether the record is about a request of the conversation itself.
+    /// Returns true if the record is about a request of the conversation itself.
     fn is_of_conversation(&self) -> bool {
         let id = self.prompt_id.as_str();
         let number = id.rsplit_once(PROMPT_NUMBER).map(|(_, number)| number);

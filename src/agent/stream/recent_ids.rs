@@ -22,7 +22,7 @@ pub(super) fn hash(id: &str) -> u64 {
 }
 
 impl RecentIds {
-    /// Adds an id; returns whether it is new.
+    /// Adds an id; returns true if it is new.
     pub fn insert(&mut self, id: &str) -> bool {
         let id = hash(id);
         if !self.known.insert(id) {

@@ -48,7 +48,7 @@ pub(super) struct ToolCalls {
 }
 
 impl ToolCalls {
-    /// Opens a call; returns whether it is new.
+    /// Opens a call; returns true if it is new.
     pub fn open(
         &mut self,
         id: &str,

@@ -51,7 +51,7 @@ pub(super) trait FormatReader: Send {
         writer.end_turn();
     }
 
-    /// Returns whether a record has begun but not ended.
+    /// Returns true if a record has begun but not ended.
     fn is_open(&self) -> bool {
         false
     }

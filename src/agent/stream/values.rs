@@ -19,7 +19,7 @@ pub(super) fn read<G: RecordHandler>(line: &[u8], handler: &mut G, writer: &mut 
     }
 }
 
-/// Returns whether a line consists of complete objects, so that only the newline is missing.
+/// Returns true if a line consists of complete objects, so that only the newline is missing.
 pub(super) fn is_whole(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     // A cheap test first, because most open lines are incomplete.
@@ -30,7 +30,7 @@ pub(super) fn is_whole(line: &[u8]) -> bool {
     values.all(|value| value.is_ok())
 }
 
-/// Returns whether a line contains the beginning of a record. A process that died may leave NUL bytes.
+/// Returns true if a line contains the beginning of a record. A process that died may leave NUL bytes.
 pub(super) fn is_begun(line: &[u8]) -> bool {
     let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
     !line.iter().all(is_blank)

@@ -44,7 +44,7 @@ pub(super) struct MarkerContext {
 }
 
 impl MarkerContext {
-    /// Returns whether the contexts may belong to the same place.
+    /// Returns true if the contexts may belong to the same place.
     pub fn is_same(&self, other: &Self) -> bool {
         let (own, others) = (self.nearest.len(), other.nearest.len());
         let known = match self.is_cut || other.is_cut {
@@ -54,12 +54,12 @@ impl MarkerContext {
         self.common_chars(other) >= known
     }
 
-    /// Returns whether a cut context is long enough to be compared.
+    /// Returns true if a cut context is long enough to be compared.
     pub fn is_significant(&self) -> bool {
         self.nearest.len() >= SIGNIFICANT_CHARS
     }
 
-    /// Returns whether the text directly before the marker is the same.
+    /// Returns true if the text directly before the marker is the same.
     pub fn is_near(&self, other: &Self) -> bool {
         let known = self.nearest.len().min(other.nearest.len());
         self.common_chars(other) >= known.min(NEAR_CHARS)
@@ -81,7 +81,7 @@ impl RecentLines {
         }
     }
 
-    /// Returns whether a line belongs to typed input: below a prompt, with a deeper indent.
+    /// Returns true if a line belongs to typed input: below a prompt, with a deeper indent.
     pub fn is_input(&self, number: i64) -> bool {
         let Some(line) = self.lines.get(&number).map(|line| bare_line(&line.text)) else {
             return false;

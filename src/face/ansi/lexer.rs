@@ -30,7 +30,7 @@ pub(super) struct Token<'t> {
 }
 
 impl Lexer {
-    /// Returns whether no sequence is open.
+    /// Returns true if no sequence is open.
     pub fn is_in_text(&self) -> bool {
         self.state == State::Ground
     }
@@ -105,7 +105,7 @@ impl Lexer {
     }
 }
 
-/// Returns whether the state is inside a string for the terminal: a title, the clipboard, an image.
+/// Returns true if the state is inside a string for the terminal: a title, the clipboard, an image.
 fn is_string(state: State) -> bool {
     matches!(
         state,

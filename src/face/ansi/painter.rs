@@ -56,7 +56,7 @@ impl Painter {
         }
     }
 
-    /// Returns whether printable text passes unchanged: no colour is active, and no sequence is open.
+    /// Returns true if printable text passes unchanged: no colour is active, and no sequence is open.
     pub fn passes_unchanged(&self) -> bool {
         self.active.is_empty() && self.lexer.is_in_text()
     }

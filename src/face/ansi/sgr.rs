@@ -77,7 +77,7 @@ impl Attributes {
     }
 }
 
-/// Returns whether a sequence only resets all attributes.
+/// Returns true if a sequence only resets all attributes.
 pub(super) fn is_reset(params: &str) -> bool {
     params.bytes().all(|byte| matches!(byte, b'0' | b';'))
 }

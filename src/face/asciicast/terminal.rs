@@ -7,7 +7,7 @@ use crate::recording::Encoder;
 
 /// A terminal that draws the events of a run.
 pub(super) trait ExportTerminal: Debug {
-    /// Returns whether the terminal shows the event. Defaults to true.
+    /// Returns true if the terminal shows the event. Defaults to true.
     fn includes(&self, _event: &TdEvent) -> bool {
         true
     }

@@ -25,7 +25,7 @@ static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Returns whether a line resembles an error message.
+/// Returns true if a line resembles an error message.
 pub(super) fn is_error_line(line: &str) -> bool {
     line.len() <= LINE_BYTES_MAX && ERROR.as_ref().is_some_and(|error| error.is_match(line))
 }

@@ -113,7 +113,7 @@ impl Footer<'_> {
     }
 }
 
-/// Returns whether a line is a shell's empty prompt, judged by its last character.
+/// Returns true if a line is a shell's empty prompt, judged by its last character.
 fn is_prompt(text: &str) -> bool {
     let ends = ['$', '#', '%', '>', '❯', '➜'];
     text.trim_end().ends_with(ends) && text.len() < 200

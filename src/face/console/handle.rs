@@ -166,7 +166,7 @@ impl Console {
         }
     }
 
-    /// Appends the text of an execution; returns whether the event needs no description.
+    /// Appends the text of an execution; returns true if the event needs no description.
     fn add_text(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
         let rows = &self.rows;
         // Rendered once, because an event may have thousands of lines.
@@ -240,7 +240,7 @@ impl Console {
     }
 }
 
-/// Returns whether the event's text follows the lines that its pane printed before.
+/// Returns true if the event's text follows the lines that its pane printed before.
 fn follows_held_lines(event: &TdEvent) -> bool {
     match event {
         TdEvent::OutputGap { .. } | TdEvent::AgentState { .. } | TdEvent::TurnCompleted { .. } => {

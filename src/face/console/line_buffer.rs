@@ -85,7 +85,7 @@ struct BufferedLine {
 }
 
 impl BufferedLine {
-    /// Returns whether the line had a different text before, like rows of a progress display.
+    /// Returns true if the line had a different text before, like rows of a progress display.
     fn is_rewritten(&self) -> bool {
         self.is_redrawn || self.printed.is_some() || self.is_old
     }
@@ -159,7 +159,7 @@ impl LineBuffer {
         self.drop_oldest(sink);
     }
 
-    /// Changes the text of a line; returns whether it differs. `is_printed` is true if the line can be
+    /// Changes the text of a line; returns true if it differs. `is_printed` is true if the line can be
     /// rewritten in place.
     pub fn revise(
         &mut self,
@@ -309,7 +309,7 @@ impl LineBuffer {
         Some(*last.0)
     }
 
-    /// Sets the text of a line; returns whether it differs.
+    /// Sets the text of a line; returns true if it differs.
     fn set(&mut self, number: i64, text: &str, at: i64, is_old: bool) -> bool {
         if let Some(line) = self.known.get_mut(&number) {
             let is_new = line.text != text;
@@ -397,7 +397,7 @@ impl LineBuffer {
         }
     }
 
-    /// Returns whether the text has moved: it was printed for a line that now has a different text.
+    /// Returns true if the text has moved: it was printed for a line that now has a different text.
     fn has_moved(&self, number: i64, text: u64) -> bool {
         let mut printed = self.printed.iter().rev();
         printed.any(|(old, at)| {

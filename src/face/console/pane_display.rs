@@ -152,7 +152,7 @@ impl PaneDisplay {
         }
     }
 
-    /// Returns whether an agent draws the screen.
+    /// Returns true if an agent draws the screen.
     pub fn has_agent(&self) -> bool {
         self.agent.is_some()
     }
@@ -240,7 +240,7 @@ impl PaneDisplay {
 }
 
 impl PanePolicy {
-    /// Returns whether the rules know the screen of this program.
+    /// Returns true if the rules know the screen of this program.
     pub fn is_agent(&self, program: &str) -> bool {
         let rules = self.rules.as_ref();
         rules.is_some_and(|rules| rules.agents().any(|agent| agent == program))
@@ -254,7 +254,7 @@ impl PanePolicy {
     }
 }
 
-/// Returns whether an agent may have drawn a row: the upper edge of a box, or a horizontal rule.
+/// Returns true if an agent may have drawn a row: the upper edge of a box, or a horizontal rule.
 fn is_box_edge(row: &str) -> bool {
     let row = row.trim();
     let row = row.strip_prefix('╭').unwrap_or(row);

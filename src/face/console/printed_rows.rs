@@ -105,7 +105,7 @@ impl PrintedRows {
         }
     }
 
-    /// Returns whether the line can be rewritten in place.
+    /// Returns true if the line can be rewritten in place.
     pub fn can_rewrite(&self, key: LineKey) -> bool {
         let written = self.items.len() - self.unwritten;
         let mut items = self.items.iter().take(written);

@@ -61,7 +61,7 @@ impl Description {
         self
     }
 
-    /// Returns whether this is a gap without evidence of a loss.
+    /// Returns true if this is a gap without evidence of a loss.
     pub fn is_possible_gap(&self) -> bool {
         self.form == Form::Missing && self.is_detail
     }

@@ -89,7 +89,7 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
     }
 }
 
-/// Returns whether the typed text abbreviates the name of a view.
+/// Returns true if the typed text abbreviates the name of a view.
 fn is_short_for(typed: &str, name: &str) -> bool {
     !matches!(typed, "h" | "q") && name.starts_with(typed)
 }

@@ -105,7 +105,7 @@ impl Content {
         self.parser.evidence()
     }
 
-    /// Returns whether the file is a conversation with a person, which may continue after any end.
+    /// Returns true if the file is a conversation with a person, which may continue after any end.
     pub fn is_interactive(&self) -> bool {
         match self.format() {
             Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agent(),
@@ -156,7 +156,7 @@ impl Content {
         }
     }
 
-    /// Returns whether the last record is incomplete.
+    /// Returns true if the last record is incomplete.
     pub fn is_open(&self) -> bool {
         self.parser.is_open()
     }
@@ -170,13 +170,13 @@ impl Content {
         }
     }
 
-    /// Returns whether these bytes must be searched before the agent counts as done.
+    /// Returns true if these bytes must be searched before the agent counts as done.
     pub fn needs_search(&self) -> bool {
         let is_done = self.status() == StreamStatus::Done;
         is_done && self.searched_from.is_none() && self.unread() > 0
     }
 
-    /// Returns whether only a sub-agent's records were read, from the file of a main agent.
+    /// Returns true if only a sub-agent's records were read, from the file of a main agent.
     fn ends_with_sub_agent(&self) -> bool {
         self.is_main && self.parser.is_sub_agent() == Some(true)
     }

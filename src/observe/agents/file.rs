@@ -76,7 +76,7 @@ impl OutputFile {
         }
     }
 
-    /// Returns whether more turns may follow after the agent has ended.
+    /// Returns true if more turns may follow after the agent has ended.
     pub fn is_interactive(&self) -> bool {
         self.content.is_interactive()
     }
@@ -154,7 +154,7 @@ impl OutputFile {
         })
     }
 
-    /// Reads the changes, and returns whether there is content to judge.
+    /// Reads the changes, and returns true if there is content to judge.
     fn read_changes(
         &mut self,
         context: ReadContext,
@@ -230,7 +230,7 @@ impl OutputFile {
         Ok(version.bytes > 0)
     }
 
-    /// Returns whether this is the deleted output of a task, `tasks/ID.output`, and not a broken link.
+    /// Returns true if this is the deleted output of a task, `tasks/ID.output`, and not a broken link.
     fn is_deleted_task(&self) -> bool {
         let directory = self.path.parent().and_then(Path::file_name);
         directory.is_some_and(|name| name == "tasks")

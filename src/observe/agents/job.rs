@@ -193,7 +193,7 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     Ok(report)
 }
 
-/// Returns whether a search for new files is due.
+/// Returns true if a search for new files is due.
 fn is_due(places: &Places, searched_at: Instant, now: Instant) -> bool {
     let is_small = places.directories() <= SMALL_DIRECTORIES;
     is_small || now.saturating_duration_since(searched_at) >= SEARCH_INTERVAL

@@ -54,7 +54,7 @@ fn keep(line: &mut Vec<u8>, more: &[u8]) {
     line.extend_from_slice(&more[..more.len().min(room)]);
 }
 
-/// Returns whether a line consists of blanks, or of the NUL bytes that a crash leaves.
+/// Returns true if a line consists of blanks, or of the NUL bytes that a crash leaves.
 fn is_blank(line: &[u8]) -> bool {
     line.iter()
         .all(|byte| *byte == 0 || byte.is_ascii_whitespace())

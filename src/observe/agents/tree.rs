@@ -128,12 +128,12 @@ impl Tree {
 }
 
 impl Listing {
-    /// Returns whether the listing is settled and the directory had not changed for a day.
+    /// Returns true if the listing is settled and the directory had not changed for a day.
     fn is_old(&self, micros: i64) -> bool {
         self.is_settled && self.modified.0 < micros.div_euclid(1_000_000)
     }
 
-    /// Returns whether the directory has not changed since the listing.
+    /// Returns true if the directory has not changed since the listing.
     fn is_of(&self, directory: &Path) -> bool {
         let metadata = fs::metadata(directory);
         let modified = metadata.map(|metadata| (metadata.mtime(), metadata.mtime_nsec()));

@@ -89,7 +89,7 @@ impl Joined {
         self.transcript.as_ref().map(Transcript::path)
     }
 
-    /// Returns whether the agent has files that can be read.
+    /// Returns true if the agent has files that can be read.
     pub fn has_places(&self) -> bool {
         self.places.is_some()
     }
@@ -192,7 +192,7 @@ impl Joined {
         result
     }
 
-    /// Returns whether the session differs from that of the file that is read.
+    /// Returns true if the session differs from that of the file that is read.
     fn names_another(&self, session: Option<&str>) -> bool {
         let name = self.path().and_then(|path| path.file_stem());
         session.is_some_and(|session| name.is_none_or(|name| name != session))

@@ -100,7 +100,7 @@ impl Places {
         }
     }
 
-    /// Returns whether sub-agents have files of their own beside the conversation.
+    /// Returns true if sub-agents have files of their own beside the conversation.
     pub fn has_sub_agents(&self) -> bool {
         matches!(self, Self::Claude { .. })
     }
@@ -204,7 +204,7 @@ struct CodexSession {
 }
 
 impl CodexSession {
-    /// Returns whether the session is a sub-agent's, whose source is an object that names its parent.
+    /// Returns true if the session is a sub-agent's, whose source is an object that names its parent.
     fn is_sub_agent(&self) -> bool {
         self.source.is_object()
     }

@@ -60,13 +60,13 @@ impl Pane {
         states.is_some_and(|states| states.program().is_some())
     }
 
-    /// Returns whether the agent's conversation is reported, and with it the ends of its turns.
+    /// Returns true if the agent's conversation is reported, and with it the ends of its turns.
     pub(super) fn reads_conversation(&self) -> bool {
         let reading = self.reading.as_deref();
         self.joining == Joining::Joined || reading.is_some_and(Reading::has_turns)
     }
 
-    /// Returns whether the agent's conversation is reported in place of this change.
+    /// Returns true if the agent's conversation is reported in place of this change.
     pub(super) fn hides(&self, change: &Change) -> bool {
         let is_hidden = match change {
             Change::Gap { .. } => false,
@@ -181,7 +181,7 @@ impl Pane {
         self.joining = Joining::Joined;
     }
 
-    /// Returns whether the pane was ever searched for an agent.
+    /// Returns true if the pane was ever searched for an agent.
     pub fn was_searched_for_agent(&self) -> bool {
         self.agent_searched_at.get().is_some()
     }

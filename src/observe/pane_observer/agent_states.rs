@@ -264,7 +264,7 @@ fn own_claim(state: AgentState, asks: Option<String>, detail: &str) -> StateClai
     }
 }
 
-/// Returns whether a program shows files, whose text may resemble an agent's screen.
+/// Returns true if a program shows files, whose text may resemble an agent's screen.
 fn shows_files(program: &str) -> bool {
     const PROGRAMS: &[&str] = &[
         "bat", "cat", "emacs", "grep", "head", "hx", "less", "man", "more", "most", "nano", "nvim",
@@ -273,7 +273,7 @@ fn shows_files(program: &str) -> bool {
     PROGRAMS.contains(&program)
 }
 
-/// Returns whether a row is the status line of a tmux server: `[name] 0:window* …`.
+/// Returns true if a row is the status line of a tmux server: `[name] 0:window* …`.
 fn is_status_line(row: &str) -> bool {
     let rest = row.strip_prefix('[').and_then(|row| row.split_once("] "));
     let window = rest.and_then(|(_, windows)| windows.trim_start().split_once(':'));

@@ -30,7 +30,7 @@ impl Pane {
         });
     }
 
-    /// Returns whether the program has ended and `pid` is its successor.
+    /// Returns true if the program has ended and `pid` is its successor.
     pub fn is_respawned(&self, pid: u32) -> bool {
         self.dead.is_some() && pid != 0 && pid != self.shape.pid
     }
@@ -147,7 +147,7 @@ impl Pane {
         }
     }
 
-    /// Returns whether the pane has changed at this time.
+    /// Returns true if the pane has changed at this time.
     pub fn has_news_of(&self, now: Instant) -> bool {
         self.last_news == Some(now)
     }

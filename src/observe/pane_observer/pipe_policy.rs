@@ -91,12 +91,12 @@ impl Default for Piping {
 }
 
 impl Piping {
-    /// Returns whether a pipe may be opened now.
+    /// Returns true if a pipe may be opened now.
     pub fn may_open(&self, now: Instant) -> bool {
         !self.is_foreign && !self.was_closed && self.is_due(now)
     }
 
-    /// Returns whether the listing must be checked for another program's pipe.
+    /// Returns true if the listing must be checked for another program's pipe.
     pub fn needs_recheck(&self, now: Instant) -> bool {
         self.is_foreign && self.is_due(now)
     }
@@ -131,7 +131,7 @@ impl Piping {
         self.wait = RETRY;
     }
 
-    /// Notes that the drain did not connect. Returns whether that is the first time since one did.
+    /// Notes that the drain did not connect. Returns true if that is the first time since one did.
     pub fn drain_timed_out(&mut self, now: Instant) -> bool {
         let is_first = self.wait == RETRY;
         self.lost_at = Some(now);
@@ -197,7 +197,7 @@ impl Piping {
         (!is_again).then_some(PipeNews::Free)
     }
 
-    /// Notes that another program has the pipe. Returns whether that is new.
+    /// Notes that another program has the pipe. Returns true if that is new.
     fn note_foreign(&mut self, now: Instant) -> bool {
         self.not_before = Some(now + RECHECK_INTERVAL);
         !std::mem::replace(&mut self.is_foreign, true)

@@ -37,7 +37,7 @@ impl Reading {
         }
     }
 
-    /// Returns whether the reader recognizes the ends of the agent's turns.
+    /// Returns true if the reader recognizes the ends of the agent's turns.
     pub fn has_turns(&self) -> bool {
         self.agent.known().is_some()
     }

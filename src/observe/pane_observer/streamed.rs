@@ -33,7 +33,7 @@ impl Pane {
         self.stream().map(StreamedPane::token)
     }
 
-    /// Returns whether bytes may still arrive.
+    /// Returns true if bytes may still arrive.
     pub fn is_streamed(&self) -> bool {
         self.stream().is_some_and(|stream| !stream.is_over())
     }
@@ -171,7 +171,7 @@ impl Pane {
         }
     }
 
-    /// Takes the listing of a streamed pane. Returns whether its size has changed.
+    /// Takes the listing of a streamed pane. Returns true if its size has changed.
     pub fn handle_listed(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) -> bool {
         self.update_piped(state.piped, out);
         if self.stream().is_none() {
@@ -200,7 +200,7 @@ impl Pane {
         }
     }
 
-    /// Emits the stream's settled changes. Returns whether the pane's request has changed.
+    /// Emits the stream's settled changes. Returns true if the pane's request has changed.
     pub(super) fn emit_streamed(&mut self, out: &mut PaneOutput<'_>) -> bool {
         let Some(stream) = self.stream_mut() else {
             return false;

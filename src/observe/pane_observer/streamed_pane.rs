@@ -113,12 +113,12 @@ impl StreamedPane {
         self.tracker.capture()
     }
 
-    /// Returns whether no more bytes can arrive through this pipe.
+    /// Returns true if no more bytes can arrive through this pipe.
     pub fn is_over(&self) -> bool {
         matches!(self.pipe, PipeState::Ended | PipeState::Lost)
     }
 
-    /// Returns whether the pipe has ended and all its bytes have been fed.
+    /// Returns true if the pipe has ended and all its bytes have been fed.
     pub fn is_complete(&self) -> bool {
         self.pipe == PipeState::Ended
     }
@@ -237,7 +237,7 @@ impl StreamedPane {
         self.check.check_soon();
     }
 
-    /// Returns whether a check is due.
+    /// Returns true if a check is due.
     pub fn needs_check(&self, now: Instant) -> bool {
         self.check_at().is_some_and(|at| at <= now)
     }
@@ -277,7 +277,7 @@ impl StreamedPane {
         self.check.requested();
     }
 
-    /// Takes the capture of a check, and returns whether a mark must be requested from the drain.
+    /// Takes the capture of a check, and returns true if a mark must be requested from the drain.
     pub fn handle_check(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
         self.check.handle_capture(sync_point, now)
     }

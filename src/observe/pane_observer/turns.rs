@@ -103,7 +103,7 @@ impl PaneTurns {
         turns
     }
 
-    /// Returns whether the pane needs no capture until the listing shows a change.
+    /// Returns true if the pane needs no capture until the listing shows a change.
     pub fn is_resting(&self) -> bool {
         self.is_resting
     }

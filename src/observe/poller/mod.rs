@@ -412,7 +412,7 @@ impl Work {
         }
     }
 
-    /// Returns whether the log has room, or has had none for [`ROOM_WAIT`].
+    /// Returns true if the log has room, or has had none for [`ROOM_WAIT`].
     fn has_room(&mut self) -> bool {
         if self.poller.emitter.has_room() {
             self.no_room_since = None;

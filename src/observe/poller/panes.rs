@@ -108,7 +108,7 @@ impl SessionPanes {
         self.config.selection = selection;
     }
 
-    /// Returns whether the pane is watched.
+    /// Returns true if the pane is watched.
     pub fn is_watched(&self, pane: &PaneId) -> bool {
         self.config.selection.contains(pane)
     }
@@ -133,7 +133,7 @@ impl SessionPanes {
         has_other_request
     }
 
-    /// Handles a message of a drain. Returns whether the request in progress is outdated.
+    /// Handles a message of a drain. Returns true if the request in progress is outdated.
     pub fn arrived(&mut self, DrainMessage { token, output }: DrainMessage, now: Instant) -> bool {
         let Some(pipes) = &mut self.pipes else {
             return false;

@@ -170,12 +170,12 @@ impl WatchedProcess {
             .or_else(|| entry.and_then(|(_, entry, _)| entry.query()))
     }
 
-    /// Returns true when the exit is reported with a message.
+    /// Returns true if the exit is reported with a message.
     pub fn reports_exit(&self) -> bool {
         self.entry.is_some()
     }
 
-    /// Returns true when `stat` belongs to this process.
+    /// Returns true if `stat` belongs to this process.
     pub fn matches(&self, stat: &Stat) -> bool {
         (self.pid, self.started) == (stat.pid, stat.started)
     }

@@ -36,7 +36,7 @@ impl Anchor {
 
 /// The last agreement of stream and tmux, and the lines reported since.
 #[derive(Debug, Default)]
-pub(super) struct Agreed {
+pub(super) struct Agreement {
     pub anchor: Option<Anchor>,
     /// The first lines of the screen that were not blank, with their texts then.
     pub top: Vec<(i64, String)>,
@@ -49,7 +49,7 @@ pub(super) struct Agreed {
     pub bytes: usize,
 }
 
-impl Agreed {
+impl Agreement {
     /// Records reported changes.
     pub fn note(&mut self, changes: &[Change]) {
         for change in changes {
@@ -141,7 +141,7 @@ mod tests {
         fn the_last_lines_are_held_as_they_were_reported(
             chunks in prop::collection::vec((0_i64..3, prop::collection::vec("[a-z]{0,900}", 1..12)), 1..60),
         ) {
-            let mut agreed = Agreed::default();
+            let mut agreed = Agreement::default();
             let mut all: Vec<(i64, String)> = Vec::new();
             let mut next = 1;
             for (gap, lines) in chunks {

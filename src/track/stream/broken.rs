@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::track::capture::Capture;
-use crate::track::lines::{Logical, fills_row};
+use crate::track::lines::{LogicalLine, fills_row};
 
 /// Joins broken lines from a line of this number upwards, and returns the number of the first line.
 ///
 /// When a full-screen program begins, tmux breaks a line of the normal screen whose beginning has
 /// scrolled off. Both parts are one line, as it was printed and reported.
 pub(super) fn join_up(
-    lines: &mut Vec<Logical>,
+    lines: &mut Vec<LogicalLine>,
     at: usize,
     number: i64,
     known: &BTreeMap<i64, &str>,
@@ -32,7 +32,7 @@ pub(super) fn join_up(
 
 /// Joins broken lines from the first line downwards, which has the number `first`.
 pub(super) fn join_down(
-    lines: &mut Vec<Logical>,
+    lines: &mut Vec<LogicalLine>,
     first: i64,
     known: &BTreeMap<i64, &str>,
     width: u32,
@@ -49,7 +49,7 @@ pub(super) fn join_down(
 
 /// Completes the first line if the history was cleared and tmux has only the end of it. `reported` are
 /// its possible texts. The dropped rows count as one.
-pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, reported: &[&str]) {
+pub(super) fn mend_cut(lines: &mut [LogicalLine], capture: &Capture, reported: &[&str]) {
     let (Some(line), true) = (lines.first_mut(), capture.is_complete()) else {
         return;
     };
@@ -67,9 +67,9 @@ pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, reported: &[&st
     }
 }
 
-/// Returns whether a line and the next one are one reported line, broken at the end of a full row. A
+/// Returns true if a line and the next one are one reported line, broken at the end of a full row. A
 /// line that ends elsewhere is a line of its own, for example after `send-keys -R`.
-fn is_broken(lines: &[Logical], at: usize, reported: &str, width: u32) -> bool {
+fn is_broken(lines: &[LogicalLine], at: usize, reported: &str, width: u32) -> bool {
     let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
         return false;
     };
@@ -82,7 +82,7 @@ fn is_broken(lines: &[Logical], at: usize, reported: &str, width: u32) -> bool {
         && rest.is_some_and(|rest| has_text(rest, &next.text))
 }
 
-fn join(lines: &mut Vec<Logical>, at: usize) {
+fn join(lines: &mut Vec<LogicalLine>, at: usize) {
     let next = lines.remove(at + 1);
     lines[at].text.push_str(&next.text);
     lines[at].rows += next.rows;
@@ -92,7 +92,7 @@ pub(super) fn is_blank(line: &str) -> bool {
     line.trim_end_matches(' ').is_empty()
 }
 
-/// Returns whether a line has this text, apart from blanks at its end.
+/// Returns true if a line has this text, apart from blanks at its end.
 pub(super) fn has_text(line: &str, reported: &str) -> bool {
     line.trim_end_matches(' ') == reported.trim_end_matches(' ')
 }

@@ -78,7 +78,7 @@ impl Clusters {
         }
     }
 
-    /// Returns whether clusters that no cell shows should be dropped with [`Clusters::keep`].
+    /// Returns true if clusters that no cell shows should be dropped with [`Clusters::keep`].
     pub fn is_full(&self) -> bool {
         self.texts.len() >= CLUSTERS_MAX.max(2 * self.kept)
     }
@@ -96,7 +96,7 @@ impl Clusters {
         self.texts.get(number).map_or("", |(text, _)| text)
     }
 
-    /// Returns whether a cell is a tab, which is expanded to blanks up to the next tab stop.
+    /// Returns true if a cell is a tab, which is expanded to blanks up to the next tab stop.
     pub fn is_tab(&self, cell: Cell) -> bool {
         cell.cluster()
             .is_some_and(|number| self.text(number) == "\t")

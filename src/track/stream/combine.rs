@@ -138,12 +138,12 @@ impl Jamo {
     }
 }
 
-/// Returns whether a character is a regional indicator, half of a flag.
+/// Returns true if a character is a regional indicator, half of a flag.
 fn is_indicator(character: char) -> bool {
     matches!(character, '\u{1f1e6}'..='\u{1f1ff}')
 }
 
-/// Returns whether a character is a skin tone.
+/// Returns true if a character is a skin tone.
 fn is_tone(character: char) -> bool {
     matches!(character, '\u{1f3fb}'..='\u{1f3ff}')
 }
@@ -152,7 +152,7 @@ fn is_modifier(character: char) -> bool {
     is_indicator(character) || is_tone(character)
 }
 
-/// Returns whether tmux combines a character with a skin tone.
+/// Returns true if tmux combines a character with a skin tone.
 fn has_tones(character: char) -> bool {
     matches!(u32::from(character),
         0x1f44b..=0x1f450 | 0x1f466..=0x1f469 | 0x1f46e | 0x1f470..=0x1f478 | 0x1f47c

@@ -3,8 +3,8 @@
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
 use crate::track::capture::{Capture, PaneNumbers};
-use crate::track::lines::Logical;
-use crate::track::normal::Normal;
+use crate::track::lines::LogicalLine;
+use crate::track::normal::NormalScreen;
 
 /// The first difference between a capture and the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl StreamTracker {
         }
     }
 
-    /// Returns whether a capture differs from the stream in the text of the cursor's line or of the one
+    /// Returns true if a capture differs from the stream in the text of the cursor's line or of the one
     /// above it. The capture may then be later than the last byte fed, and a resync would report those
     /// lines twice when their bytes arrive. The caller should capture again. If the difference remains
     /// although no byte arrives, stream and tmux differ, and a [`StreamTracker::resync`] is due. Lines
@@ -87,7 +87,7 @@ impl StreamTracker {
         {
             return false;
         }
-        let ends = |lines: &[Logical], cursor_row: i64| -> Vec<String> {
+        let ends = |lines: &[LogicalLine], cursor_row: i64| -> Vec<String> {
             let until = lines.iter().rposition(|line| line.start <= cursor_row);
             let last = lines
                 .iter()
@@ -100,7 +100,7 @@ impl StreamTracker {
         };
         let (lines, footprint) = self.lines();
         let stream = ends(&lines, footprint.cursor_row);
-        let (footprint, lines) = Normal::of(capture).in_full(capture);
+        let (footprint, lines) = NormalScreen::of(capture).in_full(capture);
         let tmux = ends(&lines, footprint.cursor_row);
         let mut pairs = stream.iter().zip(&tmux);
         pairs.any(|(stream, tmux)| {

@@ -123,7 +123,7 @@ impl GridRow {
         self.wrapped = false;
     }
 
-    /// Returns whether the row is empty and without a background.
+    /// Returns true if the row is empty and without a background.
     pub fn is_new(&self) -> bool {
         self.cells.is_empty() && self.room == 0 && !self.wrapped
     }

@@ -18,7 +18,7 @@ pub(super) struct Ink {
 const MARKS: [u8; 7] = [1, 2, 3, 4, 5, 7, 9];
 
 impl Ink {
-    /// Returns whether nothing is set.
+    /// Returns true if nothing is set.
     pub fn is_plain(self) -> bool {
         self == Self::default()
     }

@@ -30,7 +30,7 @@ const READ_TOGETHER: Duration = Duration::from_millis(100);
 pub(super) struct Input {
     parser: Parser,
     /// A character beyond ASCII whose end is missing.
-    character: Partial,
+    character: PartialChar,
     /// The last byte of a string that only `ESC \` ends is an escape.
     escaped: bool,
     /// The first [`SEQUENCE_BYTES`] bytes after the last `ESC`, without controls.
@@ -45,21 +45,21 @@ pub(super) struct Input {
 
 /// The bytes of an incomplete UTF-8 character.
 #[derive(Debug, Default)]
-struct Partial {
+struct PartialChar {
     bytes: [u8; 4],
     len: usize,
     needed: usize,
 }
 
-impl Partial {
+impl PartialChar {
     /// Takes a byte from 0x80 on. Returns the character that it completes, or the kind of invalid bytes.
-    fn push(&mut self, byte: u8) -> Option<Result<char, NoCharacter>> {
+    fn push(&mut self, byte: u8) -> Option<Result<char, InvalidUtf8>> {
         if self.needed == 0 {
             self.needed = match byte {
                 0xc2..=0xdf => 2,
                 0xe0..=0xef => 3,
                 0xf0..=0xf4 => 4,
-                _ => return Some(Err(NoCharacter::Broken)),
+                _ => return Some(Err(InvalidUtf8::Broken)),
             };
             self.len = 0;
         }
@@ -73,15 +73,15 @@ impl Partial {
         let character = text.ok().and_then(|text| text.chars().next());
         let [first, second, ..] = self.bytes;
         Some(character.ok_or(match (first, second) {
-            (0xf4, 0x90..=0xbf) => NoCharacter::Beyond,
-            _ => NoCharacter::Broken,
+            (0xf4, 0x90..=0xbf) => InvalidUtf8::Beyond,
+            _ => InvalidUtf8::Broken,
         }))
     }
 }
 
 /// Bytes that are not UTF-8.
 #[derive(Clone, Copy, Debug)]
-enum NoCharacter {
+enum InvalidUtf8 {
     /// tmux drops them before 3.6, and shows U+FFFD since.
     Broken,
     /// A code beyond the last character, which C libraries accept.
@@ -111,7 +111,7 @@ impl Input {
         }
     }
 
-    /// Returns whether the parser agrees with tmux, which reports these bytes as pending.
+    /// Returns true if the parser agrees with tmux, which reports these bytes as pending.
     pub fn agrees(&self, pending: &[u8]) -> bool {
         self.has_abandoned_string || (self.parser.state == State::Ground) == pending.is_empty()
     }
@@ -166,8 +166,8 @@ impl Input {
                 }
                 0x80.. => match self.character.push(byte) {
                     Some(Ok(character)) => terminal.print(character),
-                    Some(Err(NoCharacter::Broken)) => no_character(terminal),
-                    Some(Err(NoCharacter::Beyond)) => terminal.print_beyond(),
+                    Some(Err(InvalidUtf8::Broken)) => no_character(terminal),
+                    Some(Err(InvalidUtf8::Beyond)) => terminal.print_beyond(),
                     None => terminal.last = None,
                 },
                 b'\x7f' => {}

@@ -13,8 +13,8 @@ use super::realign::by_text;
 use super::tracker::StreamTracker;
 use crate::track::book::Line;
 use crate::track::capture::Capture;
-use crate::track::lines::Logical;
-use crate::track::normal::Normal;
+use crate::track::lines::LogicalLine;
+use crate::track::normal::NormalScreen;
 
 /// The most rows of the history that are compared. Capturing them costs the server a millisecond.
 const ROWS_MAX: i64 = 1000;
@@ -27,9 +27,9 @@ const FIRST_LINES: usize = 3;
 
 /// The lines of a capture, numbered.
 #[derive(Clone, Debug)]
-pub(super) struct Numbered {
+pub(super) struct NumberedLines {
     pub first: i64,
-    pub lines: Vec<Logical>,
+    pub lines: Vec<LogicalLine>,
     /// The first lines have their reported texts, so that changes without a byte came after them.
     pub is_sure: bool,
 }
@@ -81,9 +81,9 @@ impl StreamTracker {
         }
         // The same line may have other rows in tmux, whose position counts. In a capture, an empty row
         // at the top may be the end of the line above it.
-        let (_, shown) = Normal::of(capture).in_full(capture);
+        let (_, shown) = NormalScreen::of(capture).in_full(capture);
         let whole = shown.iter().skip(usize::from(!capture.is_complete()));
-        let in_tmux: Vec<&Logical> = whole.filter(|line| line.end() > 0).take(2).collect();
+        let in_tmux: Vec<&LogicalLine> = whole.filter(|line| line.end() > 0).take(2).collect();
         let start = |line: &Line| {
             let among = if is_blank(&line.text) { 1 } else { 2 };
             let mut shown = in_tmux.iter().take(among);
@@ -104,13 +104,13 @@ impl StreamTracker {
         });
     }
 
-    /// Returns whether the text of a captured line differs from the reported one, also above the screen.
+    /// Returns true if the text of a captured line differs from the reported one, also above the screen.
     pub fn differs_above_screen(&self, capture: &Capture) -> bool {
         if capture.alternate {
             return false;
         }
-        let (_, lines) = Normal::of(capture).in_full(capture);
-        let Some(Numbered { first, lines, .. }) = self.numbered(capture, lines) else {
+        let (_, lines) = NormalScreen::of(capture).in_full(capture);
+        let Some(NumberedLines { first, lines, .. }) = self.numbered(capture, lines) else {
             return false;
         };
         self.misread(first, &lines).next().is_some()
@@ -118,7 +118,11 @@ impl StreamTracker {
 
     /// Numbers the lines of a capture from the last agreement, if possible. A first line that may begin
     /// above the capture is omitted.
-    pub(super) fn numbered(&self, capture: &Capture, mut lines: Vec<Logical>) -> Option<Numbered> {
+    pub(super) fn numbered(
+        &self,
+        capture: &Capture,
+        mut lines: Vec<LogicalLine>,
+    ) -> Option<NumberedLines> {
         let anchor = self.agreed.anchor?;
         if capture.width != anchor.width
             || capture.pid != anchor.pid
@@ -141,7 +145,7 @@ impl StreamTracker {
             (first, lines)
         });
         let top: BTreeMap<i64, &str> = self.agreed.top().collect();
-        let mend = |(first, mut lines): (i64, Vec<Logical>)| {
+        let mend = |(first, mut lines): (i64, Vec<LogicalLine>)| {
             let reported = [&known, &top].map(|texts| texts.get(&first).copied());
             mend_cut(
                 &mut lines,
@@ -149,7 +153,7 @@ impl StreamTracker {
                 &reported.map(Option::unwrap_or_default),
             );
             let is_sure = false;
-            Numbered {
+            NumberedLines {
                 first,
                 lines,
                 is_sure,
@@ -157,7 +161,7 @@ impl StreamTracker {
         };
         let (by_row, by_screen) = (by_row.map(mend), by_screen.map(mend));
         // In a cleared history the row proves nothing, and the first lines differ.
-        let begins_as = |numbered: &Numbered, texts: &BTreeMap<i64, &str>| {
+        let begins_as = |numbered: &NumberedLines, texts: &BTreeMap<i64, &str>| {
             let (first, lines) = (numbered.first, &numbered.lines);
             let texts = texts.range(first..);
             let texts = texts.filter(|(_, text)| !is_blank(text));
@@ -173,11 +177,11 @@ impl StreamTracker {
         // Lines that `send-keys -R` scrolls off keep their positions, but the stream, which does not
         // notice, may have overwritten them.
         let begins_as_known =
-            |numbered: &Numbered| begins_as(numbered, &known) || begins_as(numbered, &top);
+            |numbered: &NumberedLines| begins_as(numbered, &known) || begins_as(numbered, &top);
         // If the screen's numbers begin before the oldest line at the agreement, tmux has more lines
         // than the stream: only `send-keys -R` adds some. Without a number by row, the comparison still
         // shows that stream and tmux differ.
-        let is_too_old = |numbered: &Numbered| numbered.first < anchor.oldest_number();
+        let is_too_old = |numbered: &NumberedLines| numbered.first < anchor.oldest_number();
         let has_more = by_row.is_some() && by_screen.as_ref().is_some_and(is_too_old);
         let by_screen = by_screen.filter(|_| !has_more);
         let numbered = match (by_row, by_screen) {
@@ -191,11 +195,11 @@ impl StreamTracker {
             (Some(row), _) => Some(row),
             (None, screen) => screen,
         };
-        let is_sure = |numbered: &Numbered| {
+        let is_sure = |numbered: &NumberedLines| {
             let mut texts = known.range(numbered.first..);
             has_more || begins_as_known(numbered) || texts.all(|(_, text)| is_blank(text))
         };
-        numbered.map(|numbered| Numbered {
+        numbered.map(|numbered| NumberedLines {
             is_sure: is_sure(&numbered),
             ..numbered
         })
@@ -205,8 +209,8 @@ impl StreamTracker {
     pub(super) fn numbered_by_text(
         &self,
         capture: &Capture,
-        mut lines: Vec<Logical>,
-    ) -> Option<Numbered> {
+        mut lines: Vec<LogicalLine>,
+    ) -> Option<NumberedLines> {
         if !self.is_compared(capture) {
             return None;
         }
@@ -221,7 +225,7 @@ impl StreamTracker {
         let reported = known.get(&first).copied().unwrap_or_default();
         mend_cut(&mut lines, capture, &[reported]);
         let is_sure = found.is_sure;
-        Some(Numbered {
+        Some(NumberedLines {
             first,
             lines,
             is_sure,
@@ -232,18 +236,18 @@ impl StreamTracker {
     pub(super) fn numbered_after_last(
         &self,
         capture: &Capture,
-        lines: Vec<Logical>,
-    ) -> Option<Numbered> {
+        lines: Vec<LogicalLine>,
+    ) -> Option<NumberedLines> {
         let last = self.tracker.book.last_number();
         let is_reported = self.known().get(&last).is_some_and(|text| !is_blank(text));
-        self.is_compared(capture).then_some(Numbered {
+        self.is_compared(capture).then_some(NumberedLines {
             first: last + i64::from(is_reported),
             lines,
             is_sure: false,
         })
     }
 
-    /// Returns whether a capture shows the same program at the same width as the last agreement.
+    /// Returns true if a capture shows the same program at the same width as the last agreement.
     fn is_compared(&self, capture: &Capture) -> bool {
         let is_same = self
             .agreed
@@ -253,7 +257,7 @@ impl StreamTracker {
         is_same && is_followed && !capture.alternate && capture.dead.is_none()
     }
 
-    /// Returns whether tmux's history is more than a screen shorter than the stream's, so that it may
+    /// Returns true if tmux's history is more than a screen shorter than the stream's, so that it may
     /// have been cleared.
     fn may_be_cleared(&self, capture: &Capture) -> bool {
         let stream = self.terminal.grid.scrolled.history.size;
@@ -262,7 +266,12 @@ impl StreamTracker {
 
     /// Returns the number of the first line, from the row of a line at the last agreement. `None` if the
     /// history may have been trimmed or cleared since.
-    fn at_agreed_row(&self, capture: &Capture, anchor: Anchor, lines: &[Logical]) -> Option<i64> {
+    fn at_agreed_row(
+        &self,
+        capture: &Capture,
+        anchor: Anchor,
+        lines: &[LogicalLine],
+    ) -> Option<i64> {
         let row = anchor.row - i64::from(capture.history_size);
         // The row may be above the capture by now.
         let at = lines.iter().position(|line| line.end() > row)?;
@@ -280,7 +289,7 @@ impl StreamTracker {
     /// Returns the index and the number of a line on the screen, if the screens are equal. It is the
     /// last line that is not blank, because a capture does not show whether empty rows belong to the
     /// line above.
-    fn same_on_screen(&self, capture: &Capture, lines: &[Logical]) -> Option<(usize, i64)> {
+    fn same_on_screen(&self, capture: &Capture, lines: &[LogicalLine]) -> Option<(usize, i64)> {
         let same = matches!(
             self.difference(capture),
             None | Some(Difference::History { .. })
@@ -310,7 +319,7 @@ impl StreamTracker {
     pub(super) fn misread<'a>(
         &'a self,
         first: i64,
-        lines: &'a [Logical],
+        lines: &'a [LogicalLine],
     ) -> impl Iterator<Item = (i64, &'a str)> {
         let known = self.tracker.book.lines();
         let oldest_known = self.tracker.book.oldest_known();

@@ -6,7 +6,7 @@ use crate::event::Cursor;
 use crate::track::align::Footprint;
 use crate::track::book::Moved;
 use crate::track::capture::Capture;
-use crate::track::lines::Logical;
+use crate::track::lines::LogicalLine;
 use crate::track::reflow;
 
 /// The numbers of the lines of a capture.
@@ -34,7 +34,7 @@ impl Placement {
 pub(super) struct LineComparison<'a> {
     stream: &'a StreamTracker,
     capture: &'a Capture,
-    lines: &'a [Logical],
+    lines: &'a [LogicalLine],
     /// The stream's lines, in order.
     known: Vec<(i64, &'a str)>,
     /// The index of the capture's line that contains the cursor.
@@ -49,7 +49,7 @@ impl<'a> LineComparison<'a> {
     pub fn new(
         stream: &'a StreamTracker,
         capture: &'a Capture,
-        lines: &'a [Logical],
+        lines: &'a [LogicalLine],
         footprint: &Footprint,
     ) -> Self {
         let book = &stream.tracker.book;
@@ -146,7 +146,7 @@ impl<'a> LineComparison<'a> {
             .or_else(|| by_text().and_then(fits))
     }
 
-    /// Returns whether tmux has left the cursor's line in the history and moved the cursor to the top
+    /// Returns true if tmux has left the cursor's line in the history and moved the cursor to the top
     /// of the screen, as it does when rewrapped rows push the cursor off the screen.
     pub fn is_left_above(&self, place: Option<Placement>) -> bool {
         let at_top = self.capture.cursor == Cursor::default() && self.capture.dead.is_none();
@@ -157,7 +157,7 @@ impl<'a> LineComparison<'a> {
     }
 
     /// Numbers the lines from `first` on, if they equal the known ones from number `last` upwards. Also
-    /// returns whether any such line is not blank.
+    /// returns true if any such line is not blank.
     fn fits(&self, first: i64, last: i64) -> Option<(Placement, bool)> {
         let last = (last - first).min(self.lines.len() as i64 - 1);
         let mut known_from = first + last.max(0);
@@ -192,7 +192,7 @@ impl<'a> LineComparison<'a> {
         Some((place, is_proved))
     }
 
-    /// Returns whether all known lines are equal there.
+    /// Returns true if all known lines are equal there.
     pub fn is_whole(&self, place: Placement) -> bool {
         let last = (self.cursor_line() - place.first).min(self.lines.len() as i64 - 1);
         let mut is_proved = self
@@ -214,7 +214,7 @@ impl<'a> LineComparison<'a> {
         Some(self.text(first + at)?.trim_end() == self.line(at)?.trim_end())
     }
 
-    /// Returns whether a line of the capture is the end of the known one.
+    /// Returns true if a line of the capture is the end of the known one.
     fn ends_known(&self, number: i64, at: i64) -> bool {
         let line = self.line(at).unwrap_or_default().trim_end();
         let known = self.text(number).unwrap_or_default().trim_end();
@@ -231,7 +231,7 @@ impl<'a> LineComparison<'a> {
     }
 }
 
-/// Returns whether a capture shows another screen, or one of another size.
+/// Returns true if a capture shows another screen, or one of another size.
 pub(super) fn is_another_size(difference: Option<&Difference>) -> bool {
     matches!(difference, Some(Difference::Size | Difference::Screen))
 }

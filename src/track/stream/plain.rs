@@ -96,7 +96,7 @@ fn rows_of(line: &str, width: usize) -> usize {
 }
 
 impl Terminal {
-    /// Returns whether a plain line printed now only scrolls all others up.
+    /// Returns true if a plain line printed now only scrolls all others up.
     pub fn only_scrolls(&self) -> bool {
         let last = self.height() - 1;
         let is_all = self.saved.is_none() && (self.upper, self.lower) == (0, last);

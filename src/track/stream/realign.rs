@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::track::lines::Logical;
+use crate::track::lines::LogicalLine;
 
 /// The most lines that may have the same text for that text to determine a position.
 const PLACES_MAX: usize = 64;
@@ -32,7 +32,7 @@ pub(super) struct ByText {
 pub(super) fn by_text(
     known: &BTreeMap<i64, &str>,
     oldest: i64,
-    lines: &[Logical],
+    lines: &[LogicalLine],
     is_cut: bool,
 ) -> Option<ByText> {
     let mut places: HashMap<&str, Vec<i64>> = HashMap::new();
@@ -71,7 +71,12 @@ pub(super) fn by_text(
 }
 
 /// Returns how many of the first known lines have their reported texts, without blank ones.
-fn same_at_top(known: &BTreeMap<i64, &str>, first: i64, lines: &[Logical], is_cut: bool) -> usize {
+fn same_at_top(
+    known: &BTreeMap<i64, &str>,
+    first: i64,
+    lines: &[LogicalLine],
+    is_cut: bool,
+) -> usize {
     let pairs = (first..).zip(lines).filter_map(|(number, line)| {
         let (reported, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
         let is_end = is_cut && number == first && !text.is_empty() && reported.ends_with(text);
@@ -84,8 +89,8 @@ fn same_at_top(known: &BTreeMap<i64, &str>, first: i64, lines: &[Logical], is_cu
 mod tests {
     use super::*;
 
-    fn lines(texts: &[&str]) -> Vec<Logical> {
-        let line = |(start, text): (i64, &&str)| Logical {
+    fn lines(texts: &[&str]) -> Vec<LogicalLine> {
+        let line = |(start, text): (i64, &&str)| LogicalLine {
             start,
             rows: 1,
             text: (*text).to_owned(),

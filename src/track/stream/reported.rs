@@ -8,7 +8,7 @@ use crate::track::capture::Row;
 use crate::track::change::Change;
 
 impl StreamTracker {
-    /// Returns whether the last revision was less than [`REVISION_PERIOD`] ago.
+    /// Returns true if the last revision was less than [`REVISION_PERIOD`] ago.
     pub(super) fn is_throttled(&self, now: Duration) -> bool {
         self.revised_at
             .is_some_and(|at| now.saturating_sub(at) < REVISION_PERIOD)

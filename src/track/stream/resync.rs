@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::difference::Difference;
-use super::numbering::Numbered;
+use super::numbering::NumberedLines;
 use super::placement::{LineComparison, Placement, is_another_size};
 use super::sync_point::SyncPoint;
 use super::tracker::StreamTracker;
@@ -16,8 +16,8 @@ use crate::track::align::Footprint;
 use crate::track::book::Moved;
 use crate::track::capture::{Capture, SavedScreen};
 use crate::track::change::{Change, GapReason, Loss};
-use crate::track::lines::Logical;
-use crate::track::normal::Normal;
+use crate::track::lines::LogicalLine;
+use crate::track::normal::NormalScreen;
 use crate::track::tracker::Tracker;
 
 impl StreamTracker {
@@ -66,7 +66,7 @@ impl StreamTracker {
 
     fn apply_capture(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
         let difference = self.difference(capture);
-        let (footprint, mut lines) = Normal::of(capture).in_full(capture);
+        let (footprint, mut lines) = NormalScreen::of(capture).in_full(capture);
         if let Some(numbered) = self.numbered_certainly(capture, &lines, difference.as_ref()) {
             self.repair(capture, numbered, footprint, changes);
             return;
@@ -131,16 +131,16 @@ impl StreamTracker {
     fn numbered_certainly(
         &self,
         capture: &Capture,
-        lines: &[Logical],
+        lines: &[LogicalLine],
         difference: Option<&Difference>,
-    ) -> Option<Numbered> {
+    ) -> Option<NumberedLines> {
         let numbered = self.numbered(capture, lines.to_vec());
         if numbered.as_ref().is_some_and(|numbered| numbered.is_sure) {
             return numbered;
         }
         let by_text = self.numbered_by_text(capture, lines.to_vec());
         let by_text = by_text.filter(|by_text| by_text.is_sure && !is_another_size(difference));
-        let surely = |numbered| Numbered {
+        let surely = |numbered| NumberedLines {
             is_sure: true,
             ..numbered
         };
@@ -149,13 +149,17 @@ impl StreamTracker {
     }
 
     /// Numbers the lines after a change that no byte shows and that has several explanations.
-    fn numbered_tentatively(&self, capture: &Capture, lines: &[Logical]) -> Option<Numbered> {
+    fn numbered_tentatively(
+        &self,
+        capture: &Capture,
+        lines: &[LogicalLine],
+    ) -> Option<NumberedLines> {
         self.numbered_by_text(capture, lines.to_vec())
             .or_else(|| self.numbered(capture, lines.to_vec()))
             .or_else(|| self.numbered_after_last(capture, lines.to_vec()))
     }
 
-    /// Returns whether a resize explains different rows, or all rows have kept their positions.
+    /// Returns true if a resize explains different rows, or all rows have kept their positions.
     fn is_explained(&self, capture: &Capture, difference: Option<&Difference>) -> bool {
         is_another_size(difference) || self.keeps_rows(capture, difference)
     }
@@ -164,11 +168,11 @@ impl StreamTracker {
     fn repair(
         &mut self,
         capture: &Capture,
-        numbered: Numbered,
+        numbered: NumberedLines,
         footprint: Footprint,
         changes: &mut Vec<Change>,
     ) {
-        let Numbered {
+        let NumberedLines {
             first,
             lines,
             is_sure,
@@ -209,7 +213,7 @@ impl StreamTracker {
         all.filter(|at| *at >= number).collect()
     }
 
-    /// Returns whether rows have kept their positions in a capture, because size and history are
+    /// Returns true if rows have kept their positions in a capture, because size and history are
     /// unchanged.
     pub(super) fn keeps_rows(&self, capture: &Capture, difference: Option<&Difference>) -> bool {
         let history = self.terminal.grid.scrolled.history;

@@ -122,7 +122,7 @@ impl Scrolled {
         open.map(|inked| Inked { line: 0, ..*inked }).collect()
     }
 
-    /// Returns whether no row has scrolled off and no line has ended since the last take.
+    /// Returns true if no row has scrolled off and no line has ended since the last take.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.rows.is_empty()
     }

@@ -49,7 +49,7 @@ impl<'a> Sequence<'a> {
         (finals.contains(last) && sequence.is_accepted()).then_some(sequence)
     }
 
-    /// Returns whether tmux accepts the parameters.
+    /// Returns true if tmux accepts the parameters.
     fn is_accepted(&self) -> bool {
         let is_accepted =
             |part: &[u8]| part.is_empty() || part.contains(&b':') || number(part).is_some();
@@ -66,7 +66,7 @@ impl<'a> Sequence<'a> {
         self.parts().nth(at).unwrap_or_default()
     }
 
-    /// Returns whether a parameter is not a single number, because it has subparameters.
+    /// Returns true if a parameter is not a single number, because it has subparameters.
     pub fn is_text(&self, at: usize) -> bool {
         self.part(at).contains(&b':')
     }

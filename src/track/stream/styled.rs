@@ -12,7 +12,7 @@ use super::grid_row::{Inked, push_inked};
 use super::ink::Run;
 use super::terminal::Terminal;
 use crate::event::{STYLES_MAX, Style, Styles, lines_in};
-use crate::track::lines::Logical;
+use crate::track::lines::LogicalLine;
 
 /// The most runs that are kept for a pane: those of many screens, in little memory. Beyond that, the
 /// runs of the oldest lines are dropped, and these lines are reported as plain.
@@ -68,7 +68,7 @@ pub(super) struct Fresh {
 impl Fresh {
     /// Collects the styles of lines that have scrolled off, each ended by `\n`, and of those on the
     /// screen.
-    pub fn of(gone: &str, inked: &[Inked], screen: &[Logical], terminal: &Terminal) -> Self {
+    pub fn of(gone: &str, inked: &[Inked], screen: &[LogicalLine], terminal: &Terminal) -> Self {
         let texts = screen.iter().map(|line| &*line.text);
         Self {
             // Lines without text have no styles, but count.

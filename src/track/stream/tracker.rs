@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::agreement::Agreed;
+use super::agreement::Agreement;
 use super::input::Input;
 use super::scrolled::ScrolledOff;
 use super::shell_marks::{Marks, ShellMark};
@@ -14,7 +14,7 @@ use crate::event::{GapEvidence, Styles};
 use crate::track::align::Footprint;
 use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
-use crate::track::lines::{Logical, group, used_rows};
+use crate::track::lines::{LogicalLine, group, used_rows};
 use crate::track::normal::leave_out_notice;
 use crate::track::reporting::Revisions;
 use crate::track::tracker::Tracker;
@@ -77,7 +77,7 @@ pub struct StreamTracker {
     /// The last reported lines, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
     /// The last agreement of stream and tmux, and the changes reported since.
-    pub(super) agreed: Agreed,
+    pub(super) agreed: Agreement,
     /// The styles of the known lines.
     styled: Styled,
     /// The time of the last update of the book.
@@ -106,7 +106,7 @@ impl StreamTracker {
                 .filter(|(number, _)| *number < tracker.next_line())
                 .map(|(number, text)| (number, text.to_owned()))
                 .collect(),
-            agreed: Agreed::default(),
+            agreed: Agreement::default(),
             styled: Styled::default(),
             advanced_at: tracker.at,
             revised_at: None,
@@ -224,7 +224,7 @@ impl StreamTracker {
             .filter(|_| self.revisions_pending)
             .map(|at| at + REVISION_PERIOD);
         let settled = (!self.fed && self.tracker.book.is_waiting())
-            .then(|| self.advanced_at + self.tracker.book.settle);
+            .then(|| self.advanced_at + self.tracker.book.settle_period);
         let screen = self
             .screen_at
             .filter(|_| self.screen_fed && self.terminal.saved.is_some())
@@ -311,7 +311,7 @@ impl StreamTracker {
 
     /// Returns the lines of the normal screen in use, including the cursor's. The first one includes
     /// its beginning, which may have scrolled off.
-    pub(super) fn lines(&self) -> (Vec<Logical>, Footprint) {
+    pub(super) fn lines(&self) -> (Vec<LogicalLine>, Footprint) {
         let (mut rows, mut cursor_row) = self.terminal.normal();
         if self.tracker.dead.is_some() {
             // As in captures, tmux has moved the cursor.
@@ -372,7 +372,7 @@ impl StreamTracker {
             let end =
                 memchr::memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |end| at + end);
             let rows = i64::from(*rows);
-            lines.push(Logical {
+            lines.push(LogicalLine {
                 start,
                 rows,
                 text: text[at..end].to_owned(),

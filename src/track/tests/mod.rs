@@ -112,7 +112,7 @@ fn segments(changes: &[Change]) -> Vec<Vec<String>> {
     segments
 }
 
-/// Returns whether no settled line is revised, as for a program that only prints lines. After an
+/// Returns true if no settled line is revised, as for a program that only prints lines. After an
 /// ambiguous gap, the numbers of lines are uncertain.
 fn nothing_settled_is_revised(changes: &[Change]) -> bool {
     let mut next = i64::MIN;
@@ -138,7 +138,7 @@ fn nothing_settled_is_revised(changes: &[Change]) -> bool {
         })
 }
 
-/// Returns whether the printed lines contain the segments in order. The first line after a gap may be
+/// Returns true if the printed lines contain the segments in order. The first line after a gap may be
 /// the rest of a wrapped one.
 fn printed_in_order(reported: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
     let Some((segment, rest)) = reported.split_first() else {

@@ -108,7 +108,7 @@ fn report_assistant(
     parts
 }
 
-/// Reports the tool results of a user's record; returns whether it has any.
+/// Reports the tool results of a user's record; returns true if it has any.
 fn report_tool_results(
     content: &MessageContent<'_>,
     time: EventTime,
@@ -120,18 +120,18 @@ fn report_tool_results(
     content.tool_results().next().is_some()
 }
 
-/// Returns whether the text replaces a prompt after the user has stopped the agent.
+/// Returns true if the text replaces a prompt after the user has stopped the agent.
 fn is_interruption(text: &str) -> bool {
     text.starts_with("[Request interrupted by user")
 }
 
-/// Returns whether the text comes from a stop hook, which makes the agent continue, instead of a prompt.
+/// Returns true if the text comes from a stop hook, which makes the agent continue, instead of a prompt.
 fn is_hook_feedback(text: &str) -> bool {
     let title = text.split(':').next().unwrap_or_default();
     matches!(title, "Stop hook feedback" | "SubagentStop hook feedback")
 }
 
-/// Returns whether the text is a command or its output, which is not sent to the model as a prompt.
+/// Returns true if the text is a command or its output, which is not sent to the model as a prompt.
 fn is_aside(text: &str) -> bool {
     [
         "<command-name>",

@@ -63,7 +63,7 @@ impl PendingWork {
         }
     }
 
-    /// Records a verdict on the goal; returns whether the agent continues.
+    /// Records a verdict on the goal; returns true if the agent continues.
     pub fn goal_verdict(&mut self, is_met: bool, is_set: bool) -> bool {
         self.has_goal = !is_met;
         if is_met {

@@ -138,7 +138,7 @@ impl RecordHandler for ClaudeTranscript {
 }
 
 impl ClaudeTranscript {
-    /// Returns whether the line belongs to the agent of the transcript.
+    /// Returns true if the line belongs to the agent of the transcript.
     fn is_own(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) -> bool {
         let is_side = record.is_sidechain.is_set();
         match writer.is_sub_agent {
@@ -387,7 +387,7 @@ impl ClaudeTranscript {
     }
 }
 
-/// Returns whether this version writes a stop reason for every message.
+/// Returns true if this version writes a stop reason for every message.
 fn writes_stop_reasons(version: &str) -> bool {
     let mut numbers = version
         .split('.')

@@ -121,7 +121,7 @@ pub struct ContentBlock<'a> {
 }
 
 impl ContentBlock<'_> {
-    /// Returns whether the block calls a tool: one of the agent, of the API, or on a server that
+    /// Returns true if the block calls a tool: one of the agent, of the API, or on a server that
     /// the API calls.
     pub fn is_tool_use(&self) -> bool {
         matches!(
@@ -134,7 +134,7 @@ impl ContentBlock<'_> {
         self.input.map(RawValue::get).unwrap_or_default()
     }
 
-    /// Returns whether the result of a tool is not an error.
+    /// Returns true if the result of a tool is not an error.
     pub fn is_success(&self) -> bool {
         !self.is_error.is_set() && !self.content.is_error
     }

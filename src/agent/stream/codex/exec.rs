@@ -69,7 +69,7 @@ impl ExecItem<'_> {
         }
     }
 
-    /// Returns whether the tool succeeded. A `completed` command without an exit code was abandoned.
+    /// Returns true if the tool succeeded. A `completed` command without an exit code was abandoned.
     fn is_success(&self) -> bool {
         // A search has no status.
         let ended_well = (self.status.get()).is_none_or(|status| status == "completed");

@@ -24,7 +24,7 @@ pub struct ToolSuccess {
     pub success: Flag,
 }
 
-/// Returns whether the command succeeded, and its output.
+/// Returns true if the command succeeded, and its output.
 pub fn parse_output(text: &str) -> (bool, String) {
     if text.starts_with('{')
         && let Ok(wrapped) = serde_json::from_str::<JsonOutput>(text)

@@ -191,7 +191,7 @@ impl ChatCompletion {
     }
 }
 
-/// Returns whether an answer with this finish reason waits for tools of the caller.
+/// Returns true if an answer with this finish reason waits for tools of the caller.
 fn calls_tools(reason: &str) -> bool {
     matches!(reason, "tool_calls" | "function_call")
 }

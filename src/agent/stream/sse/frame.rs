@@ -72,7 +72,7 @@ impl SseFrames {
     }
 
     /// Emits data that lacks only the final blank line, after no bytes have arrived for a while;
-    /// returns whether it used the open line.
+    /// returns true if it used the open line.
     pub fn flush_idle(&mut self, open: &[u8], take: &mut impl FnMut(SseEvent<'_>)) -> bool {
         let is_whole = |data: &[u8]| data == b"[DONE]" || values::is_whole(data);
         let value = open.strip_prefix(b"data:").unwrap_or_default();
@@ -145,7 +145,7 @@ impl Framing {
         }
     }
 
-    /// Returns whether a record has begun but not ended.
+    /// Returns true if a record has begun but not ended.
     pub fn is_open(&self) -> bool {
         let frames = self.frames.as_ref();
         frames.is_some_and(|frames| frames.has_data || frames.skipped > 0)
@@ -175,7 +175,7 @@ fn take_line(
     }
 }
 
-/// Returns whether a line is a comment or a known SSE field.
+/// Returns true if a line is a comment or a known SSE field.
 fn is_field(line: &[u8]) -> bool {
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
     matches!(name, b"" | b"event" | b"id" | b"retry")

@@ -131,7 +131,7 @@ impl ScreenCheck {
         self.current = Some(Comparison::default());
     }
 
-    /// Takes the capture, and returns whether a mark must be requested.
+    /// Takes the capture, and returns true if a mark must be requested.
     pub fn handle_capture(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
         match &mut self.current {
             Some(comparison) if !comparison.is_disturbed && comparison.sync_point.is_none() => {

@@ -21,7 +21,7 @@ pub(in crate::observe) struct Selection {
 }
 
 impl Selection {
-    /// Returns whether the pane is watched.
+    /// Returns true if the pane is watched.
     pub fn contains(&self, pane: &PaneId) -> bool {
         !self.leave_out.contains(pane) && self.only.as_ref().is_none_or(|only| only.contains(pane))
     }

@@ -170,7 +170,7 @@ impl SessionPanes {
         }
     }
 
-    /// Returns whether bytes or exits are still to be awaited at the end.
+    /// Returns true if bytes or exits are still to be awaited at the end.
     pub fn has_pending_bytes(&self) -> bool {
         let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
         !self.leaving.is_empty() || streamed.next().is_some()

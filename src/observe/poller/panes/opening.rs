@@ -52,7 +52,7 @@ impl SessionPanes {
         self.open(id, captured, &begin, context)
     }
 
-    /// Returns whether a pane without a resume point existed before its observation.
+    /// Returns true if a pane without a resume point existed before its observation.
     pub(super) fn existed(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
         self.unwatched.contains(id) || context.first && !self.config.fresh
     }
@@ -81,7 +81,7 @@ impl SessionPanes {
         pane
     }
 
-    /// Returns whether the capture of an unopened pane is as deep as possible.
+    /// Returns true if the capture of an unopened pane is as deep as possible.
     fn is_deepest(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
         let margin = self.unopened.get(id).map(|unopened| unopened.margin);
         context.again && margin == Some(Margin::All)

@@ -37,7 +37,7 @@ impl SessionPanes {
         panes
     }
 
-    /// Returns whether a pane still has to be requested: it is moving here from another session, or it
+    /// Returns true if a pane still has to be requested: it is moving here from another session, or it
     /// could not be captured yet. The gateway does not report such a pane as a change.
     pub fn has_pending_panes(&self) -> bool {
         !self.arriving.is_empty() || !self.unopened.is_empty()
@@ -50,7 +50,7 @@ impl SessionPanes {
         self.config.reports_views.then(|| viewed.collect())
     }
 
-    /// Returns whether captures are needed besides the regular poll: a deeper one, one that starts a
+    /// Returns true if captures are needed besides the regular poll: a deeper one, one that starts a
     /// stream, or one to compare with a stream.
     pub fn needs_more_captures(&self, now: Instant) -> bool {
         let streams = self.pipes.is_some();
@@ -107,7 +107,7 @@ impl SessionPanes {
         }
     }
 
-    /// Returns whether one of these panes must be captured before it is opened.
+    /// Returns true if one of these panes must be captured before it is opened.
     pub fn lists_unopened_pane(&self, panes: &[PaneReply]) -> bool {
         let mut listed = panes
             .iter()
@@ -115,7 +115,7 @@ impl SessionPanes {
         self.pipes.is_some() && listed.any(|reply| self.is_watched(&reply.state().pane()))
     }
 
-    /// Returns whether the last extra captures revealed panes that need another round.
+    /// Returns true if the last extra captures revealed panes that need another round.
     pub fn take_needs_another_round(&mut self) -> bool {
         std::mem::take(&mut self.needs_another_round)
     }

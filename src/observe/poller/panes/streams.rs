@@ -11,7 +11,7 @@ use crate::observe::poller::pipes::SessionPipes;
 use crate::tmux::{BASELINE_ROWS, DrainMessage, DrainOutput, Margin, PaneCapture, PaneState};
 
 impl SessionPanes {
-    /// Returns whether all watched panes are streamed.
+    /// Returns true if all watched panes are streamed.
     pub fn is_streamed(&self) -> bool {
         let mut watched = self.panes.iter().filter(|(id, _)| self.is_watched(id));
         self.pipes.is_some() && watched.all(|(_, pane)| pane.is_streamed())
@@ -122,7 +122,7 @@ impl SessionPanes {
         self.pipes.as_ref().map(SessionPipes::messages)
     }
 
-    /// Returns whether a message contains output of a watched pane.
+    /// Returns true if a message contains output of a watched pane.
     pub fn continues_stream(&self, message: &DrainMessage) -> bool {
         let pipes = self.pipes.as_ref();
         let owner = pipes.and_then(|pipes| pipes.owner(&message.token));
