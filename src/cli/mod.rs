@@ -19,6 +19,7 @@ mod usage_error;
 mod agent_args;
 mod agent_hooks;
 mod agents;
+mod byte_queue;
 mod demo;
 mod junit;
 mod loop_args;

@@ -1,18 +1,20 @@
 //! Passes the bytes of a command's two outputs through to standard output and standard error, unchanged.
 //!
-//! The supervisor of the command puts chunks into a bounded queue for each output, and never blocks: while a
+//! The supervisor of the command puts bytes into a bounded queue for each output, and never blocks: while a
 //! queue is full, it does not read that output, so the command blocks as it would on the reader itself. When
 //! the reader of an output is gone, the supervisor also closes the command's output: the next write of the
 //! command gets `SIGPIPE` or `EPIPE`. `td-stdout` and `td-stderr` block on their queues and on the outputs,
 //! and end when the command has ended and their queues are empty.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crossbeam_channel::{Receiver, Select, Sender, bounded, select_biased};
+use crossbeam_channel::select_biased;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::byte_queue::{ByteReceiver, ByteSender, byte_queue};
 use super::failure::Failure;
 use super::live::{PRINT_REST, everything};
 use super::signals::Signals;
@@ -23,13 +25,6 @@ use crate::event::{EventKind, OutputStream, TdEvent};
 use crate::face::LocalTime;
 use crate::process::ByteSink;
 use crate::thread::{self, Handle, Stop, is_stopped, stop_pair};
-
-/// Maximum number of chunks that wait for an output. One read of the command's pipe produces up to 17 chunks of
-/// 64 KiB.
-const CHUNKS_MAX: usize = 32;
-
-/// The number of chunks at which an output has no room; one more read still fits.
-const CHUNKS_FULL: usize = CHUNKS_MAX - 18;
 
 /// The options for the output.
 #[derive(Debug)]
@@ -42,9 +37,11 @@ pub(super) struct PassOptions {
 
 /// The sink for the command's outputs.
 pub(super) struct PassThrough {
-    queues: [Sender<Vec<u8>>; 2],
+    queues: [ByteSender; 2],
     /// Standard output and standard error, to detect that a reader is gone before the next write.
     outputs: [OwnedFd; 2],
+    /// The outputs that got bytes since the last check: their writes detect that a reader is gone.
+    has_bytes: [bool; 2],
     ended: [Stop; 2],
     is_at_line_start: [bool; 2],
     lines_left: Option<u64>,
@@ -73,6 +70,7 @@ pub(super) fn start(
     let sink = PassThrough {
         queues: [out_queue, err_queue],
         outputs,
+        has_bytes: [false; 2],
         ended: ended.clone(),
         is_at_line_start: [true; 2],
         lines_left: options.lines_max,
@@ -90,7 +88,7 @@ pub(super) fn start(
     Ok((sink, passing))
 }
 
-type OutputThread = (Handle<io::Result<()>>, Sender<Vec<u8>>, Stop);
+type OutputThread = (Handle<io::Result<()>>, ByteSender, Stop);
 
 /// Clones an output, to bypass the buffer of the standard library and its lock, which this program's own
 /// messages need.
@@ -101,25 +99,21 @@ fn cloned(output: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
 }
 
 fn output(name: &str, to: OwnedFd) -> Result<OutputThread, Failure> {
-    let (queue, chunks) = bounded(CHUNKS_MAX);
+    let (sender, receiver) = byte_queue();
     let (running, ended) = stop_pair();
     let thread = thread::spawn(name, move || {
-        let written = write(&chunks, &mut File::from(to));
-        // Makes the supervisor close the command's output, if the reader is gone.
-        drop(running);
-        // Drains the queue until then, so that the supervisor does not block.
-        chunks.iter().for_each(drop);
-        written
+        // If the reader is gone, the supervisor closes the command's output when this is dropped.
+        let _running = running;
+        write(&receiver, &mut File::from(to))
     })?;
-    Ok((thread, queue, ended))
+    Ok((thread, sender, ended))
 }
 
-fn write(chunks: &Receiver<Vec<u8>>, to: &mut File) -> io::Result<()> {
-    // A `Select` parks at once. `recv` spins first, which in a flood takes the processor from the command.
-    let mut select = Select::new();
-    select.recv(chunks);
-    while let Ok(chunk) = select.select().recv(chunks) {
-        to.write_all(&chunk)?;
+fn write(from: &ByteReceiver, to: &mut File) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while from.take(&mut bytes) {
+        to.write_all(&bytes)?;
+        from.gather();
     }
     Ok(())
 }
@@ -130,17 +124,21 @@ impl ByteSink for PassThrough {
         if bytes.is_empty() {
             return;
         }
-        let chunk = self.stamped(stream, bytes);
-        // The queue has room, see `has_room`, and its thread reads it until it is closed.
-        let _ = self.queues[stream.index()].send(chunk);
+        // Where both outputs are one file, their order is kept as far as two threads can.
+        self.queues[stream.other().index()].hurry();
+        let bytes = self.stamped(stream, bytes);
+        self.queues[stream.index()].push(&bytes);
+        self.has_bytes[stream.index()] = true;
     }
 
     fn has_room(&self, stream: OutputStream) -> bool {
-        self.queues[stream.index()].len() < CHUNKS_FULL
+        self.queues[stream.index()].has_room()
     }
 
     fn is_closed(&mut self, stream: OutputStream) -> bool {
-        is_stopped(&self.ended[stream.index()]) || has_no_reader(&self.outputs[stream.index()])
+        let index = stream.index();
+        let has_bytes = std::mem::take(&mut self.has_bytes[index]);
+        is_stopped(&self.ended[index]) || !has_bytes && has_no_reader(&self.outputs[index])
     }
 }
 
@@ -170,9 +168,9 @@ impl PassThrough {
     }
 
     /// Returns the bytes, with the time before each line if configured.
-    fn stamped(&mut self, stream: OutputStream, bytes: &[u8]) -> Vec<u8> {
+    fn stamped<'b>(&mut self, stream: OutputStream, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let Some(local_time) = &mut self.local_time else {
-            return bytes.to_vec();
+            return bytes.into();
         };
         let mut time = String::new();
         local_time.push(&mut time, self.clock.wall());
@@ -185,7 +183,7 @@ impl PassThrough {
             out.extend_from_slice(line);
             *is_at_line_start = line.ends_with(b"\n");
         }
-        out
+        out.into()
     }
 }
 
