@@ -2,6 +2,7 @@
 //! occur only where the tables allow them.
 
 mod cycles;
+mod size;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,6 @@ use std::process::Command;
 
 use regex::Regex;
 
-use super::retired_names::phrases::files_below;
 use super::source_text::Source;
 use table::{IMPURE, LAYERS, ONLY_IN, PURE, RUNTIMES, STRANGERS, TOKENS_ONLY_IN};
 
@@ -173,20 +173,6 @@ fn the_map_has_the_order_of_the_layers() {
         rooms.is_sorted_by_key(|room| layer(room)),
         "src/lib.rs, in reading order: {rooms:?}"
     );
-}
-
-/// The maximum number of lines of a file: a longer file has more than one purpose.
-const FILE_LINES_MAX: usize = 450;
-
-#[test]
-fn no_file_is_too_long() {
-    let files = files_below(&["src", "tests", "benches"], "rs");
-    let lines = files
-        .iter()
-        .map(|(file, text)| (file, text.lines().count()));
-    let long: Vec<_> = lines.filter(|(_, count)| *count > FILE_LINES_MAX).collect();
-    assert!(files.len() > 500, "{}", files.len());
-    assert!(long.is_empty(), "{long:?}");
 }
 
 #[test]

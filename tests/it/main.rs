@@ -17,7 +17,6 @@ mod observed;
 mod observer;
 mod recordings;
 mod resources;
-mod retired_names;
 mod support;
 
 mod agent_loop;
@@ -28,7 +27,6 @@ mod churn;
 mod ci_scripts;
 #[cfg(feature = "cli")]
 mod cli;
-mod comments;
 mod conversations;
 mod embedding;
 #[cfg(feature = "cli")]

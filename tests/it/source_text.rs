@@ -1,5 +1,4 @@
-//! Rust source as tokens with their lines, without comments and the content of literals, and with or
-//! without test code.
+//! Rust source as tokens with their lines, without comments, test code and the content of literals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +20,10 @@ pub struct Source {
     pub module: Vec<String>,
     pub text: String,
     pub tokens: Vec<Token>,
+    /// Lines with a token outside of comments.
+    pub code_lines: BTreeSet<usize>,
     /// Modules that are declared for tests only.
     pub test_modules: Vec<Vec<String>>,
-    has_test_code: bool,
 }
 
 /// A path in the source. A `use` of a group gives one path for each of its names.
@@ -52,17 +52,6 @@ impl Source {
     /// Parses a file without items under `#[cfg(test)]` and `#[test]`.
     #[track_caller]
     pub fn parse(file: &str, text: &str) -> Self {
-        Self::parse_items(file, text, false)
-    }
-
-    /// Parses a file with all of its items.
-    #[track_caller]
-    pub fn parse_with_test_code(file: &str, text: &str) -> Self {
-        Self::parse_items(file, text, true)
-    }
-
-    #[track_caller]
-    fn parse_items(file: &str, text: &str, has_test_code: bool) -> Self {
         let inner = file
             .strip_prefix("src/")
             .unwrap_or(file)
@@ -82,8 +71,8 @@ impl Source {
             module: module.clone(),
             text: text.to_owned(),
             tokens: Vec::new(),
+            code_lines: BTreeSet::new(),
             test_modules: Vec::new(),
-            has_test_code,
         };
         source.flatten(stream, &module);
         source
@@ -98,12 +87,20 @@ impl Source {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
         let mut at = 0;
         while let Some(tree) = trees.get(at) {
-            if !self.has_test_code && is_test_attribute(&trees[at..]) {
+            if is_test_attribute(&trees[at..]) {
                 at = self.skip_item(&trees, at, module);
                 continue;
             }
             at += 1;
             let line = tree.span().start().line;
+            if self.is_comment(tree) {
+                // Its text, behind a `!` in a comment on what encloses it.
+                at += 1 + usize::from(trees.get(at).is_some_and(|next| is(next, "!")));
+                continue;
+            }
+            if !matches!(tree, TokenTree::Group(_)) {
+                self.code_lines.extend(line..=tree.span().end().line);
+            }
             match tree {
                 TokenTree::Group(group) => {
                     let inner = match &trees[..at - 1] {
@@ -146,8 +143,17 @@ impl Source {
         } else {
             self.push(open, group.span_open().start().line);
         }
+        self.code_lines.insert(group.span_open().start().line);
         self.flatten(group.stream(), module);
+        self.code_lines.insert(group.span_close().start().line);
         self.push(close, group.span_close().start().line);
+    }
+
+    /// Returns true for the first token of the attribute that a doc comment becomes.
+    fn is_comment(&self, tree: &TokenTree) -> bool {
+        let start = tree.span().start();
+        let line = || self.text.lines().nth(start.line.saturating_sub(1));
+        is(tree, "#") && line().is_some_and(|line| line.chars().nth(start.column) == Some('/'))
     }
 
     fn push(&mut self, text: &str, line: usize) {
