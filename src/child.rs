@@ -5,17 +5,9 @@
 //! output of a short command in this way: the output is complete up to the child's end, a grandchild that
 //! still holds the pipes does not delay it, and the whole group is killed at the deadline.
 
-mod procfs;
-
-mod input;
-mod output;
-
 mod group;
 
 mod supervisor;
-
-#[cfg(feature = "cli")]
-mod detached;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,12 +21,13 @@ use crate::error::{Error, Result};
 use crate::thread::Stop;
 
 #[cfg(feature = "cli")]
-pub(crate) use self::detached::{DetachedStart, open_log, start_detached};
-pub(crate) use self::group::{KillHandle, ProcessGroup, cannot_start};
-pub(crate) use self::input::ChildInput;
-pub(crate) use self::output::OutputReader;
-pub(crate) use self::procfs::{Stat, processes, stat};
-pub(crate) use self::supervisor::{ChildListener, ExitCause, ExitReport, Limits, Supervisor};
+pub(crate) use self::group::{DetachedStart, open_log, start_detached};
+pub(crate) use self::group::{
+    KillHandle, OutputReader, ProcessGroup, Stat, cannot_start, processes, stat,
+};
+pub(crate) use self::supervisor::{
+    ChildInput, ChildListener, ExitCause, ExitReport, Limits, Supervisor,
+};
 pub use crate::event::OutputStream;
 
 /// A program to run, and its limits.

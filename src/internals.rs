@@ -8,10 +8,10 @@ pub mod child {
 }
 
 pub mod history {
+    pub use crate::history::background::LogNoticeKind;
     pub use crate::history::line::parse_line;
     pub use crate::history::name::{decode_name, encode_name};
-    pub use crate::history::notice::LogNoticeKind;
-    pub use crate::history::run_index::RunIndex;
+    pub use crate::history::open_run::RunIndex;
     pub use crate::history::tail::{Repair, read_tail};
     pub use crate::history::writer::{LogOptions, LogWriter};
 
@@ -38,7 +38,7 @@ pub mod recording {
 
 pub mod redact {
     pub use crate::redact::redactor::Redactor;
-    pub use crate::redact::terminal::TerminalStream;
+    pub use crate::redact::rules::TerminalStream;
 }
 
 pub mod tmux {

@@ -41,13 +41,13 @@
 //! | `track` | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
 //! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_lane.rs`: to the log; `bus/throttle.rs`; `bus/filter.rs` |
-//! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`; `history/prune.rs`: which runs are removed; `history/lock.rs`: one writer a run; `history/read/reader.rs`; `history/read/pages.rs`: pages from any place |
+//! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`; `history/runs.rs`: which runs are removed; `history/dir.rs`: one writer a run; `history/read/reader.rs`; `history/read/pages.rs`: pages from any place |
 //! | [`recording`] | asciicast v3; knows no bus | `recording/encoder.rs`; `recording/raw.rs`: raw recordings of panes |
 //! | `child` | the one way to run a child process | `child/group.rs`: signals, killing, reaping; `child/supervisor.rs`: output, input, deadlines |
 //! | [`tmux`] | the only module that knows tmux | `tmux/gateway.rs`, `tmux/scheduler.rs`: queries for all pollers; `tmux/server.rs`: one tmux process and its deadline; `tmux/capture.rs`: the commands of a capture; `tmux/listing.rs`, `tmux/target.rs`; `tmux/pipe/drain.rs`: the process at a pane's pipe; `tmux/pipe/drains.rs`: our end of it |
-//! | [`process`] | commands that this program runs, and jobs of others; knows no tmux | `process/start.rs`, `process/run.rs`; `process/line_assembler.rs`: output as lines; `process/pane_jobs.rs`: jobs in panes; `process/os/exits.rs`: exits of processes that are not children |
+//! | [`process`] | commands that this program runs, and jobs of others; knows no tmux | `process/command.rs`, `process/run.rs`; `process/output.rs`: output as lines; `process/pane_jobs.rs`: jobs in panes; `process/os/exits.rs`: exits of processes that are not children |
 //! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes, and the emitter of their output; `observe/poller/panes/requests.rs`: what they need next; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane (pure); `observe/pane_observer/requests.rs`: what it needs next, and by when; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/pane_observer/output.rs`: its output as values; `observe/next_capture.rs`: which capture a polled pane needs, for `wait`, too; `observe/resume_point.rs`: after a restart; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
-//! | `kernel` | Jupyter kernels, behind the feature `kernel` | `kernel/client.rs`: runs and interrupts code; `kernel/listening.rs`: follows other clients; `kernel/sockets.rs`: the thread; `kernel/zmtp.rs`, `kernel/wire.rs`: the protocols; `kernel/feed.rs`: from the thread to the caller, bounded; `kernel/job.rs`: cells as executions; `kernel/notebook.rs` |
+//! | `kernel` | Jupyter kernels, behind the feature `kernel` | `kernel/client.rs`: runs and interrupts code; `kernel/sockets.rs`: the thread; `kernel/protocol.rs`: the protocols; `kernel/queues.rs`: from the thread to the caller, bounded; `kernel/job.rs`: cells, also of other clients, as executions; `kernel/notebook.rs` |
 //! | [`agent_loop`] | the agentic loop; knows no tmux | `agent_loop/engine.rs`: phases and iterations; `agent_loop/attempt.rs`: one iteration; `agent_loop/model/http/mod.rs`; `agent_loop/spec.rs` |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus | `wait/waiter.rs`, `wait/started_wait.rs`; `wait/matcher.rs`: which lines match |
 //! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place; `board/schema.rs`: the JSON Schema |
@@ -67,7 +67,7 @@
 //! | `td-drains`, one for each streamed session | `tmux/pipe/drains.rs` | the session's poller |
 //! | `td-fanout`, one for each bus | `bus/fanout.rs` | `bus/mod.rs` |
 //! | `td-log`, the only writer of events | `engine/log_thread.rs` | `engine/mod.rs` |
-//! | `td-sync`: `fdatasync`; `td-chores`: compression, retention | `history/sync.rs`, `history/chores.rs` | the history's writer |
+//! | `td-sync`: `fdatasync`; `td-chores`: compression, retention | `history/background.rs` | the history's writer |
 //! | `td-ahead`: the next blocks of a log; `td-read-N`: searches blocks | `history/read/ahead.rs`, `history/read/pool.rs` | the log's reader |
 //! | `td-raw`: raw recordings | `recording/writer.rs` | `recording/raw.rs` |
 //! | `td-exits`: ends of programs in panes | `process/os/exits.rs` | the coordinator, a wait for an exit |
@@ -90,7 +90,7 @@
 //! | `td-signals`: signals as messages | `cli/signals.rs` | the command |
 //! | `td-hooks`, `td-hook`: commands at events | `cli/hooks.rs` | `cli/watch.rs` |
 //! | `td-history`, `td-keys`, `td-junit`, `td-complete`: work of one command | `cli/history.rs`, `cli/keys.rs`, `cli/junit.rs`, `cli/completers.rs` | the command |
-//! | `td-kernel`: a kernel's sockets and process | `kernel/sockets.rs` | `kernel/link.rs` |
+//! | `td-kernel`: a kernel's sockets and process | `kernel/sockets.rs` | `kernel/client.rs` |
 //! | `td-cells NAME`: code that a kernel runs, or listening to it | `kernel/job.rs` | `engine/mod.rs` |
 //! | a command's or a loop's source | `child/supervisor.rs`, `agent_loop/source.rs` | `engine/mod.rs` |
 //!
@@ -132,7 +132,7 @@
 //! | `observe/pane_observer/reporting.rs` | `observe/pane_observer/reporting.rs`, `observe/pane_observer/streamed_pane.rs` | the pane's observer turns changed lines into events |
 //! | `track/tracker.rs` | `track/stream/tracker.rs` | the tracker finds them |
 //! | `bus/emitter.rs`, `bus/fanout.rs`, `bus/lossless_lane.rs` | the same | events are sent, numbered and redacted, and batched, in this order of files |
-//! | `engine/log_thread.rs`, `history/writer/append.rs`, `history/events_file.rs` | the same | they are written |
+//! | `engine/log_thread.rs`, `history/writer.rs`, `history/events_file.rs` | the same | they are written |
 //!
 //! On the way these files ask others about the text, such as `tmux/joined.rs`, `track/align.rs`,
 //! `track/stream/terminal.rs`, `track/throttle.rs`, `redact/redactor.rs` and `history/line.rs`.

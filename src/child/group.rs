@@ -1,14 +1,20 @@
-//! A child and the process group that it leads: started, signalled, waited for, killed and reaped.
+//! A child and the process group that it leads: started, signalled, waited for, killed and reaped, its outputs
+//! read without blocking.
 //!
 //! No other process gets the pid of a child before the child is reaped. The group therefore detects the
 //! child's end without reaping it, and reaps it once no more signals are sent.
 
-use std::ffi::OsStr;
-use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+// Only the program starts processes in the background.
+#![cfg_attr(not(feature = "cli"), allow(dead_code))]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,8 +25,6 @@ use rustix::process::{
     waitid,
 };
 
-use super::output::OutputReader;
-use super::procfs::{Stat, processes};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::lock;
@@ -252,45 +256,321 @@ pub(crate) fn cannot_start(program: &OsStr, directory: Option<&Path>, cause: io:
     error.at(directory.unwrap_or(Path::new(".")))
 }
 
-#[cfg(test)]
-mod tests {
-    use std::process::Stdio;
+/// The reading end of a pipe or of a terminal.
+#[derive(Debug)]
+pub(crate) struct OutputReader {
+    /// `None` once the output has ended.
+    source: Option<OwnedFd>,
+    /// The source is a terminal whose other side no process has open. Another process of its session
+    /// may open it again.
+    is_hung_up: bool,
+}
 
-    use super::*;
-
-    #[test]
-    fn a_child_that_has_just_ended_has_no_stop_signal() {
-        let mut command = Command::new("true");
-        let mut group = ProcessGroup::start(command.stdin(Stdio::null())).unwrap();
-        let clock = Clock::system();
-        let ceiling = clock.now() + Duration::from_secs(10);
-        while !group.has_ended().unwrap() {
-            assert!(clock.now() < ceiling, "the child does not end");
-            poll_for(&mut [], Duration::from_millis(1)).unwrap();
+impl OutputReader {
+    /// Takes over a reading end; `None` is an output that has ended.
+    ///
+    /// # Errors
+    /// The system's error when the source cannot be made non-blocking.
+    pub(crate) fn new(source: Option<impl Into<OwnedFd>>) -> io::Result<Self> {
+        let source = source.map(Into::into);
+        if let Some(source) = &source {
+            rustix::io::ioctl_fionbio(source, true)?;
         }
-        // It is a zombie that has not been reaped.
-        assert_eq!(group.take_stop_signal().unwrap(), None);
-        assert!(group.try_wait().unwrap().unwrap().success());
+        Ok(Self {
+            source,
+            is_hung_up: false,
+        })
     }
 
-    #[test]
-    fn a_killed_group_has_no_members() {
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", "sleep 1000 & wait"])
-            .stdin(Stdio::null());
-        let mut group = ProcessGroup::start(&mut command).unwrap();
-        let leader = group.pid();
-        let clock = Clock::system();
-        group.kill_and_reap();
-        // Init reaps an orphan shortly afterwards; until then the orphan counts as a member.
-        let ceiling = clock.now() + Duration::from_secs(10);
-        while rustix::process::test_kill_process_group(leader).is_ok() {
-            assert!(
-                clock.now() < ceiling,
-                "the group {leader:?} still has members"
+    /// Asks the system for a larger pipe, so that writer and reader alternate less often. A refusal is
+    /// ignored: the pipe works with its usual size.
+    pub(crate) fn enlarge_pipe(&self, bytes: usize) {
+        #[cfg(target_os = "linux")]
+        if let Some(source) = &self.source {
+            let _ = rustix::pipe::fcntl_setpipe_size(source, bytes);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = bytes;
+    }
+
+    /// Returns the descriptor to wait for. A hung-up terminal has none: it is always ready, so it is
+    /// read once per round instead.
+    pub(crate) fn waits_for(&self) -> Option<PollFd<'_>> {
+        let source = self.source.as_ref().filter(|_| !self.is_hung_up)?;
+        Some(PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN))
+    }
+
+    /// Returns true if no process holds the other end and everything has been read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.source.is_none() || self.is_hung_up
+    }
+
+    /// Closes the reading end: the next write of the child fails, and signals `SIGPIPE`.
+    pub(super) fn close(&mut self) {
+        self.source = None;
+    }
+
+    /// Reads what is available and passes it to `handle`; returns the number of bytes. Stops soon after
+    /// `bytes_max`, because the writer may never pause.
+    pub(crate) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        bytes_max: usize,
+        mut handle: impl FnMut(&[u8]),
+    ) -> io::Result<usize> {
+        let mut total = 0;
+        while total < bytes_max
+            && let Some(source) = &self.source
+        {
+            let result = rustix::io::read(source, &mut *buffer);
+            self.is_hung_up = result == Err(Errno::IO);
+            match result {
+                Ok(0) => self.source = None,
+                Ok(count) => {
+                    handle(&buffer[..count]);
+                    total += count;
+                    // A pipe returns everything that it holds, so it is empty now.
+                    if count < buffer.len() {
+                        break;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::IO) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(total)
+    }
+}
+
+/// The status of a process, see proc_pid_stat(5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub pid: u32,
+    pub is_zombie: bool,
+    pub parent: u32,
+    pub group: u32,
+    pub session: u32,
+    /// The foreground group of its terminal. `None` without a terminal.
+    pub foreground: Option<u32>,
+    /// The start time in clock ticks since boot. Together with the pid it identifies the process.
+    pub started: u64,
+    /// The address of its arguments, which a fork shares and another program does not. 0 for a process of
+    /// another user.
+    pub arguments: u64,
+    /// The status that wait(2) returns for a zombie; 0 for a process of another user.
+    exit_code: i32,
+}
+
+impl Stat {
+    /// Returns the status that wait(2) returns for a process that has ended and is not reaped; `None` if the
+    /// process runs or belongs to another user.
+    pub(crate) fn zombie_status(&self) -> Option<i32> {
+        let owner = fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid();
+        let own = rustix::process::geteuid();
+        // Users other than the owner read the status 0, which would mean success.
+        let is_readable = own.is_root() || own.as_raw() == owner;
+        (self.is_zombie && is_readable).then_some(self.exit_code)
+    }
+}
+
+/// Reads the status of a process; `None` when it is gone, or outside of Linux.
+pub(crate) fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Parses a line of `stat`. Its second field is a name in parentheses, which may contain any character.
+fn parse_stat(pid: u32, text: &str) -> Option<Stat> {
+    let (_, fields) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    // The manual counts from 1, and the third field is the first one here.
+    let field = |number: usize| fields.get(number - 3).copied();
+    Some(Stat {
+        pid,
+        is_zombie: matches!(field(3)?, "Z" | "X"),
+        parent: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
+        foreground: field(8)?.parse().ok(),
+        started: field(22)?.parse().ok()?,
+        arguments: field(48)?.parse().ok()?,
+        exit_code: field(52)?.parse().ok()?,
+    })
+}
+
+/// Reads the status of all processes; `None` without `/proc`.
+pub(crate) fn processes() -> Option<impl Iterator<Item = Stat>> {
+    let entries = fs::read_dir("/proc").ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name());
+    Some(names.filter_map(|name| stat(name.to_str()?.parse().ok()?)))
+}
+
+/// Maximum length of the line that a process prints when it is ready.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// A program to start in the background.
+#[derive(Debug)]
+pub(crate) struct DetachedStart {
+    pub program: OsString,
+    pub args: Vec<OsString>,
+    /// Variables to set in addition to the inherited ones.
+    pub env: Vec<(OsString, OsString)>,
+    /// The file that gets its standard error.
+    pub log: PathBuf,
+}
+
+/// Starts a process without standard input, and returns the first line of its standard output, which the
+/// process writes when it is ready. Returns an empty string if the process ends first or `time` is over.
+/// The process continues to run.
+///
+/// # Errors
+/// If the program cannot be started, or the log cannot be opened.
+pub(crate) fn start_detached(
+    start: &DetachedStart,
+    time: Duration,
+    clock: &Clock,
+) -> Result<String> {
+    let log =
+        open_log(&start.log).map_err(|cause| Error::file("cannot open", &start.log, cause))?;
+    let mut command = Command::new(&start.program);
+    command
+        .args(&start.args)
+        .envs(start.env.iter().cloned())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    let mut child = command
+        .spawn()
+        .map_err(|cause| cannot_start(command.get_program(), None, cause))?;
+    let Some(mut stdout) = child.stdout.take() else {
+        return Ok(String::new());
+    };
+    let deadline = clock.now() + time;
+    let mut line = Vec::new();
+    let mut chunk = [0; 512];
+    while !line.contains(&b'\n') && line.len() < LINE_BYTES_MAX {
+        if !is_readable(&stdout, deadline, clock) {
+            break;
+        }
+        match stdout.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => line.extend_from_slice(&chunk[..count]),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(Error::other("cannot read from the process").because(cause)),
+        }
+    }
+    if line.is_empty() {
+        // Reaps the process if it has ended. A process that hangs is left running.
+        let _ = child.try_wait();
+    }
+    Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+/// Opens a file for diagnostics, which only its owner reads.
+pub(crate) fn open_log(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).open(path)
+}
+
+fn is_readable(stdout: &impl std::os::fd::AsFd, deadline: Instant, clock: &Clock) -> bool {
+    let left = deadline.saturating_duration_since(clock.now());
+    let mut fds = [PollFd::new(stdout, PollFlags::IN)];
+    poll_for(&mut fds, left).is_ok() && !fds[0].revents().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    mod group {
+        use std::process::Stdio;
+
+        use super::super::*;
+
+        #[test]
+        fn a_child_that_has_just_ended_has_no_stop_signal() {
+            let mut command = Command::new("true");
+            let mut group = ProcessGroup::start(command.stdin(Stdio::null())).unwrap();
+            let clock = Clock::system();
+            let ceiling = clock.now() + Duration::from_secs(10);
+            while !group.has_ended().unwrap() {
+                assert!(clock.now() < ceiling, "the child does not end");
+                poll_for(&mut [], Duration::from_millis(1)).unwrap();
+            }
+            // It is a zombie that has not been reaped.
+            assert_eq!(group.take_stop_signal().unwrap(), None);
+            assert!(group.try_wait().unwrap().unwrap().success());
+        }
+
+        #[test]
+        fn a_killed_group_has_no_members() {
+            let mut command = Command::new("sh");
+            command
+                .args(["-c", "sleep 1000 & wait"])
+                .stdin(Stdio::null());
+            let mut group = ProcessGroup::start(&mut command).unwrap();
+            let leader = group.pid();
+            let clock = Clock::system();
+            group.kill_and_reap();
+            // Init reaps an orphan shortly afterwards; until then the orphan counts as a member.
+            let ceiling = clock.now() + Duration::from_secs(10);
+            while rustix::process::test_kill_process_group(leader).is_ok() {
+                assert!(
+                    clock.now() < ceiling,
+                    "the group {leader:?} still has members"
+                );
+                poll_for(&mut [], Duration::from_millis(1)).unwrap();
+            }
+        }
+    }
+
+    mod procfs {
+        use std::process::Command;
+        use std::thread;
+        use std::time::{Duration, Instant};
+
+        use super::super::*;
+
+        #[test]
+        fn the_name_of_a_process_may_resemble_other_fields() {
+            let rest = "0 ".repeat(13);
+            let stat = format!(
+                "7 (a) S 1) Z 5 6 7 34816 4242 {rest} 99 {} 4096 0 0 0 512",
+                "0 ".repeat(25)
             );
-            poll_for(&mut [], Duration::from_millis(1)).unwrap();
+            let stat = parse_stat(7, &stat).unwrap();
+            assert_eq!((stat.parent, stat.group, stat.session), (5, 6, 7));
+            assert_eq!((stat.foreground, stat.started), (Some(4242), 99));
+            assert_eq!((stat.arguments, stat.exit_code), (4096, 512));
+            assert!(stat.is_zombie);
+            assert_eq!(parse_stat(7, "7 (a) S 1 2"), None);
+            assert_eq!(parse_stat(7, ""), None);
+        }
+
+        /// Runs a script and returns the status of its zombie, before it is reaped.
+        fn zombie_status_of(script: &str) -> i32 {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let status = || stat(child.id()).and_then(|stat| stat.zombie_status());
+            let deadline = Instant::now() + Duration::from_secs(20);
+            let code = loop {
+                match status() {
+                    None if Instant::now() < deadline => thread::yield_now(),
+                    code => break code,
+                }
+            };
+            child.wait().unwrap();
+            assert_eq!(stat(child.id()), None, "it is reaped");
+            code.unwrap()
+        }
+
+        #[test]
+        fn a_zombie_has_a_status() {
+            if !cfg!(target_os = "linux") {
+                return;
+            }
+            let own = stat(std::process::id()).unwrap();
+            assert_eq!(own.zombie_status(), None, "it runs");
+            assert_eq!(zombie_status_of("exit 3"), 3 << 8);
+            assert_eq!(zombie_status_of("exit 0"), 0);
+            assert_eq!(zombie_status_of("kill -9 $$"), 9);
         }
     }
 }

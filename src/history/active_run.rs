@@ -1,27 +1,24 @@
 //! One run that is being written: writes its pending lines to the file, and handles changes to the file by
 //! other programs.
 
-mod metadata;
-
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, LogGapRange};
-use crate::history::dir::RunDirectory;
-use crate::history::dir_handle::{EVENTS, METADATA};
+use crate::history::background::{ClosingRun, LogNotice, LogNoticeKind, SyncJob, Syncer};
+use crate::history::dir::{RunDirectory, RunLock};
+use crate::history::dir_handle::{EVENTS, METADATA, close_newest};
 use crate::history::events_file::{EventsFile, FileChange, PendingLimits, PendingLines};
 use crate::history::line::{self, LineWriter};
-use crate::history::lock::RunLock;
-use crate::history::metadata::RunMetadata;
-use crate::history::notice::{LogNotice, LogNoticeKind};
+use crate::history::metadata::{RunMetadata, RunState, SESSION};
 use crate::history::open_run::OpenRun;
 use crate::history::rotate::Rotation;
-use crate::history::run_files::close_newest;
 use crate::timestamp::Timestamp;
 
 /// The pause after an error; frequent retries do not free space on a full disk.
@@ -368,6 +365,69 @@ impl ActiveRun {
                 let dir = self.directory.open_dir().ok()?;
                 dir.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)
             }
+        }
+    }
+}
+
+impl ActiveRun {
+    /// Adds to the metadata, replacing values with the same name.
+    pub(in crate::history) fn add_metadata(&mut self, extra: Map<String, Value>) {
+        self.metadata.extra.extend(extra);
+        self.has_new_metadata = true;
+    }
+
+    /// Records the session's present name, by which users can also find the run.
+    pub(in crate::history) fn note_name(&mut self, name: &str) {
+        if self.metadata.session() != name {
+            let name = (SESSION.to_owned(), name.into());
+            self.add_metadata(Map::from_iter([name]));
+        }
+    }
+
+    /// Queues changed metadata for `td-sync`. Returns `false` if the queue has no room.
+    pub(in crate::history) fn queue_metadata(&mut self, syncer: &Syncer, clock: &Clock) -> bool {
+        if self.has_new_metadata {
+            self.metadata.updated = clock.wall();
+            let job = SyncJob::Metadata {
+                directory: self.directory.clone(),
+                metadata: Box::new(self.metadata.clone()),
+            };
+            self.has_new_metadata = syncer.offer(job).is_err();
+        }
+        !self.has_new_metadata
+    }
+
+    /// Sets the final state of the run.
+    pub(in crate::history) fn end(&mut self, state: RunState, exit_status: Option<i32>) {
+        self.metadata.state = state;
+        self.metadata.exit_status = exit_status;
+        self.is_ending = true;
+    }
+
+    /// Returns `true` if the run is ending and everything is written.
+    pub(in crate::history) fn is_done(&self) -> bool {
+        self.is_ending && self.pending.is_empty() && !self.header_due
+    }
+
+    /// Returns the numbers that did not reach the file, and the error.
+    pub(in crate::history) fn unwritten(&self) -> Option<(u64, u64, String)> {
+        let (first, last) = self.pending.seq_range()?;
+        let cause = self.failure.as_ref().map(|failing| failing.cause.clone());
+        Some((first, last, cause.unwrap_or_default()))
+    }
+
+    /// Converts the run for `td-sync`, which closes it.
+    pub(in crate::history) fn into_closing(self, clock: &Clock, sync: bool) -> ClosingRun {
+        let mut metadata = self.metadata;
+        metadata.updated = clock.wall();
+        metadata.next_seq = Some(self.next_seq);
+        let is_dirty = sync && self.is_dirty;
+        ClosingRun {
+            directory: self.directory,
+            metadata,
+            is_dirty,
+            is_durable: sync,
+            lock: self.lock,
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::event::{Envelope, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::EVENTS;
+use crate::history::dir_handle::RunFiles;
 use crate::history::line::parse_line;
 use crate::history::read::{Follower, LogReader, Query, line_end};
-use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
 /// The bytes at the start of a line that contain its number.

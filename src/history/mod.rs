@@ -21,63 +21,52 @@
 //! in the queue of `td-sync`; three in `td-chores`; and 64 raw recordings. A run beyond `RUNS_MAX` is
 //! refused, and its execution is observed without a log. The limit of the process is not changed.
 
-mod dir_handle;
-#[cfg(feature = "cli")]
-mod glob;
 pub(crate) mod line;
 pub(crate) mod name;
-mod ownership;
 mod replay_pace;
 mod rotate;
-#[cfg(any(feature = "cli", feature = "kernel"))]
-mod trusted_file;
 
-#[cfg(feature = "cli")]
-mod events_after;
-mod metadata;
-mod run_files;
 pub(crate) mod tail;
+
+mod dir_handle;
+
+mod metadata;
 
 mod dir;
 mod events_file;
-mod lock;
 
+#[cfg(feature = "cli")]
+mod events_after;
 mod iteration;
 mod read;
 
-mod open_run;
+pub(crate) mod open_run;
 #[cfg(feature = "cli")]
 mod run_changes;
-pub(crate) mod run_index;
 
 mod runs;
 
-mod prune;
-
-pub(crate) mod notice;
-mod sync;
+pub(crate) mod background;
 
 mod active_run;
-mod chores;
 
 pub(crate) mod writer;
 
+pub(crate) use background::LogNoticeKind;
+pub use background::{LogNotice, LogReport, LostRun, SyncPolicy};
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
 #[cfg(feature = "cli")]
-pub(crate) use glob::{glob_matches, is_glob};
+pub(crate) use dir_handle::TrustedOwner;
+#[cfg(any(feature = "cli", feature = "kernel"))]
+pub(crate) use dir_handle::read_trusted_file;
 pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
 #[cfg(feature = "cli")]
 pub(crate) use line::parse_line;
 pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
 #[cfg(feature = "cli")]
-pub(crate) use name::fnv1a;
-pub(crate) use notice::LogNoticeKind;
-pub use notice::{LogNotice, LogReport, LostRun};
-#[cfg(feature = "cli")]
-pub(crate) use ownership::TrustedOwner;
-pub use prune::{Pruned, Retention};
+pub(crate) use name::{fnv1a, glob_matches, is_glob};
 pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
 #[cfg(feature = "tui")]
 pub(crate) use read::{LogPages, Page, PageQuery};
@@ -85,14 +74,10 @@ pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
 #[cfg(feature = "cli")]
 pub(crate) use run_changes::{Change, RunChanges};
-pub use runs::{RunList, RunStatus, RunSummary};
-pub use sync::SyncPolicy;
+pub use runs::{Pruned, Retention, RunList, RunStatus, RunSummary};
 pub(crate) use tail::read_tail;
-#[cfg(any(feature = "cli", feature = "kernel"))]
-pub(crate) use trusted_file::read_trusted_file;
 
 // The engine's side of the module.
 pub(crate) use name::{decode_name, encode_name};
-pub(crate) use open_run::OpenRun;
-pub(crate) use run_index::RunIndex;
+pub(crate) use open_run::{OpenRun, RunIndex};
 pub(crate) use writer::{LogOptions, LogWriter};

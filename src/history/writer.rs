@@ -3,29 +3,30 @@
 //! It runs on its caller's thread, takes `now` as an argument and returns deadlines. It never fails, and
 //! waits only for the disk itself and for [`SyncPolicy::Always`].
 
-mod append;
-mod closing;
-
 use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::ExecutionId;
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::active_run::{ActiveRun, RETRY_INTERVAL, WriterContext};
-use crate::history::chores::{Chore, Chores};
+use crate::history::background::{
+    Chore, Chores, ClosingRun, LogNotice, LogNoticeKind, LogReport, LostRun, SyncJob, SyncPolicy,
+    Syncer,
+};
 use crate::history::dir::DataDir;
+use crate::history::events_file::PendingLimits;
 use crate::history::line::LineWriter;
 use crate::history::metadata::{RunState, host};
-use crate::history::notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
 use crate::history::open_run::OpenRun;
-use crate::history::prune::Retention;
 use crate::history::rotate::Rotation;
-use crate::history::sync::{ClosingRun, SyncJob, SyncPolicy, Syncer};
+use crate::history::runs::Retention;
+use crate::timestamp::Timestamp;
 
 /// The maximum number of open event files; see the budget in the module's documentation.
 pub const FILES_MAX: usize = 96;
@@ -378,6 +379,182 @@ impl LogWriter {
         }
         if full {
             self.sync_at = Some(now + RETRY_INTERVAL);
+        }
+    }
+}
+
+/// The number of pending bytes that are written before the end of their batch.
+const WRITE_BYTES_MAX: usize = 1024 * 1024;
+
+/// The time by which events of several threads may be out of order although the clock was not set back.
+const CLOCK_SLACK_MICROS: i64 = 1_000_000;
+
+/// The number of executions without an open run that are reported individually; further ones are only
+/// counted.
+const UNKNOWN_MAX: usize = 1024;
+
+impl LogWriter {
+    /// Writes a batch, with one write for each run in it. Omits events without a number, which are only for
+    /// viewers.
+    pub fn append(&mut self, batch: &[Envelope], now: Instant) {
+        let mut with_lines = std::mem::take(&mut self.with_lines);
+        let same_run =
+            |a: &Envelope, b: &Envelope| a.event.execution_id() == b.event.execution_id();
+        for group in batch.chunk_by(same_run) {
+            let mut rest = group;
+            while let Some(first) = rest.first() {
+                let id = first.event.execution_id();
+                let Some(run) = self.runs.get_mut(id) else {
+                    self.count_unknown(rest);
+                    break;
+                };
+                if !std::mem::replace(&mut run.has_batch_lines, true) {
+                    with_lines.push(run.id.clone());
+                }
+                rest = run.push(&mut self.context, rest);
+                if !rest.is_empty() {
+                    self.flush(id, now);
+                }
+            }
+        }
+        for id in &with_lines {
+            self.flush(id, now);
+            if let Some(run) = self.runs.get_mut(id) {
+                run.has_batch_lines = false;
+                if !run.queue_metadata(&self.syncer, &self.context.clock) {
+                    self.sync_at.get_or_insert(now);
+                }
+            }
+        }
+        self.sync_written(&with_lines, now);
+        with_lines.clear();
+        self.with_lines = with_lines;
+    }
+
+    fn count_unknown(&mut self, group: &[Envelope]) {
+        let Some(first) = group.first() else { return };
+        if self.skipped.contains(first.event.execution_id()) {
+            return;
+        }
+        self.not_kept += group
+            .iter()
+            .filter(|envelope| envelope.seq.is_some())
+            .count() as u64;
+        let id = first.event.execution_id();
+        if self.unknown_executions.len() < UNKNOWN_MAX && !self.unknown_executions.contains(id) {
+            let id = ExecutionId::from(id);
+            let message = format!(
+                "the events of {:?} are not logged: it has no open run",
+                &*id
+            );
+            self.context.notify(&id, LogNoticeKind::NotKept, message);
+            self.unknown_executions.insert(id);
+        }
+    }
+}
+
+impl ActiveRun {
+    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the remaining events if enough
+    /// bytes are pending to be written first.
+    pub(self) fn push<'a>(
+        &mut self,
+        context: &mut WriterContext,
+        mut events: &'a [Envelope],
+    ) -> &'a [Envelope] {
+        while let Some((envelope, rest)) = events.split_first() {
+            events = rest;
+            // An event without a number is only for viewers.
+            if envelope.seq.is_some() {
+                self.push_one(context, envelope);
+                if self.failure.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
+                    break;
+                }
+            }
+        }
+        events
+    }
+
+    fn push_one(&mut self, context: &mut WriterContext, envelope: &Envelope) {
+        self.watch_clock(context, envelope.ts);
+        if let TdEvent::SessionStarted { session: name, .. }
+        | TdEvent::SessionRenamed { to: name, .. } = &envelope.event
+        {
+            self.note_name(name);
+        }
+        if let Some(gap) = LogGapRange::of(envelope) {
+            self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
+        }
+        let limits = if self.failure.is_some() {
+            self.limits(context)
+        } else {
+            PendingLimits::NONE
+        };
+        let before = self.pending.len();
+        let writer = &mut context.writer;
+        self.pending.push(writer, &self.id, envelope, limits);
+        self.account(context, before);
+    }
+
+    /// Reports once per run that times are unreliable.
+    fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
+        if ts >= self.latest {
+            self.latest = ts;
+        } else if !self.is_clock_reported && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros()
+        {
+            self.is_clock_reported = true;
+            let message = format!(
+                "the clock was set back from {} to {ts}; events are in the order of their numbers",
+                self.latest
+            );
+            context.notify(&self.id, LogNoticeKind::ClockWentBack, message);
+        }
+    }
+}
+
+impl LogWriter {
+    /// Adds to the metadata of a run, replacing values with the same name.
+    pub fn add_metadata(&mut self, execution_id: &str, extra: Map<String, Value>, now: Instant) {
+        if let Some(run) = self.runs.get_mut(execution_id) {
+            run.add_metadata(extra);
+            if !run.queue_metadata(&self.syncer, &self.context.clock) {
+                self.sync_at.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Ends a run: writes its pending lines, then its metadata, then releases its lock. A run whose file
+    /// cannot be written stays open until it can, or until the writer finishes. A skipped execution is
+    /// forgotten.
+    pub fn close_run(
+        &mut self,
+        execution_id: &str,
+        state: RunState,
+        exit_status: Option<i32>,
+        now: Instant,
+    ) {
+        self.skipped.remove(execution_id);
+        if let Some(run) = self.runs.get_mut(execution_id) {
+            run.end(state, exit_status);
+            self.flush(execution_id, now);
+            self.close_ended();
+            self.needs_retry = true;
+        }
+    }
+
+    /// Queues ended runs for `td-sync`, which writes their final metadata.
+    pub(self) fn close_ended(&mut self) {
+        let sync = self.policy != SyncPolicy::Never;
+        for (_, run) in self.runs.extract_if(|_, run| run.is_done()) {
+            self.closing
+                .push(run.into_closing(&self.context.clock, sync));
+        }
+        while let Some(closing) = self.closing.pop() {
+            if let Err(job) = self.syncer.offer(SyncJob::Close(Box::new(closing))) {
+                if let SyncJob::Close(closing) = job {
+                    self.closing.push(*closing);
+                }
+                break;
+            }
         }
     }
 }

@@ -1,29 +1,30 @@
-//! The client of a kernel: connects to it or starts it, runs code, interrupts, restarts and ends it.
+//! The client of a kernel: connects to it or starts it, runs code, interrupts, restarts and ends it, and returns
+//! the complete result.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select_biased};
-use serde_json::json;
+use rustix::process::Signal;
+use serde_json::{Value, json};
 
-use super::beat::silent;
-use super::cell::{Cell, CellListener, CellStep, DiscardedOutput};
+use super::batcher::TextBatcher;
+use super::cell::{Cell, CellListener, CellOutput, CellStatus, CellStep, DiscardedOutput};
 use super::connection::ConnectionInfo;
-use super::feed::Incoming;
-use super::kernelspec::KernelSpec;
-use super::link::Link;
-use super::missed_interrupt::MissedInterrupt;
-use super::orders::Order;
-use super::process::KernelStart;
-use super::readiness::{Readiness, prompt_output};
-use super::session::{KernelControl, Session};
-use super::start::prepare_start;
-use super::wire::{Channel, Message, Signer};
+use super::kernelspec::{InterruptMode, KernelSpec};
+use super::liveness::{MissedInterrupt, Readiness, prompt_output, silent};
+use super::process::{KernelStart, prepare_start, random_digits, remove_connection_file};
+use super::protocol::{Channel, Message, Request, Signer};
+use super::queues::{FeedReceiver, Incoming, MissedOutputs, Order, Orders, feed, orders};
+use super::sockets::{Sockets, SocketsOptions};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::thread::{Stop, is_stopped};
+use crate::event::OutputStream;
+use crate::text::first_bytes;
+use crate::thread::{self, Handle, Stop, is_stopped};
 
 /// The time to wait for the next message of a cell after the reply or the idle state has arrived.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
@@ -430,5 +431,253 @@ impl fmt::Debug for Kernel {
                 &self.control.own.as_ref().map(|own| own.spec.name()),
             )
             .finish_non_exhaustive()
+    }
+}
+
+/// The outcome of code that a kernel ran, with everything that it printed.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ExecutionResult {
+    /// The outcome of the code.
+    pub status: CellStatus,
+    /// The kernel's execution counter, if it sent one.
+    pub execution_count: Option<u32>,
+    /// The text printed on standard output, including displayed values.
+    pub stdout: String,
+    /// The text printed on standard error, including tracebacks.
+    pub stderr: String,
+    /// The number of bytes beyond [`Kernel::collect_at_most`]. Only the callback received them.
+    pub lost_bytes: u64,
+    /// Outputs that were dropped because the callback was too slow.
+    pub missed: MissedOutputs,
+    /// The time from the request to the end of the code.
+    pub duration: Duration,
+}
+
+impl Kernel {
+    /// Runs code, calls `on_output` with each text as it arrives, and returns the complete result. The texts
+    /// of a stream add up to its text in the result.
+    ///
+    /// Tracebacks keep their ANSI colours. Code that asks for input (`input()`) gets an error, because there
+    /// is no user.
+    ///
+    /// # Errors
+    /// `is_gone()` if the kernel ended, was restarted, or has not answered its heartbeat for 3 s;
+    /// `is_timeout()` if it does not answer its first request. An exception of the code is reported in
+    /// [`ExecutionResult::status`], not as an error.
+    pub fn execute(
+        &mut self,
+        code: &str,
+        on_output: impl FnMut(OutputStream, &str),
+    ) -> Result<ExecutionResult> {
+        let began = self.clock.now();
+        let mut collector = Collector {
+            on_output,
+            batcher: TextBatcher::new(self.interval),
+            clock: self.clock.clone(),
+            bytes_max: self.collected_bytes,
+            result: ExecutionResult::default(),
+        };
+        let end = self.run(code, &mut collector)?;
+        let now = collector.clock.now();
+        collector.batcher.flush(now, &mut collector.on_output);
+        Ok(ExecutionResult {
+            status: end.status,
+            execution_count: end.count,
+            duration: now.saturating_duration_since(began),
+            ..collector.result
+        })
+    }
+
+    /// Sets the shortest interval between two calls of the callback, such as 100 ms. Defaults to zero, which
+    /// passes on each text as it arrives. Text after a pause is passed on immediately.
+    pub fn batch_outputs(&mut self, interval: Duration) {
+        self.interval = interval;
+    }
+
+    /// Sets the number of bytes of each stream that a result keeps. Defaults to 256 MiB.
+    pub fn collect_at_most(&mut self, bytes: usize) {
+        self.collected_bytes = bytes;
+    }
+}
+
+struct Collector<F> {
+    on_output: F,
+    batcher: TextBatcher,
+    clock: Clock,
+    bytes_max: usize,
+    result: ExecutionResult,
+}
+
+impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
+    fn output(&mut self, output: &CellOutput) {
+        let Some((stream, text)) = output.text() else {
+            return;
+        };
+        let collected = match stream {
+            OutputStream::Stdout => &mut self.result.stdout,
+            OutputStream::Stderr => &mut self.result.stderr,
+        };
+        let room = self.bytes_max.saturating_sub(collected.len());
+        let kept = first_bytes(&text, room);
+        collected.push_str(kept);
+        self.result.lost_bytes += (text.len() - kept.len()) as u64;
+        self.batcher
+            .push(stream, &text, self.clock.now(), &mut self.on_output);
+    }
+
+    fn missed(&mut self, missed: MissedOutputs) {
+        self.result.missed.add(missed);
+    }
+
+    fn tick(&mut self, now: Instant) -> Option<Instant> {
+        if self.batcher.due().is_some_and(|due| now >= due) {
+            self.batcher.flush(now, &mut self.on_output);
+        }
+        self.batcher.due()
+    }
+}
+
+/// Creates the requests of one client.
+#[derive(Clone)]
+pub(super) struct Session {
+    id: Arc<str>,
+    signer: Signer,
+    requests: Arc<AtomicU64>,
+    clock: Clock,
+}
+
+impl Session {
+    pub fn new(signer: Signer, clock: Clock) -> Result<Self> {
+        Ok(Self {
+            id: random_digits()?.into(),
+            signer,
+            requests: Arc::default(),
+            clock,
+        })
+    }
+
+    /// Returns the identity of the client's sockets.
+    pub fn identity(&self) -> Vec<u8> {
+        self.id.as_bytes().to_vec()
+    }
+
+    /// Returns the id and the frames of a request.
+    pub fn request(&self, msg_type: &str, content: &Value) -> (String, Vec<Vec<u8>>) {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let msg_id = format!("{}_{number}", self.id);
+        let request = Request {
+            msg_id: &msg_id,
+            msg_type,
+            session: &self.id,
+            date: &self.clock.wall().to_string(),
+            content,
+        };
+        let frames = request.frames(&self.signer);
+        (msg_id, frames)
+    }
+
+    /// Returns the request that ends a kernel.
+    pub fn shutdown(&self, restart: bool) -> Vec<Vec<u8>> {
+        self.request("shutdown_request", &json!({ "restart": restart }))
+            .1
+    }
+}
+
+/// Interrupts a kernel from another thread. Cheap to clone.
+#[derive(Clone)]
+pub struct KernelControl {
+    pub(super) session: Session,
+    pub(super) orders: Orders,
+    pub(super) interrupts: Arc<AtomicU64>,
+    /// The kernel's start, if this program started it.
+    pub(super) own: Option<Arc<KernelStart>>,
+}
+
+impl KernelControl {
+    /// Interrupts the running code, as Ctrl-C does. The kernel stays usable.
+    pub fn interrupt(&self) {
+        self.interrupts.fetch_add(1, Ordering::SeqCst);
+        self.interrupt_again();
+    }
+
+    /// Repeats an interrupt that the kernel missed because its code had not begun.
+    pub(super) fn interrupt_again(&self) {
+        let own = self.own.as_ref();
+        self.orders
+            .send(match own.map(|own| own.spec.interrupt_mode) {
+                Some(InterruptMode::Signal) => Order::Signal(Signal::INT),
+                // Kernels of other programs also get a message.
+                Some(InterruptMode::Message) | None => {
+                    let (_, frames) = self.session.request("interrupt_request", &json!({}));
+                    Order::Send(Channel::Control, frames)
+                }
+            });
+    }
+
+    /// Kills the kernel, if this program started it.
+    pub(crate) fn kill(&self) {
+        if let Some(own) = &self.own {
+            own.kill_handle.kill();
+            remove_connection_file(&own.connection_file);
+        }
+    }
+
+    /// Returns the number of interrupts so far.
+    pub(crate) fn interrupts(&self) -> u64 {
+        self.interrupts.load(Ordering::SeqCst)
+    }
+}
+
+impl std::fmt::Debug for KernelControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelControl")
+            .field("is_own", &self.own.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub orders: Orders,
+    pub feed: FeedReceiver,
+    thread: Option<Handle<()>>,
+}
+
+impl Link {
+    /// Starts the thread, which first starts the kernel if `start` is given.
+    pub fn start(
+        info: &ConnectionInfo,
+        start: Option<KernelStart>,
+        signer: Signer,
+        identity: Vec<u8>,
+        clock: Clock,
+    ) -> Result<Self> {
+        let (orders, (taken, woken)) = orders()?;
+        let (sender, feed) = feed();
+        let mut sockets = Sockets::new(SocketsOptions {
+            info: info.clone(),
+            start,
+            signer,
+            identity,
+            orders: taken,
+            woken,
+            feed: sender,
+            clock,
+        });
+        let thread = thread::spawn("td-kernel", move || sockets.run())?;
+        Ok(Self {
+            orders,
+            feed,
+            thread: Some(thread),
+        })
+    }
+
+    /// Ends the thread, and the kernel if this program started it.
+    pub fn close(&mut self, shutdown: Vec<Vec<u8>>) {
+        self.orders.send(Order::Close { shutdown });
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
+        }
     }
 }

@@ -6,8 +6,8 @@ use super::cell::{Cell, CellStep};
 use super::connection::ConnectionInfo;
 use super::kernelspec::KernelSpec;
 use super::notebook::{CellOutputs, Notebook};
-use super::wire::{Channel, Message, Signer};
-use super::zmtp::{Peer, SocketType};
+use super::protocol::{Channel, Message, Signer};
+use super::protocol::{Peer, SocketType};
 
 /// Returns the outputs in the bytes of an iopub socket, as text and in notebook format.
 pub(crate) fn published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value>) {

@@ -1,6 +1,7 @@
-//! A kernel as a source of an engine: emits cells as executions, and their outputs as events.
+//! A kernel as a source of an engine: emits the cells that it runs, or that other clients run, as executions,
+//! and their outputs as events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::cell::{CellListener, CellOutput};
-use super::client::Kernel;
+use super::cell::{
+    Cell, CellListener, CellOutput, CellStatus, CellStep, LogLine, QuestionContent, ShutdownContent,
+};
+use super::client::{Kernel, KernelControl};
 use super::connection::ConnectionInfo;
-use super::content::QuestionContent;
-use super::feed::MissedOutputs;
 use super::kernelspec::KernelSpec;
-use super::listening::{Activity, Listening};
-use super::output_events::OutputEvents;
-use super::session::KernelControl;
+use super::protocol::{Channel, Message};
+use super::queues::{Incoming, MissedOutputs};
 use crate::bus::EventEmitter;
+use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::TdEvent;
+use crate::event::{OutputStream, TdEvent};
 use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
-use crate::process::ByteSink;
-use crate::thread;
+use crate::process::{ByteSink, TextEvents};
+use crate::thread::{self, Stop, is_stopped};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CodeCell {
@@ -358,5 +359,394 @@ impl CellListener for CellReporter {
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {
         self.outputs.tick(now)
+    }
+}
+
+/// The most cells that are followed at the same time. A kernel runs one cell, and a few more in subshells.
+const CELLS_MAX: usize = 256;
+
+/// The number of ended cells whose late outputs are still reported.
+const ENDED_MAX: usize = 64;
+
+/// An observed activity of a kernel's clients.
+#[derive(Debug)]
+pub(crate) enum Activity<'a> {
+    /// A client runs code. The code is empty if it began before the observation.
+    Begins {
+        cell: &'a str,
+        code: &'a str,
+        count: Option<u32>,
+    },
+    Output(CellOutput),
+    Ends {
+        cell: &'a str,
+        status: CellStatus,
+    },
+    Missed(MissedOutputs),
+    /// The state of the kernel or of its connection has changed, in words.
+    Warning(&'static str),
+}
+
+/// Follows the cells that the clients of a kernel run.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    cells: HashMap<String, Cell>,
+    /// The cells that ended last. Their threads may still print.
+    ended: VecDeque<String>,
+    was_disconnected: bool,
+}
+
+impl Listening {
+    /// Waits for the next report of a kernel, at most until the deadline, and passes the resulting activity
+    /// on. Returns `Ok(false)` if the kernel was shut down in order.
+    ///
+    /// # Errors
+    /// `is_gone()` when the kernel has ended, or the caller must stop.
+    pub fn next(
+        &mut self,
+        kernel: &Kernel,
+        deadline: Option<Instant>,
+        on_activity: &mut dyn FnMut(Activity<'_>),
+    ) -> Result<bool> {
+        match kernel.receive(deadline)? {
+            None | Some(Incoming::Restarting) => {}
+            Some(Incoming::Connected) => {
+                if std::mem::take(&mut self.was_disconnected) {
+                    on_activity(Activity::Warning("the kernel was restarted"));
+                }
+            }
+            Some(Incoming::Message(message)) => return Ok(self.message(&message, on_activity)),
+            Some(Incoming::Missed(missed)) => on_activity(Activity::Missed(missed)),
+            Some(Incoming::Beating(is_beating)) => {
+                on_activity(Activity::Warning(match is_beating {
+                    true => "the kernel answers its heartbeat again",
+                    false => "the kernel has not answered its heartbeat for 3 s",
+                }))
+            }
+            Some(Incoming::Disconnected) => {
+                self.was_disconnected = true;
+                on_activity(Activity::Warning("the kernel has closed its connections"));
+                // The kernel will not report the end of these cells.
+                for (id, _) in self.cells.drain() {
+                    let status = CellStatus::Aborted;
+                    on_activity(Activity::Ends { cell: &id, status });
+                }
+            }
+            Some(Incoming::Gone(error)) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Handles a message; returns false if the kernel was shut down.
+    fn message(&mut self, message: &Message, on_activity: &mut dyn FnMut(Activity<'_>)) -> bool {
+        if message.channel != Channel::Iopub {
+            return true;
+        }
+        if message.msg_type == "shutdown_reply" {
+            let content: ShutdownContent = message.content().unwrap_or_default();
+            return content.restart;
+        }
+        let id = message.parent_id.as_str();
+        if message.parent_type != "execute_request" {
+            return true;
+        }
+        if self.ended.iter().any(|ended| ended == id) {
+            if let CellStep::Output(output) = Cell::default().take(message) {
+                on_activity(Activity::Output(output));
+            }
+            return true;
+        }
+        let is_new = !self.cells.contains_key(id);
+        // The state `busy` arrives before the code.
+        if is_new && (message.msg_type == "status" || self.cells.len() >= CELLS_MAX) {
+            return true;
+        }
+        let cell = self.cells.entry(id.to_owned()).or_default();
+        match cell.take(message) {
+            CellStep::Begins { code, count } => on_activity(Activity::Begins {
+                cell: id,
+                code: &code,
+                count,
+            }),
+            CellStep::Output(output) => {
+                if is_new {
+                    on_activity(Activity::Begins {
+                        cell: id,
+                        code: "",
+                        count: None,
+                    });
+                }
+                on_activity(Activity::Output(output));
+            }
+            CellStep::Question(_) | CellStep::Nothing => {}
+        }
+        if cell.is_idle {
+            let status = cell.status.clone();
+            self.cells.remove(id);
+            self.ended.push_back(id.to_owned());
+            if self.ended.len() > ENDED_MAX {
+                self.ended.pop_front();
+            }
+            on_activity(Activity::Ends { cell: id, status });
+        }
+        true
+    }
+}
+
+/// The poll interval while the reader of the passed-on output has no room.
+const ROOM_PAUSE: Duration = Duration::from_millis(2);
+
+/// Emits the outputs of cells and passes them on.
+pub(super) struct OutputEvents {
+    emitter: EventEmitter,
+    text: TextEvents,
+    byte_sink: Option<Box<dyn ByteSink>>,
+    clock: Clock,
+    stop: Stop,
+}
+
+impl OutputEvents {
+    pub fn new(
+        emitter: &EventEmitter,
+        lines_max: Option<u64>,
+        byte_sink: Option<Box<dyn ByteSink>>,
+        context: &SourceContext,
+    ) -> Self {
+        Self {
+            emitter: emitter.clone(),
+            text: TextEvents::of_execution(emitter, lines_max),
+            byte_sink,
+            clock: context.clock.clone(),
+            stop: context.stop.clone(),
+        }
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        is_stopped(&self.stop)
+    }
+
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub fn push(&mut self, output: &CellOutput, now: Instant) {
+        if let Some(line) = output.log_line() {
+            return self.log_line(&line);
+        }
+        if let Some((stream, text)) = output.text() {
+            self.pass_on(stream, &text);
+            self.text.push(stream, text.as_bytes(), now);
+        }
+    }
+
+    /// Emits a log line of the code.
+    fn log_line(&mut self, line: &LogLine) {
+        let now = self.clock.now();
+        self.end_lines(now);
+        match line.level.to_ascii_lowercase().as_str() {
+            "error" | "critical" | "fatal" => drop(self.emitter.error("log", &line.message)),
+            "warning" | "warn" => drop(self.emitter.warning("log", &line.message)),
+            level => self.text(&format!("[{level}] {}\n", line.message)),
+        }
+    }
+
+    /// Emits text of standard output.
+    pub fn text(&mut self, text: &str) {
+        self.pass_on(OutputStream::Stdout, text);
+        let now = self.clock.now();
+        self.text.push(OutputStream::Stdout, text.as_bytes(), now);
+    }
+
+    /// Passes text on unchanged. While a slow reader blocks this call, the kernel's outputs queue up, and the
+    /// excess is dropped.
+    fn pass_on(&mut self, stream: OutputStream, text: &str) {
+        if let Some(sink) = &mut self.byte_sink {
+            while !sink.has_room(stream) && !sink.is_closed(stream) && !is_stopped(&self.stop) {
+                thread::park(Some(ROOM_PAUSE));
+            }
+            sink.take(stream, text.as_bytes());
+        }
+    }
+
+    /// Returns true if the reader of the passed-on output has gone.
+    pub fn is_closed(&mut self) -> bool {
+        let sink = self.byte_sink.as_mut();
+        sink.is_some_and(|sink| sink.is_closed(OutputStream::Stdout))
+    }
+
+    /// Stops passing output on, for example before an interrupt that the user has not sent prints a
+    /// traceback.
+    pub fn stop_passing(&mut self) {
+        self.byte_sink = None;
+    }
+
+    /// Emits a warning about dropped outputs.
+    pub fn missed(&mut self, missed: MissedOutputs) {
+        self.end_lines(self.clock.now());
+        let message = format!(
+            "{} outputs of the kernel ({} bytes) came faster than they were taken, and are missing here",
+            missed.messages, missed.bytes
+        );
+        self.emitter.warning("kernel", &message);
+    }
+
+    /// Emits text that has been held long enough; returns the time of the next call.
+    pub fn tick(&mut self, now: Instant) -> Option<Instant> {
+        self.text.tick(now)
+    }
+
+    /// Emits everything, open lines included.
+    pub fn end_lines(&mut self, now: Instant) {
+        self.text.end_lines(now);
+    }
+
+    /// Emits everything; returns the number of lines beyond the limit.
+    pub fn finish(self, now: Instant) -> u64 {
+        self.text.finish(now).1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::protocol::samples::{answer, message, printed, status};
+    use serde_json::{Value, json};
+
+    fn input(id: &str, code: &str) -> Message {
+        let content = json!({ "code": code, "execution_count": 1 });
+        message(Channel::Iopub, "execute_input", id, content)
+    }
+
+    /// Returns short descriptions of the activity in these messages.
+    fn activity(listening: &mut Listening, messages: &[Message]) -> Vec<String> {
+        let mut words = Vec::new();
+        for message in messages {
+            let is_open = listening.message(message, &mut |activity| {
+                words.push(match activity {
+                    Activity::Begins { cell, code, .. } => format!("{cell} begins {code}"),
+                    Activity::Output(output) => {
+                        output.text().map_or_else(String::new, |(_, text)| text)
+                    }
+                    Activity::Ends { cell, status } => format!("{cell} ends {}", status.is_ok()),
+                    other => format!("{other:?}"),
+                });
+            });
+            if !is_open {
+                words.push("shut down".to_owned());
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn a_cell_of_another_client_is_followed_to_its_end() {
+        let mut listening = Listening::default();
+        let failed = message(
+            Channel::Iopub,
+            "error",
+            "2",
+            json!({ "ename": "E", "evalue": "v" }),
+        );
+        let words = activity(
+            &mut listening,
+            &[
+                status("1", "busy"),
+                input("1", "code"),
+                printed("1", "text"),
+                // A cell in a subshell, at the same time.
+                input("2", "other"),
+                failed,
+                status("2", "idle"),
+                status("1", "idle"),
+                // A thread of the ended cell still prints.
+                printed("1", "late"),
+                status("1", "idle"),
+            ],
+        );
+        let expected = [
+            "1 begins code",
+            "text",
+            "2 begins other",
+            "E: v\n",
+            "2 ends false",
+            "1 ends true",
+            "late",
+        ];
+        assert_eq!(words, expected);
+        assert!(listening.cells.is_empty());
+    }
+
+    #[test]
+    fn a_cell_that_began_before_begins_with_its_first_output() {
+        let mut listening = Listening::default();
+        let words = activity(
+            &mut listening,
+            &[printed("1", "a"), printed("1", "b"), status("1", "idle")],
+        );
+        assert_eq!(words, ["1 begins ", "a", "b", "1 ends true"]);
+        // Nothing is known about a cell of which only the end arrives.
+        assert!(activity(&mut listening, &[status("2", "idle")]).is_empty());
+    }
+
+    #[test]
+    fn other_requests_and_other_sockets_are_left_out() {
+        let mut listening = Listening::default();
+        let content = json!({ "name": "stdout", "text": "x" });
+        let words = activity(
+            &mut listening,
+            &[
+                answer(
+                    Channel::Iopub,
+                    "stream",
+                    ("1", "complete_request"),
+                    content.clone(),
+                ),
+                message(Channel::Shell, "stream", "1", content.clone()),
+                answer(
+                    Channel::Iopub,
+                    "status",
+                    ("", ""),
+                    json!({ "execution_state": "starting" }),
+                ),
+            ],
+        );
+        assert!(words.is_empty(), "{words:?}");
+    }
+
+    #[test]
+    fn a_shutdown_ends_and_a_restart_does_not() {
+        let mut listening = Listening::default();
+        let shutdown = |content: Value| {
+            answer(
+                Channel::Iopub,
+                "shutdown_reply",
+                ("1", "shutdown_request"),
+                content,
+            )
+        };
+        assert!(activity(&mut listening, &[shutdown(json!({ "restart": true }))]).is_empty());
+        assert_eq!(
+            activity(&mut listening, &[shutdown(json!({ "restart": false }))]),
+            ["shut down"]
+        );
+    }
+
+    /// Memory is bounded even if a kernel never reports the idle state.
+    #[test]
+    fn cells_are_bounded() {
+        let mut listening = Listening::default();
+        for number in 0..2 * CELLS_MAX {
+            activity(&mut listening, &[input(&number.to_string(), "code")]);
+        }
+        assert_eq!(listening.cells.len(), CELLS_MAX);
+        for number in 0..CELLS_MAX {
+            activity(&mut listening, &[status(&number.to_string(), "idle")]);
+        }
+        assert!(listening.cells.is_empty());
+        assert_eq!(listening.ended.len(), ENDED_MAX);
+        assert_eq!(
+            activity(&mut listening, &[input("new", "code")]),
+            ["new begins code"]
+        );
     }
 }

@@ -4,8 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::cell::CellOutput;
-use super::content::{DisplayContent, joined};
+use super::cell::{CellOutput, DisplayContent, joined};
 use super::job::CodeCell;
 use crate::error::{Error, Result};
 
@@ -230,5 +229,250 @@ fn stream(name: &str, text: &str) -> Value {
 }
 
 #[cfg(test)]
-#[path = "notebook_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::event::OutputStream;
+    use crate::kernel::cell::ErrorContent;
+    use proptest::prelude::*;
+
+    fn text(stream: OutputStream, text: &str) -> CellOutput {
+        CellOutput::Text {
+            stream,
+            text: text.to_owned(),
+        }
+    }
+
+    fn out(printed: &str) -> CellOutput {
+        text(OutputStream::Stdout, printed)
+    }
+
+    fn shown(value: &str, id: Option<&str>) -> DisplayContent {
+        let content = json!({
+            "data": { "text/plain": value },
+            "metadata": {},
+            "transient": id.map_or(json!({}), |id| json!({ "display_id": id })),
+        });
+        serde_json::from_value(content).unwrap()
+    }
+
+    fn stored(outputs: &[CellOutput]) -> Vec<Value> {
+        let mut cell = CellOutputs::default();
+        outputs.iter().for_each(|output| cell.push(output));
+        cell.stored()
+    }
+
+    fn printed(name: &str, lines: &[&str]) -> Value {
+        json!({ "output_type": "stream", "name": name, "text": lines })
+    }
+
+    fn display(value: &str) -> Value {
+        json!({ "output_type": "display_data", "data": { "text/plain": value }, "metadata": {} })
+    }
+
+    /// Cells of all kinds: code, text, and unknown kinds of later versions.
+    fn cells() -> impl Strategy<Value = Vec<Value>> {
+        let source = prop_oneof![
+            "[a-z \n]{0,12}".prop_map(Value::from),
+            prop::collection::vec("[a-z ]{0,5}\n?", 0..4).prop_map(Value::from),
+        ];
+        let kind = prop::sample::select(vec!["code", "markdown", "raw", "later"]);
+        let cell = (
+            kind,
+            source,
+            any::<Option<i64>>(),
+            "[a-z]{1,4}",
+            any::<bool>(),
+        );
+        let cell = cell.prop_map(|(kind, source, count, id, has_tag)| {
+            let tags = if has_tag { vec![MAY_FAIL] } else { vec!["x"] };
+            let mut cell = json!({
+                "cell_type": kind, "id": id, "source": source, "metadata": { "tags": tags, "n": count },
+            });
+            if kind == "code" {
+                cell["execution_count"] = json!(count);
+                cell["outputs"] = json!([printed("stdout", &["old\n"])]);
+            }
+            cell
+        });
+        prop::collection::vec(cell, 0..6)
+    }
+
+    fn without_outputs(notebook: &str) -> Value {
+        let mut notebook: Value = serde_json::from_str(notebook).unwrap();
+        for cell in notebook["cells"].as_array_mut().unwrap() {
+            if cell["cell_type"] == "code" {
+                cell["outputs"] = json!("?");
+                cell["execution_count"] = json!("?");
+            }
+        }
+        notebook
+    }
+
+    proptest! {
+        #[test]
+        fn only_outputs_change(cells in cells(), ran in prop::collection::vec((0_u32..8, 1_u32..99), 0..5)) {
+            let original = json!({
+                "nbformat": 4, "nbformat_minor": 5, "cells": cells, "future": { "b": 1.25, "a": [] },
+                "metadata": { "kernelspec": { "name": "python3" }, "widgets": { "x": "é\u{1b}" } },
+            });
+            let original = original.to_string();
+            let mut notebook = Notebook::read(&original).unwrap();
+            prop_assert_eq!(notebook.kernel_name(), Some("python3"));
+            notebook.clear_outputs();
+            let mut expected: Vec<(Value, Value)> = Vec::new();
+            expected.resize(cells.iter().filter(|it| is_code(it)).count(), (json!([]), Value::Null));
+            for (number, count) in ran {
+                let outputs = vec![printed("stdout", &["new\n"])];
+                notebook.set_outputs(number, Some(count), outputs.clone());
+                if let Some(cell) = (number as usize).checked_sub(1).and_then(|at| expected.get_mut(at)) {
+                    *cell = (json!(outputs), json!(count));
+                }
+            }
+            let written = notebook.text().unwrap();
+            prop_assert_eq!(without_outputs(&written), without_outputs(&original));
+            let written: Value = serde_json::from_str(&written).unwrap();
+            let code = written["cells"].as_array().unwrap().iter().filter(|it| is_code(it));
+            let found: Vec<(Value, Value)> = code
+                .map(|cell| (cell["outputs"].clone(), cell["execution_count"].clone()))
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        /// A source may be one string or a list of lines.
+        #[test]
+        fn sources_have_two_forms(lines in prop::collection::vec("[a-z \t]{0,5}\n", 0..5), last in "[a-z]{1,4}") {
+            let all = lines.concat() + &last;
+            let list = [&lines[..], &[last]].concat();
+            let code = [json!(all), json!(list)].map(|source| {
+                let cells = json!([
+                    { "cell_type": "code", "source": " \n", "metadata": {} },
+                    { "cell_type": "code", "source": source, "metadata": { "tags": [MAY_FAIL] } },
+                ]);
+                let text = json!({ "nbformat": 4, "cells": cells }).to_string();
+                Notebook::read(&text).unwrap().code_cells()
+            });
+            let expected = CodeCell { number: 2, code: all, may_fail: true };
+            prop_assert_eq!(&code[0], &vec![expected]);
+            prop_assert_eq!(&code[0], &code[1]);
+        }
+    }
+
+    #[test]
+    fn text_of_one_stream_is_one_output() {
+        let outputs = stored(&[
+            out("a\nb"),
+            out("c\n"),
+            text(OutputStream::Stderr, "e\n"),
+            out("d"),
+            CellOutput::Display(shown("v", None)),
+            out("e"),
+        ]);
+        let expected = [
+            printed("stdout", &["a\n", "bc\n"]),
+            printed("stderr", &["e\n"]),
+            printed("stdout", &["d"]),
+            display("v"),
+            printed("stdout", &["e"]),
+        ];
+        assert_eq!(outputs, expected);
+    }
+
+    #[test]
+    fn an_update_replaces_all_displays_of_its_id() {
+        let outputs = stored(&[
+            CellOutput::Display(shown("1", Some("x"))),
+            CellOutput::Display(shown("2", Some("y"))),
+            CellOutput::Display(shown("3", Some("x"))),
+            CellOutput::Update(shown("new", Some("x"))),
+            // The first id was not displayed; the second update has no id.
+            CellOutput::Update(shown("lost", Some("z"))),
+            CellOutput::Update(shown("lost", None)),
+        ]);
+        assert_eq!(outputs, [display("new"), display("2"), display("new")]);
+    }
+
+    #[test]
+    fn a_clear_is_immediate_or_waits_for_the_next_output() {
+        let clear = |wait| CellOutput::Clear { wait };
+        assert_eq!(stored(&[out("a"), clear(false)]), [] as [Value; 0]);
+        assert_eq!(
+            stored(&[out("a"), clear(true)]),
+            [printed("stdout", &["a"])]
+        );
+        assert_eq!(
+            stored(&[out("a"), clear(true), out("b")]),
+            [printed("stdout", &["b"])]
+        );
+        assert_eq!(
+            stored(&[out("a"), clear(true), out("b"), out("c")]),
+            [printed("stdout", &["bc"])]
+        );
+        // An update adds no output.
+        let updated = [
+            CellOutput::Display(shown("1", Some("x"))),
+            clear(true),
+            CellOutput::Update(shown("2", Some("x"))),
+        ];
+        assert_eq!(stored(&updated), [display("2")]);
+    }
+
+    #[test]
+    fn results_and_exceptions_have_their_fields() {
+        let mut result = shown("7", None);
+        result.execution_count = Some(3);
+        let error = ErrorContent {
+            ename: "E".into(),
+            evalue: "v".into(),
+            traceback: vec!["t".into()],
+        };
+        let expected = [
+            json!({ "output_type": "execute_result", "data": { "text/plain": "7" }, "metadata": {}, "execution_count": 3 }),
+            json!({ "output_type": "error", "ename": "E", "evalue": "v", "traceback": ["t"] }),
+        ];
+        assert_eq!(
+            stored(&[CellOutput::Result(result), CellOutput::Error(error)]),
+            expected
+        );
+    }
+
+    #[test]
+    fn outputs_of_one_cell_are_bounded() {
+        let mut cell = CellOutputs::default();
+        let megabytes = out(&"x".repeat(8 * 1024 * 1024));
+        for _ in 0..20 {
+            cell.push(&megabytes);
+        }
+        let outputs = cell.stored();
+        assert_eq!(outputs.len(), 2);
+        assert!(
+            outputs[1]["text"][0]
+                .as_str()
+                .unwrap()
+                .contains("more outputs than 64 MiB")
+        );
+    }
+
+    #[test]
+    fn other_files_are_refused_with_a_reason() {
+        for (text, words) in [
+            ("", "EOF"),
+            ("[]", "no JSON object"),
+            ("{}", "no nbformat"),
+            (r#"{"nbformat":3,"worksheets":[]}"#, "format 3"),
+            (r#"{"nbformat":4}"#, "no cells"),
+            (r#"{"nbformat":4,"cells":{}}"#, "no cells"),
+        ] {
+            let error = Notebook::read(text).unwrap_err();
+            assert!(
+                error.is_invalid_input() && error.to_string().contains(words),
+                "{error}"
+            );
+        }
+        // Damaged cells are kept, but are not treated as code.
+        let damaged = r#"{"nbformat":4,"cells":[1,null,{"cell_type":"code"},{"cell_type":"code","source":7}]}"#;
+        let mut notebook = Notebook::read(damaged).unwrap();
+        assert!(notebook.code_cells().is_empty());
+        notebook.set_outputs(1, None, vec![]);
+        assert!(notebook.text().unwrap().contains("null"));
+    }
+}

@@ -6,14 +6,19 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
 use std::io;
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::event::PollFd;
 use rustix::process::Signal;
 
-use super::kernelspec::KernelSpec;
+use super::connection::ConnectionInfo;
+use super::kernelspec::{JupyterDirs, KernelSpec};
 use crate::child::{KillHandle, OutputReader, ProcessGroup};
 use crate::error::{Error, Result};
 
@@ -164,4 +169,56 @@ pub(super) fn remove_connection_file(path: &Path) {
     {
         log::warn!("cannot remove {path:?}: {cause}");
     }
+}
+
+/// Chooses ports and a key for a new kernel, and writes its connection file to Jupyter's runtime directory.
+pub(super) fn prepare_start(spec: &KernelSpec) -> Result<(ConnectionInfo, KernelStart)> {
+    let directory = JupyterDirs::of_environment().runtime().ok_or_else(|| {
+        Error::invalid(
+            "there is no directory for connection files: set HOME or JUPYTER_RUNTIME_DIR",
+        )
+    })?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .map_err(|cause| Error::file("cannot create", &directory, cause))?;
+    let ports = free_ports()
+        .map_err(|cause| Error::other("cannot find free ports for a kernel").because(cause))?;
+    let ip = Ipv4Addr::LOCALHOST.to_string();
+    let info = ConnectionInfo::new(ip, ports, random_digits()?, spec.name().to_owned());
+    let connection_file = directory.join(format!("kernel-td-{}.json", random_digits()?));
+    info.write(&connection_file)?;
+    let start = KernelStart {
+        spec: spec.clone(),
+        connection_file,
+        kill_handle: KillHandle::default(),
+    };
+    Ok((info, start))
+}
+
+/// Returns five free ports. If another program binds one before the kernel does, the kernel ends with an
+/// error.
+fn free_ports() -> io::Result<[u16; 5]> {
+    let mut ports = [0; 5];
+    // Keep each port bound until all five are known, so that they differ.
+    let mut held = Vec::new();
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+/// The bytes of a session id and of a key: 128 bits, as in a UUID.
+const RANDOM_BYTES: usize = 16;
+
+/// Returns 32 random hexadecimal digits, for a unique id or a key.
+pub(super) fn random_digits() -> Result<String> {
+    let mut bytes = [0; RANDOM_BYTES];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|cause| Error::other("cannot read random bytes").because(cause))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

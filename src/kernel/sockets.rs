@@ -1,20 +1,22 @@
 //! The thread `td-kernel`: connects a kernel's five sockets, reads and writes them, sends the heartbeat, and
 //! owns the kernel's process if this program started it.
 
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
 
-use super::beat::Beat;
-use super::connection::ConnectionInfo;
-use super::ending::end;
-use super::feed::{FeedSender, Incoming};
-use super::orders::Order;
+use super::connection::{ConnectionInfo, Endpoint};
+use super::liveness::Beat;
 use super::process::{KernelProcess, KernelStart, remove_connection_file};
-use super::socket::{ChannelSocket, Socket};
-use super::waiting::{self, Flow, Ready};
-use super::wire::{Channel, Message, Signer};
+use super::protocol::{Channel, Message, Peer, Signer, SocketType};
+use super::queues::{FeedSender, Incoming, Order};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -277,7 +279,7 @@ impl Sockets {
 
     /// Sleeps until a socket, the process, an order or a deadline needs attention.
     fn sleep(&mut self, now: Instant) -> Result<Ready, End> {
-        let wait = match self.state {
+        let time = match self.state {
             State::Connected => self
                 .beat
                 .deadline()
@@ -285,7 +287,7 @@ impl Sockets {
             _ => Some(CONNECT_AGAIN),
         };
         let (woken, process) = (&self.options.woken, self.process.as_ref());
-        let ready = waiting::wait(woken, &self.channels, process, wait, &self.flow)
+        let ready = wait(woken, &self.channels, process, time, &self.flow)
             .map_err(|cause| Error::other("cannot wait for the kernel's sockets").because(cause))?;
         if ready.channels[Channel::Iopub as usize] {
             self.flow.note(self.options.clock.now());
@@ -380,5 +382,306 @@ impl Sockets {
         }
         self.beat = Beat::default();
         self.state = State::Idle;
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Connects to a kernel's socket. Waits at most `wait` for each address of its host.
+    pub fn connect(endpoint: &Endpoint, wait: Duration) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Path(path) => {
+                let socket = UnixStream::connect(path)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self::Unix(socket))
+            }
+            Endpoint::Tcp(host, port) => {
+                let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+                for address in (host.as_str(), *port).to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, wait) {
+                        Ok(socket) if is_connected_to_itself(&socket) => {
+                            failed = io::ErrorKind::ConnectionRefused.into();
+                        }
+                        Ok(socket) => {
+                            socket.set_nodelay(true)?;
+                            socket.set_nonblocking(true)?;
+                            return Ok(Self::Tcp(socket));
+                        }
+                        Err(error) => failed = error,
+                    }
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    /// Reads available bytes; returns `None` if none are available now, and 0 at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        available(match self {
+            Self::Tcp(socket) => socket.read(buffer),
+            Self::Unix(socket) => socket.read(buffer),
+        })
+    }
+
+    /// Writes as many bytes as the socket accepts; returns `None` if it accepts none now.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        available(match self {
+            Self::Tcp(socket) => socket.write(bytes),
+            Self::Unix(socket) => socket.write(bytes),
+        })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Returns true if a connection was made to its own port. The system can choose the target's port as the
+/// local port while a kernel that does not listen yet is retried.
+fn is_connected_to_itself(socket: &TcpStream) -> bool {
+    socket.local_addr().ok() == socket.peer_addr().ok()
+}
+
+fn available(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ChannelSocket {
+    pub channel: Channel,
+    pub endpoint: Endpoint,
+    pub socket: Option<Socket>,
+    pub peer: Peer,
+}
+
+impl ChannelSocket {
+    pub fn new(channel: Channel, endpoint: Endpoint, identity: &[u8]) -> Self {
+        Self {
+            channel,
+            endpoint,
+            socket: None,
+            peer: peer(channel, identity),
+        }
+    }
+
+    /// Returns true if the peer has answered the handshake.
+    pub fn is_ready(&self) -> bool {
+        self.socket.is_some() && self.peer.is_ready()
+    }
+
+    /// Closes the connection, so that it can be made again.
+    pub fn close(&mut self, identity: &[u8]) {
+        self.socket = None;
+        self.peer = peer(self.channel, identity);
+    }
+
+    /// Writes as much pending output as the socket accepts. Returns false if the peer has gone.
+    pub fn write(&mut self) -> bool {
+        let Some(socket) = &mut self.socket else {
+            return true;
+        };
+        while !self.peer.output().is_empty() {
+            match socket.write(self.peer.output()) {
+                Ok(Some(count)) => self.peer.written(count),
+                Ok(None) => return true,
+                Err(cause) => {
+                    log::debug!("{}: {cause}", self.endpoint);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+fn peer(channel: Channel, identity: &[u8]) -> Peer {
+    match channel {
+        // The kernel routes its questions by the identity of the request's sender, so these sockets share one
+        // identity.
+        Channel::Shell | Channel::Stdin | Channel::Control => {
+            Peer::new(SocketType::Dealer, identity)
+        }
+        Channel::Iopub => Peer::new(SocketType::Sub, b""),
+        Channel::Heartbeat => Peer::new(SocketType::Req, b""),
+    }
+}
+
+/// Outputs that arrive within this time of each other are a flow.
+const FLOW: Duration = Duration::from_millis(2);
+
+/// The pause before reading the next outputs of a flow. Waking this thread for each output would slow the
+/// kernel down.
+const FLOW_PAUSE: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    pub channels: [bool; 5],
+    pub process: bool,
+}
+
+/// Detects outputs in quick succession.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    last: Option<Instant>,
+    is_flow: bool,
+}
+
+impl Flow {
+    /// Records the arrival of an output.
+    pub fn note(&mut self, now: Instant) {
+        self.is_flow = self.last.is_some_and(|last| now < last + FLOW);
+        self.last = Some(now);
+    }
+}
+
+/// Waits at most for `time`. During a flow, first pauses to let several outputs accumulate; an order ends the
+/// pause.
+pub(super) fn wait(
+    woken: &UnixStream,
+    channels: &[ChannelSocket; 5],
+    process: Option<&KernelProcess>,
+    time: Option<Duration>,
+    flow: &Flow,
+) -> io::Result<Ready> {
+    if flow.is_flow {
+        let pause = Timespec::try_from(FLOW_PAUSE).ok();
+        // An error is reported by the poll below.
+        let _ = poll(&mut [PollFd::new(woken, PollFlags::IN)], pause.as_ref());
+    }
+    let mut polled = vec![PollFd::new(woken, PollFlags::IN)];
+    for channel_socket in channels {
+        let Some(socket) = &channel_socket.socket else {
+            continue;
+        };
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, !channel_socket.peer.output().is_empty());
+        polled.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
+    }
+    polled.extend(process.into_iter().flat_map(KernelProcess::waits_for));
+    // A wait is a few seconds at most, so the conversion succeeds.
+    let time = time.map(|time| Timespec::try_from(time).unwrap_or_default());
+    let count = match poll(&mut polled, time.as_ref()) {
+        Ok(count) => count,
+        Err(Errno::INTR) => return Ok(Ready::default()),
+        Err(cause) => return Err(cause.into()),
+    };
+    let mut reports = polled.iter().map(|fd| !fd.revents().is_empty());
+    let is_woken = reports.next() == Some(true);
+    let mut ready = Ready::default();
+    for (ready, channel_socket) in ready.channels.iter_mut().zip(channels) {
+        *ready = channel_socket.socket.is_some() && reports.next() == Some(true);
+    }
+    // A process without an exit descriptor is polled at each timeout and heartbeat.
+    let is_poll_due = count == 0 || ready.channels[Channel::Heartbeat as usize];
+    ready.process = reports.any(|has_report| has_report) || is_poll_due;
+    if is_woken {
+        // The bytes have no meaning; they only wake the thread.
+        let mut bytes = [0; 64];
+        while rustix::io::read(woken, &mut bytes).is_ok_and(|count| count == bytes.len()) {}
+    }
+    Ok(ready)
+}
+
+/// The time that a kernel has to end after the request, and again after `TERM`.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Ends a kernel. `shutdown` is the request to send first; if it is empty, the kernel gets `TERM`
+/// immediately.
+pub(super) fn end(
+    mut process: KernelProcess,
+    channels: &mut [ChannelSocket; 5],
+    shutdown: &[Vec<u8>],
+    clock: &Clock,
+) {
+    let control = &mut channels[Channel::Control as usize];
+    let is_requested = control.is_ready() && !shutdown.is_empty();
+    if is_requested {
+        control.peer.send(shutdown.iter().map(Vec::as_slice));
+    }
+    let mut has_ended = is_requested && await_end(&mut process, channels, clock);
+    if !has_ended {
+        process.signal(Signal::TERM);
+        has_ended = await_end(&mut process, channels, clock);
+    }
+    if !has_ended {
+        log::info!("the kernel does not end: it is killed");
+    }
+    process.kill();
+}
+
+/// Waits for the end of a kernel; returns false if the grace period passes first.
+fn await_end(
+    process: &mut KernelProcess,
+    channels: &mut [ChannelSocket; 5],
+    clock: &Clock,
+) -> bool {
+    let until = clock.now() + GRACE;
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        process.read();
+        match process.ended() {
+            Ok(None) => {}
+            Ok(Some(_)) => return true,
+            Err(_) => return false,
+        }
+        let now = clock.now();
+        if now >= until {
+            return false;
+        }
+        // Read and drop everything that the kernel still sends, because full sockets could prevent its end.
+        for channel_socket in &mut *channels {
+            let is_open = channel_socket.write();
+            let read = |socket: &mut Socket| socket.read(&mut buffer);
+            let is_over = |read: io::Result<Option<usize>>| matches!(read, Ok(Some(0)) | Err(_));
+            if !is_open
+                || channel_socket
+                    .socket
+                    .as_mut()
+                    .map(read)
+                    .is_some_and(is_over)
+            {
+                channel_socket.socket = None;
+            }
+        }
+        let sockets = channels
+            .iter()
+            .filter_map(|channel_socket| channel_socket.socket.as_ref());
+        let sockets = sockets.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
+        let mut polled: Vec<_> = process.waits_for().chain(sockets).collect();
+        let wait = Timespec::try_from(until - now).unwrap_or_default();
+        if poll(&mut polled, Some(&wait)).is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_that_follow_each_other_are_a_flow() {
+        let (mut flow, begin) = (Flow::default(), Instant::now());
+        let mut at = |millis| {
+            flow.note(begin + Duration::from_millis(millis));
+            flow.is_flow
+        };
+        assert!(!at(0) && at(1) && at(2) && !at(4) && !at(60) && at(61));
     }
 }

@@ -26,48 +26,35 @@ mod pane_jobs;
 
 mod foreground;
 
-mod head_tail;
-mod line_assembler;
-mod output_batcher;
+mod output;
 mod record_splitter;
-mod utf8;
 
-mod sink;
 mod terminal;
 
 mod command;
 
-mod outcome;
-mod start;
-
 mod run;
 
-mod validation;
-
 mod in_process;
-mod log_bridge;
 
-pub use self::command::{Command, CommandControl, Stdin};
-pub use self::in_process::{InProcessExecution, OutputWriter};
-pub use self::log_bridge::LogBridge;
-pub use self::outcome::{CommandOutcome, CommandOutput};
+pub use self::command::{Command, CommandControl, CommandOutcome, CommandOutput, Stdin};
+pub use self::in_process::{InProcessExecution, LogBridge, OutputWriter};
+pub use self::run::{ValidationResult, run_validation, validate};
 pub use self::terminal::{PtySize, allow_background_output};
-pub use self::validation::{ValidationResult, run_validation, validate};
 
 pub(crate) use self::agents::RunningAgent;
+#[cfg(feature = "cli")]
+pub(crate) use self::command::ByteSink;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
     ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
 };
+pub(crate) use self::output::Utf8Decoder;
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
-pub(crate) use self::run::{observe_command, run_with_listener};
-pub(crate) use self::shell::is_shell;
-#[cfg(feature = "cli")]
-pub(crate) use self::sink::ByteSink;
 #[cfg(all(feature = "cli", feature = "kernel"))]
-pub(crate) use self::sink::TextEvents;
+pub(crate) use self::run::TextEvents;
+pub(crate) use self::run::{observe_command, run_with_listener, validate_until_stopped};
+pub(crate) use self::shell::is_shell;
 #[cfg(feature = "tui")]
 pub(crate) use self::terminal::{is_typed_at, stop_own_group};
-pub(crate) use self::utf8::Utf8Decoder;
-pub(crate) use self::validation::validate_until_stopped;

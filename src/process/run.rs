@@ -1,20 +1,28 @@
-//! Runs a command to its end in the calling thread, and passes its output to the callback, into events or
-//! into memory.
+//! Starts a command with pipes or with its own terminal, runs it to its end in the calling thread, and passes
+//! its output to the callback, into events or into memory.
 
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
-use super::command::Command;
-use super::head_tail::HeadTailBuffer;
-use super::outcome::{CommandOutcome, CommandOutput};
-use super::output_batcher::{OutputBatcher, TextSink};
+use pty_process::blocking as pty;
+
+use super::command::{ByteSink, Command, CommandOutcome, CommandOutput, OnOutput, Stdin};
+use super::output::{HeadTailBuffer, OutputBatcher, TextSink};
 use super::record_splitter::{PartHandler, RecordPart, RecordSplitter};
-use super::sink::{ByteSink, CommandSink, EventTarget};
-use super::start::StartedCommand;
-use super::terminal::{ForegroundLoan, PtySize};
-use crate::bus::EventEmitter;
-use crate::child::{ChildListener, ExitReport, OutputStream};
+use super::terminal::{ForegroundLoan, PtySize, RawMode, is_typed_at};
+use crate::agent::AgentEvent;
+use crate::bus::{BlockingEmitter, EventEmitter};
+use crate::child::{
+    ChildInput, ChildListener, ExitReport, Limits, OutputReader, OutputStream, ProcessGroup,
+    Supervisor, cannot_start,
+};
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::event::{TdEvent, lines_in};
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
 
@@ -270,5 +278,413 @@ impl CommandMonitor {
             CommandOutcome::new(report, duration, lost_lines),
             self.collected,
         )
+    }
+}
+
+/// The requested capacity of an output pipe. With the default of 64 KiB, a command that prints much often
+/// waits for its reader. With more, many commands would exceed a user's limit for pipes (64 MiB,
+/// `pipe-user-pages-soft`).
+const PIPE_BYTES: usize = 256 * 1024;
+
+/// The time for which outputs that another process holds open are read after the end of a command. With `exec
+/// > >(tee build.log)`, another process writes the last lines.
+const LINGER: Duration = Duration::from_millis(300);
+
+pub(super) struct StartedCommand {
+    pub began: Instant,
+    group: ProcessGroup,
+    outputs: [OutputReader; 2],
+    stdin: Option<ChildStdin>,
+    /// The command's own terminal, and its size.
+    pub pty: Option<(pty::Pty, PtySize)>,
+    /// The terminal that gets the typed keys, and the raw mode of the user's terminal.
+    keys: Option<(RawMode, OwnedFd)>,
+    /// The user's terminal, while the command is its foreground.
+    pub foreground: Option<ForegroundLoan>,
+}
+
+impl StartedCommand {
+    pub fn start(command: &Command) -> Result<Self> {
+        let began = command.clock.now();
+        let mut started = match command.pty_size {
+            None => Self::with_pipes(command, began)?,
+            Some(size) => Self::with_pty(command, size, began)?,
+        };
+        started.group.connect(&command.control.kill_handle);
+        if command.stdin == Stdin::Inherited && started.pty.is_none() {
+            let group = started.group.pid();
+            started.foreground = ForegroundLoan::lend(group, &command.control.modes);
+        }
+        Ok(started)
+    }
+
+    fn with_pipes(command: &Command, began: Instant) -> Result<Self> {
+        let mut child = std_command(command);
+        child
+            .stdin(stdin_of(command))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut group = ProcessGroup::start(&mut child)?;
+        let stdin = group.child().stdin.take();
+        let outputs = group
+            .outputs()
+            .map_err(|cause| cannot_read(command, cause))?;
+        outputs[0].enlarge_pipe(PIPE_BYTES);
+        Ok(Self {
+            began,
+            group,
+            outputs,
+            stdin,
+            pty: None,
+            keys: None,
+            foreground: None,
+        })
+    }
+
+    fn with_pty(command: &Command, size: PtySize, began: Instant) -> Result<Self> {
+        let failed = |cause: pty_process::Error| {
+            Error::other(format!("cannot open a terminal for {}", command.name())).because(cause)
+        };
+        let (pty, child_end) = pty::open().map_err(failed)?;
+        pty.resize(size.of_pty()).map_err(failed)?;
+        let is_typed = command.stdin == Stdin::Inherited && is_typed_at();
+        let mut child = pty::Command::from(std_command(command));
+        if !is_typed {
+            child = child.stdin(stdin_of(command));
+        }
+        // The child leads its own session, and therefore its own group.
+        let child = child.spawn(child_end).map_err(|error| match error {
+            pty_process::Error::Io(cause) => {
+                cannot_start(&command.program, command.directory.as_deref(), cause)
+            }
+            other => failed(other),
+        })?;
+        let mut group = ProcessGroup::led_by(child);
+        let stdin = group.child().stdin.take();
+        let descriptors = || -> io::Result<_> {
+            let output = OutputReader::new(Some(pty.as_fd().try_clone_to_owned()?))?;
+            let keys = match is_typed {
+                true => Some((
+                    RawMode::enter(&command.control.modes)?,
+                    pty.as_fd().try_clone_to_owned()?,
+                )),
+                false => None,
+            };
+            Ok(([output, OutputReader::new(None::<OwnedFd>)?], keys))
+        };
+        let (outputs, keys) = descriptors().map_err(|cause| cannot_read(command, cause))?;
+        Ok(Self {
+            began,
+            group,
+            outputs,
+            stdin,
+            pty: Some((pty, size)),
+            keys,
+            foreground: None,
+        })
+    }
+
+    /// Supervises the command until its end. When `stop` is closed, its group is terminated, and killed
+    /// after `stop_grace`.
+    pub fn supervise(
+        self,
+        command: &Command,
+        stop: &Stop,
+        stop_grace: Duration,
+        listener: &mut impl ChildListener,
+    ) -> Result<ExitReport> {
+        let timeout = command.timeout;
+        let limits = Limits {
+            deadline: timeout.and_then(|timeout| self.began.checked_add(timeout)),
+            grace: command.grace,
+            stop_grace,
+            linger: LINGER,
+            signals: &command.control.signals,
+            stop,
+        };
+        let terminal = io::stdin();
+        let (_raw_mode, input) = match (self.keys, self.stdin, &command.stdin) {
+            (Some((raw_mode, pty)), ..) => {
+                (Some(raw_mode), ChildInput::typed(terminal.as_fd(), pty))
+            }
+            (None, Some(pipe), Stdin::Bytes(bytes)) => {
+                let input = ChildInput::bytes(pipe, bytes).map_err(|cause| {
+                    Error::other(format!("cannot write to {}", command.name())).because(cause)
+                })?;
+                (None, input)
+            }
+            _ => (None, ChildInput::none()),
+        };
+        Supervisor::new(self.group, input, self.outputs, limits, &command.clock)
+            .run(listener)
+            .map_err(|cause| {
+                Error::other(format!("cannot supervise {}", command.name())).because(cause)
+            })
+    }
+}
+
+fn std_command(command: &Command) -> std::process::Command {
+    let mut child = std::process::Command::new(&command.program);
+    child.args(&command.args);
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => child.env(name, value),
+            None => child.env_remove(name),
+        };
+    }
+    if let Some(directory) = &command.directory {
+        child.current_dir(directory);
+    }
+    child
+}
+
+fn stdin_of(command: &Command) -> Stdio {
+    match command.stdin {
+        Stdin::Closed => Stdio::null(),
+        Stdin::Inherited => Stdio::inherit(),
+        Stdin::Bytes(_) => Stdio::piped(),
+    }
+}
+
+fn cannot_read(command: &Command, cause: io::Error) -> Error {
+    Error::other(format!("cannot read the output of {}", command.name())).because(cause)
+}
+
+/// The most bytes that are kept of each half of a validation's output.
+const COLLECTED_BYTES: usize = 1024 * 1024;
+
+/// The default limit of lines that become events: more than a person reads in a week.
+const LINES_MAX: u64 = 1_000_000;
+
+/// The result of a validation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ValidationResult {
+    /// The exit code; 128 plus the signal that ended the command; 124 for a timeout.
+    pub exit_code: i32,
+    /// The standard output; its beginning and end if it is longer than 2 MiB.
+    pub stdout: String,
+    /// The standard error, with the same limit.
+    pub stderr: String,
+    /// The duration of the command.
+    pub duration_ms: u64,
+    /// True if the command was terminated because of its timeout.
+    pub timed_out: bool,
+    /// True if the command was terminated on request. It has not passed then, regardless of its exit code.
+    pub was_ended: bool,
+    /// The number of lines beyond the limit, which were not emitted.
+    pub lost_lines: u64,
+}
+
+impl ValidationResult {
+    /// Returns true if the validation passed.
+    pub fn passed(&self) -> bool {
+        self.exit_code == 0 && !self.was_ended
+    }
+}
+
+/// Runs a shell command as the validation of an iteration and emits `ValidationStarted`, one
+/// `ValidationOutput` per line as it is printed, and `ValidationCompleted`. Without an emitter it emits
+/// nothing and returns the same result.
+///
+/// A validation that exceeds its timeout is terminated with its whole group, which is a result and not an
+/// error.
+///
+/// ```no_run
+/// use std::{path::Path, time::Duration};
+/// use td_observe::process::run_validation;
+///
+/// # fn main() -> td_observe::Result<()> {
+/// let timeout = Duration::from_secs(600);
+/// let result = run_validation("cargo test", Path::new("."), timeout, None, 1)?;
+/// println!("{} after {} ms", result.exit_code, result.duration_ms);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If `sh` or the directory does not exist; the system's errors for starting and reading the command.
+pub fn run_validation(
+    command: &str,
+    workdir: &Path,
+    timeout: Duration,
+    emitter: Option<&EventEmitter>,
+    iteration: u32,
+) -> Result<ValidationResult> {
+    validate(
+        Command::shell(command)
+            .directory(workdir)
+            .timeout(timeout)
+            .line_limit(LINES_MAX)
+            .collect(COLLECTED_BYTES * 2),
+        command,
+        emitter,
+        iteration,
+    )
+}
+
+/// Runs a validation with the limits of `command`; `line` is its name in the events.
+///
+/// # Errors
+/// The errors of [`run_validation`].
+pub fn validate(
+    command: Command,
+    line: &str,
+    emitter: Option<&EventEmitter>,
+    iteration: u32,
+) -> Result<ValidationResult> {
+    let stop = crossbeam_channel::never();
+    validate_until_stopped(command, line, emitter, iteration, &stop)
+}
+
+/// Runs a validation and terminates it when `stop` is closed.
+pub(crate) fn validate_until_stopped(
+    command: Command,
+    line: &str,
+    emitter: Option<&EventEmitter>,
+    iteration: u32,
+    stop: &Stop,
+) -> Result<ValidationResult> {
+    let started = StartedCommand::start(&command)?;
+    let target = match emitter {
+        Some(emitter) => {
+            emitter.validation_started(iteration, line);
+            EventTarget::Validation {
+                emitter: BlockingEmitter::new(emitter.clone()),
+                iteration,
+            }
+        }
+        None => EventTarget::None,
+    };
+    let (outcome, outputs) = run(command, started, target, OutputMode::CollectLines, stop)?;
+    let text =
+        |output: HeadTailBuffer| String::from_utf8_lossy(&output.into_bytes().0).into_owned();
+    let [stdout, stderr] = outputs.map(text);
+    let result = ValidationResult {
+        exit_code: outcome.code(),
+        stdout,
+        stderr,
+        duration_ms: outcome.duration_ms(),
+        timed_out: outcome.timed_out,
+        was_ended: outcome.was_ended,
+        lost_lines: outcome.lost_lines,
+    };
+    if let Some(emitter) = emitter {
+        emitter.validation_completed(iteration, result.exit_code, result.duration_ms);
+    }
+    Ok(result)
+}
+
+pub(super) enum EventTarget {
+    None,
+    /// `ExecutionOutput`.
+    Execution(BlockingEmitter),
+    /// One `ValidationOutput` per line.
+    Validation {
+        emitter: BlockingEmitter,
+        iteration: u32,
+    },
+}
+
+impl EventTarget {
+    pub fn execution(emitter: &EventEmitter) -> Self {
+        Self::Execution(BlockingEmitter::new(emitter.clone()))
+    }
+
+    fn emitter(&self) -> Option<&EventEmitter> {
+        match self {
+            Self::None => None,
+            Self::Execution(to) | Self::Validation { emitter: to, .. } => Some(&to.emitter),
+        }
+    }
+}
+
+/// The iteration of all agent events of a command, which has no loop.
+const ITERATION: u32 = 1;
+
+/// Passes text to the callback and emits it.
+pub(crate) struct CommandSink {
+    pub(super) on_output: Option<OnOutput>,
+    pub(super) events: EventTarget,
+}
+
+/// Emits text of other sources than commands like a command's output: as batched `ExecutionOutput`.
+#[cfg(all(feature = "cli", feature = "kernel"))]
+pub(crate) type TextEvents = OutputBatcher<CommandSink>;
+
+#[cfg(all(feature = "cli", feature = "kernel"))]
+impl TextEvents {
+    /// Creates a batcher that emits at most `lines_max` lines for an execution.
+    pub fn of_execution(emitter: &EventEmitter, lines_max: Option<u64>) -> Self {
+        Self::new(CommandSink::of_execution(emitter), false, lines_max)
+    }
+}
+
+impl CommandSink {
+    /// Creates a sink that emits `ExecutionOutput`.
+    pub fn of_execution(emitter: &EventEmitter) -> Self {
+        Self {
+            on_output: None,
+            events: EventTarget::execution(emitter),
+        }
+    }
+
+    /// Emits an event that an agent's record contains.
+    pub fn agent(&mut self, event: AgentEvent, agent_id: &str) {
+        if let EventTarget::Execution(emitter) = &mut self.events {
+            let id = emitter.emitter.execution_id().clone();
+            emitter.emit(event.into_event(&id, agent_id, ITERATION));
+        }
+    }
+}
+
+impl TextSink for CommandSink {
+    fn text(&mut self, stream: OutputStream, text: String, is_transient: bool) {
+        if let Some(on_output) = &mut self.on_output {
+            on_output(stream, &text);
+        }
+        match &mut self.events {
+            EventTarget::None => {}
+            EventTarget::Execution(emitter) => {
+                let event = TdEvent::ExecutionOutput {
+                    execution_id: emitter.emitter.execution_id().clone(),
+                    stream: stream.into(),
+                    text,
+                };
+                if is_transient {
+                    // The history gets a later state of the same line.
+                    emitter.emitter.emit_live(event);
+                } else {
+                    emitter.emit(event);
+                }
+            }
+            EventTarget::Validation { emitter, iteration } => {
+                for line in lines_in(&text) {
+                    let line = line.strip_suffix('\r').unwrap_or(line);
+                    emitter.emit(TdEvent::ValidationOutput {
+                        execution_id: emitter.emitter.execution_id().clone(),
+                        iteration: *iteration,
+                        // A leading `\r` marks the replacement of an emitted part of a long line.
+                        line: line.trim_start_matches('\r').to_owned(),
+                        is_stderr: stream == OutputStream::Stderr,
+                    });
+                }
+            }
+        }
+    }
+
+    fn warning(&mut self, message: &str) {
+        match self.events.emitter() {
+            None => log::warn!("{message}"),
+            Some(emitter) => drop(emitter.warning("process", message)),
+        }
+    }
+}
+
+impl fmt::Debug for CommandSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandSink")
+            .field("emitter", &self.events.emitter())
+            .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,46 @@
-//! Edges: the text before a secret, after it, and at the ends of lines (pure).
+//! Edges: spans of secrets, the markers that replace them, and the text around them and at the ends of lines
+//! (pure).
 
 use super::letters::is_doubtful;
-use super::marker::{MARKER, marker_len};
-use super::span::Span;
+
+/// A range of secret bytes and the rule that found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) rule: u16,
+}
+
+impl Span {
+    pub(super) fn new(start: usize, end: usize, rule: u16) -> Self {
+        Self { start, end, rule }
+    }
+}
+
+/// The kind of a text's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextEnd {
+    /// More may follow.
+    Cut,
+    /// The text, or its line, is complete.
+    Complete,
+}
+
+/// Number of consecutive bytes of a key that count as a leak.
+pub(super) const LEAK_BYTES: usize = 12;
+/// The beginning of a marker, which replaces a secret. The rule's id and `]` follow.
+pub(crate) const MARKER: &str = "[redacted:";
+
+/// Returns the length of the marker at the beginning of the text, if any.
+pub(super) fn marker_len(text: &[u8]) -> Option<usize> {
+    let kind = text.strip_prefix(MARKER.as_bytes())?;
+    let len = kind
+        .iter()
+        .take(33)
+        .take_while(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || **b == b'-')
+        .count();
+    (len > 0 && kind.get(len) == Some(&b']')).then_some(MARKER.len() + len + 1)
+}
 
 /// Maximum length of an escape sequence directly before a lead. Its last letter is not part of a word.
 pub(super) const ESCAPE: usize = 12;

@@ -7,48 +7,26 @@
 //! secret may have begun at the end of a text, it is redacted, even if the following text would have shown
 //! that it is none.
 
-mod letters;
-mod marker;
-mod placeholder;
-mod randomness;
-mod span;
-mod value;
-mod words;
-
 mod edges;
-
-mod name;
-mod name_pair;
+mod letters;
 mod name_reader;
-mod name_value;
+mod value;
 
-mod lead;
 mod rule;
 mod rule_file;
 
-mod exact;
-
 mod finder;
 
-mod block;
 mod scan;
-mod two_lines;
 
-mod rules;
+pub(crate) mod rules;
 
-mod stream;
-
-pub(crate) mod terminal;
-mod whole;
-
-mod line;
-mod pane;
 pub(crate) mod redactor;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use marker::MARKER;
+pub(crate) use edges::MARKER;
 pub(crate) use redactor::Redactor;
 pub use rules::Rules;
-pub(crate) use terminal::TerminalStream;
+pub(crate) use rules::TerminalStream;

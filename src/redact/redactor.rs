@@ -1,16 +1,22 @@
-//! Redacts events, each text with the state of its stream (pure).
+//! Redacts events, each text with the state of its stream or pane (pure).
+//!
+//! tmux joins the rows that it wrapped itself. A program that breaks its lines at the pane's edge leaves a
+//! line that nearly fills the pane, and the rest of the secret in the next line, after an indentation or a
+//! frame. Lines are therefore scanned one by one, each with the state of the previous line.
+
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use unicode_width::UnicodeWidthStr;
 
-use super::line::{LineState, redact_line};
-use super::pane::PaneState;
-use super::rules::Rules;
-use super::scan::RuleSet;
-use super::span::TextEnd;
-use super::stream::Scratch;
-use super::terminal::TerminalStream;
-use super::whole::if_redacted;
-use crate::event::{ExecutionId, OutputStream, PaneId, ScreenRow, Style, Styles, TdEvent};
+use super::edges::{LEAK_BYTES, TextEnd, unite};
+use super::rule::Rule;
+use super::rules::{Rules, Scratch, StreamState, TerminalStream, if_redacted};
+use super::scan::{Continuation, RuleSet, redact_spans};
+use super::value::ValueCheck;
+use crate::event::{
+    ExecutionId, OutputStream, PaneId, ScreenRow, Style, Styles, TdEvent, line_ends_in, lines_in,
+};
 
 /// Maximum number of remembered executions, at some 300 bytes each: more than run at the same time anywhere.
 /// Bounds memory for a caller that never reports their end.
@@ -383,4 +389,347 @@ impl Redactor {
 /// Replaces the text by the redacted text, if any.
 fn replace(text: &mut String, redacted: Option<String>) -> bool {
     redacted.map(|redacted| *text = redacted).is_some()
+}
+
+/// Maximum number of remembered lines of a pane whose height is unknown or larger: more lines than a key or a
+/// screen has.
+const LINES_MAX: usize = 512;
+
+/// Number of remembered lines above the screen. Only lines of the screen are revised.
+const LINES_ABOVE: usize = 64;
+
+/// The state of a pane between two events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PaneState {
+    pub(super) width: Option<u32>,
+    /// The greatest height so far.
+    height: Option<u32>,
+    /// The states that lines leave for the next line, by line number.
+    lines: BTreeMap<i64, LineState>,
+    /// The states of rows of the alternate screen.
+    rows: BTreeMap<i64, LineState>,
+}
+
+impl PaneState {
+    /// Records the size of the pane.
+    pub(super) fn resized(&mut self, width: u32, height: u32) {
+        self.width = Some(width);
+        self.height = self.height.max(Some(height));
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered_lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Returns the maximum number of remembered lines.
+    fn lines_max(&self) -> usize {
+        let of_screen = self.height.map(|height| height as usize + LINES_ABOVE);
+        of_screen.unwrap_or(LINES_MAX).min(LINES_MAX)
+    }
+
+    /// Redacts settled lines; returns the redacted chunk if it differs.
+    pub(super) fn settled(
+        &mut self,
+        set: &RuleSet,
+        first_line: i64,
+        chunk: &str,
+        scratch: &mut Scratch,
+    ) -> Option<String> {
+        if !set.finder.finds(chunk.as_bytes(), 0) && self.is_plain(first_line, chunk) {
+            return None;
+        }
+        let mut out = String::new();
+        // The end of the text that is already in `out`.
+        let mut done = 0;
+        let mut at = 0;
+        for (index, line) in (0..).zip(chunk.split_inclusive('\n')) {
+            let number = first_line.saturating_add(index);
+            let text = line.strip_suffix('\n').unwrap_or(line);
+            if let Some(redacted) = self.line(set, number, text, TextEnd::Complete, scratch) {
+                out.push_str(&chunk[done..at]);
+                out.push_str(&redacted);
+                done = at + text.len();
+            }
+            at += line.len();
+        }
+        (done > 0 || !out.is_empty()).then(|| {
+            out.push_str(&chunk[done..]);
+            out
+        })
+    }
+
+    /// Returns true if no remembered line affects these lines, so that without keywords they need no scan.
+    fn is_plain(&self, first_line: i64, chunk: &str) -> bool {
+        if !self.lines.is_empty() {
+            let last = first_line.saturating_add(line_ends_in(chunk));
+            let mut known = self
+                .lines
+                .range(first_line.saturating_sub(1)..=last.max(first_line));
+            if known.next().is_some() {
+                return false;
+            }
+        }
+        chunk.len() < full_columns_min(self.width)
+            || !lines_in(chunk).any(|line| nearly_full(line, self.width))
+    }
+
+    /// Redacts a line, which may still grow if its end is cut; returns the redacted text if it differs.
+    pub(super) fn line(
+        &mut self,
+        set: &RuleSet,
+        number: i64,
+        text: &str,
+        end: TextEnd,
+        scratch: &mut Scratch,
+    ) -> Option<String> {
+        let known = (self.lines_max(), &mut self.lines);
+        redact_numbered(set, known, number, text, end, self.width, scratch)
+    }
+
+    /// Redacts changed rows of the alternate screen; returns true if one contained a secret.
+    pub(super) fn screen(
+        &mut self,
+        set: &RuleSet,
+        width: u32,
+        rows: &mut [ScreenRow],
+        scratch: &mut Scratch,
+    ) -> bool {
+        if self.width != Some(width) {
+            self.rows.clear();
+            self.width = Some(width);
+        }
+        // From top to bottom, because a row needs the state of the row above it.
+        let mut order: Vec<usize> = Vec::new();
+        if !rows.is_sorted_by_key(|row| row.row) {
+            order.extend(0..rows.len());
+            order.sort_by_key(|&index| rows[index].row);
+        }
+        let mut found = false;
+        for index in 0..rows.len() {
+            let row = &mut rows[order.get(index).copied().unwrap_or(index)];
+            let number = i64::from(row.row);
+            let (known, end) = ((LINES_MAX, &mut self.rows), TextEnd::Cut);
+            if let Some(redacted) =
+                redact_numbered(set, known, number, &row.text, end, self.width, scratch)
+            {
+                row.text = redacted;
+                found = true;
+            }
+        }
+        found
+    }
+}
+
+/// Redacts one line with the state of the previous line, and remembers its own state.
+fn redact_numbered(
+    set: &RuleSet,
+    (lines_max, known): (usize, &mut BTreeMap<i64, LineState>),
+    number: i64,
+    text: &str,
+    end: TextEnd,
+    width: Option<u32>,
+    scratch: &mut Scratch,
+) -> Option<String> {
+    let before = number.checked_sub(1).and_then(|before| known.get(&before));
+    if before.is_none() && !set.finder.finds(text.as_bytes(), 0) && !nearly_full(text, width) {
+        known.remove(&number);
+        return None;
+    }
+    let (found, after) = redact_line(set, before, text, end, width, scratch);
+    match after {
+        Some(after) => {
+            known.insert(number, after);
+            while known.len() > lines_max {
+                known.pop_first();
+            }
+        }
+        None => {
+            known.remove(&number);
+        }
+    }
+    found
+}
+
+/// Maximum number of free columns at the pane's edge after a broken line: a frame, and a margin on both
+/// sides. In a narrow pane, the limit is a quarter of its width.
+const MARGIN: usize = 12;
+/// Minimum length of a secret at the end of a line that may continue in the next line.
+const LONG: usize = 40;
+
+/// The state that a line leaves for the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LineState {
+    /// The line was broken at the pane's edge, or a block continues.
+    Continues(StreamState),
+    /// The line ended with a secret of this rule; the next line may begin with its rest.
+    EndsWithSecret(u16),
+}
+
+/// Returns the minimum number of columns of a line that may have been broken at the edge of a pane with this
+/// width. If the width is unknown, no line is long enough.
+pub(super) fn full_columns_min(width: Option<u32>) -> usize {
+    width.map_or(usize::MAX, |width| {
+        let width = width as usize;
+        width - MARGIN.min(width / 4)
+    })
+}
+
+/// Returns true if the line may have been broken at the edge of a pane with this width.
+///
+/// A longer line was wrapped by tmux. It may also continue if it fills its last row: when a program switches
+/// to the alternate screen, tmux forgets that the last row of the history is wrapped, and the rest of the
+/// line becomes a line of its own.
+pub(super) fn nearly_full(line: &str, width: Option<u32>) -> bool {
+    let columns_min = full_columns_min(width);
+    // A character never has more columns than bytes.
+    line.len() >= columns_min
+        && width.is_some_and(|width| {
+            let (columns, width) = (line.width(), width as usize);
+            (columns_min..=width).contains(&columns)
+                || (columns > width && columns.checked_rem(width) == Some(0))
+        })
+}
+
+/// Redacts a line without its newline; returns the redacted text, if it differs, and the state for
+/// the next line.
+///
+/// `end` is [`TextEnd::Cut`] for a line that may still grow.
+pub(super) fn redact_line(
+    set: &RuleSet,
+    before: Option<&LineState>,
+    line: &str,
+    end: TextEnd,
+    width: Option<u32>,
+    scratch: &mut Scratch,
+) -> (Option<String>, Option<LineState>) {
+    let is_full = nearly_full(line, width);
+    // The end of an XML element is not a frame.
+    let stop = line
+        .trim_end_matches(|c| c != '>' && is_decoration(c))
+        .len();
+    let mut start = 0;
+    let mut state = StreamState::default();
+    match before {
+        None => {}
+        Some(LineState::Continues(more)) => {
+            state.clone_from(more);
+            let skip = indent(line, stop);
+            match state.open {
+                // A block handles frames itself, and accepts only lines in its own format.
+                Continuation::Block(..) => {}
+                // The secret may have ended at the end of the line.
+                Continuation::Secret(rule)
+                    if !may_continue(set, rule, &line.as_bytes()[skip..stop]) =>
+                {
+                    state = StreamState::default();
+                }
+                _ => start = skip,
+            }
+        }
+        Some(LineState::EndsWithSecret(rule)) => {
+            let skip = indent(line, stop);
+            if is_likely_rest(&set.rules[usize::from(*rule)], &line.as_bytes()[skip..stop]) {
+                state.open = Continuation::Secret(*rule);
+                start = skip;
+            }
+        }
+    }
+    let end = if is_full { TextEnd::Cut } else { end };
+    let text = &line[start..stop];
+    // The newline marks the end of the line, after which a secret may continue.
+    let ended = (end == TextEnd::Complete).then(|| format!("{text}\n"));
+    let scanned = ended.as_deref().unwrap_or(text);
+    let mut spaced = with_blank(set, &state);
+    let is_rest = matches!(
+        state.open,
+        Continuation::Secret(_) | Continuation::Escaped(_)
+    );
+    let mut is_found = state.find(set, scanned, end, scratch);
+    if is_rest {
+        // The apparent rest of a secret may be the name of another secret.
+        let rest = std::mem::take(&mut scratch.spans);
+        let mut fresh = StreamState::default();
+        is_found |= fresh.find(set, scanned, end, scratch);
+        let fresh_open = fresh.open != Continuation::None;
+        scratch.spans.extend(rest);
+        unite(&mut scratch.spans);
+        if fresh_open {
+            state = fresh;
+        }
+    } else if !is_found && let Some(spaced) = &mut spaced {
+        is_found = spaced.find(set, scanned, end, scratch);
+        if is_found {
+            std::mem::swap(&mut state, spaced);
+        }
+    }
+    let found = is_found.then(|| {
+        let text = redact_spans(set, text, &scratch.spans, false);
+        [&line[..start], &text, &line[stop..]].concat()
+    });
+    state.is_marked = false;
+    let after = match &mut state.open {
+        // The added newline has ended the block's line.
+        Continuation::Block(..) if ended.is_some() => Some(LineState::Continues(state)),
+        Continuation::Block(_, block) => (!block.end_line()).then_some(LineState::Continues(state)),
+        _ if is_full => Some(LineState::Continues(state)),
+        Continuation::Secret(_) if line[..stop].ends_with('\\') => {
+            Some(LineState::Continues(state))
+        }
+        Continuation::Secret(number) => {
+            let rule = &set.rules[usize::from(*number)];
+            let last = scratch.spans.last();
+            let is_long = last.is_some_and(|span| span.end - span.start >= LONG);
+            let may_continue =
+                rule.max == usize::MAX && (rule.check == ValueCheck::None || is_long);
+            may_continue.then_some(LineState::EndsWithSecret(*number))
+        }
+        Continuation::Escaped(_) => Some(LineState::Continues(state)),
+        Continuation::Ended(number) => Some(LineState::EndsWithSecret(*number)),
+        Continuation::None if state.is_pending => Some(LineState::Continues(state)),
+        Continuation::None => None,
+    };
+    (found, after)
+}
+
+/// Returns true if the text may begin with the rest of a secret: it consists of body bytes, or begins with
+/// more of them than may be shown.
+fn may_continue(set: &RuleSet, rule: u16, text: &[u8]) -> bool {
+    let run = run(&set.rules[usize::from(rule)], text).len();
+    run == text.len() || run >= LEAK_BYTES
+}
+
+/// Returns the state with a blank at its end if it contains a keyword: a line that was broken between words
+/// has lost its blank, or has it behind the frame.
+fn with_blank(set: &RuleSet, state: &StreamState) -> Option<StreamState> {
+    if !set.finder.finds(state.tail.as_bytes(), 0) {
+        return None;
+    }
+    let mut spaced = state.clone();
+    spaced.tail.push(' ');
+    spaced.is_clean = false;
+    Some(spaced)
+}
+
+/// Returns true for blanks, frames and bullets.
+fn is_decoration(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '|' | '>') || !(c.is_ascii() || c.is_alphanumeric())
+}
+
+fn indent(line: &str, stop: usize) -> usize {
+    stop - line[..stop].trim_start_matches(is_decoration).len()
+}
+
+/// Returns true if the text begins with a likely rest of a secret.
+fn is_likely_rest(rule: &Rule, text: &[u8]) -> bool {
+    let run = run(rule, text);
+    run.len() >= LEAK_BYTES
+        && run.iter().any(u8::is_ascii_digit)
+        && run.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// Returns the body bytes of the rule at the beginning of the text.
+fn run<'a>(rule: &Rule, text: &'a [u8]) -> &'a [u8] {
+    let bytes = text.iter().take_while(|b| rule.body[usize::from(**b)]);
+    &text[..bytes.count()]
 }

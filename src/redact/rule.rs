@@ -1,18 +1,21 @@
-//! Rules: the lead that announces a secret, and the body of the secret (pure).
+//! Rules: the lead or the name that announces a secret, and the body of the secret (pure).
+//!
+//! A name is a word such as `password` together with its prefix and suffix (`DB_PASSWORD`, `dbPassword2`).
+//! Its value follows after quotes, brackets, an operator, a table cell or a few words of prose, on the same
+//! line, or on the next one if a pair spans two lines (`"name": …,` and `"value": …`).
 
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
+use regex::bytes::Regex;
+use regex_syntax::hir::literal::Extractor;
 use serde::Deserialize;
 
-use super::edges::{in_escape, in_word, is_escaped_end};
-use super::lead::{LEAD_MAX, WrittenLead};
-use super::name::NameTable;
-use super::name_value::{NameMatch, OPERATORS};
-use super::span::TextEnd;
+use super::edges::{TextEnd, in_escape, in_word, is_escaped_end};
+use super::name_reader::{NameKind, NameMatch, OPERATORS, Operator, Quote, Reader};
 use super::value::ValueCheck;
 
-/// Number of consecutive bytes of a key that count as a leak.
-pub(super) const LEAK_BYTES: usize = 12;
 /// Bytes of a body that are examined for a verdict. Limits `max`, and bodies that need an end.
 pub(super) const BODY_BYTES: usize = 256;
 
@@ -152,4 +155,321 @@ pub(super) enum LeadMatch {
     NextLine,
     /// The start and end of the lead, and the offset from this rule to the rule of the body.
     Lead(usize, usize, u16),
+}
+
+/// Maximum length of a lead.
+pub(super) const LEAD_MAX: usize = 192;
+/// Maximum distance from the start of a lead to its keyword; as many bytes of clean text are kept.
+pub(super) const BACK: usize = 80;
+
+/// A lead, compiled when one of its keywords is first found: compiling all leads takes longer than a short
+/// command.
+#[derive(Debug)]
+pub(super) struct WrittenLead {
+    /// The lead as a regular expression.
+    text: String,
+    /// True if the lead begins with its keyword.
+    start: bool,
+    compiled: OnceLock<CompiledLead>,
+}
+
+#[derive(Debug)]
+enum CompiledLead {
+    /// One of these texts, longest first; each begins with a keyword. Most leads have this form, and
+    /// comparing bytes is ten times as fast as a regular expression.
+    Texts(Vec<Vec<u8>>),
+    Pattern {
+        regex: Regex,
+        bytes_min: usize,
+        bytes_max: usize,
+    },
+}
+
+impl WrittenLead {
+    pub(super) fn new(text: String, start: bool) -> Self {
+        Self {
+            text,
+            start,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// Creates a lead that is one of these texts, which are its keywords or begin them.
+    pub(super) fn of_texts(texts: Vec<Vec<u8>>) -> Self {
+        Self {
+            text: String::new(),
+            start: true,
+            compiled: OnceLock::from(CompiledLead::texts(texts)),
+        }
+    }
+
+    /// Compiles the lead now. Returns the minimum and the maximum number of its bytes, or the reason why the lead
+    /// cannot be used.
+    pub(super) fn compile(&self, keywords: &[String]) -> Result<(usize, usize), String> {
+        if self.compiled.get().is_none() {
+            let compiled = CompiledLead::read(&self.text, self.start, keywords)
+                .map_err(|problem| format!("lead: {problem}"))?;
+            // Another thread may have compiled the same lead meanwhile.
+            let _ = self.compiled.set(compiled);
+        }
+        Ok(match self.compiled(keywords) {
+            CompiledLead::Texts(texts) => {
+                let lengths = || texts.iter().map(Vec::len);
+                (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
+            }
+            CompiledLead::Pattern {
+                bytes_min,
+                bytes_max,
+                ..
+            } => (*bytes_min, *bytes_max),
+        })
+    }
+
+    /// Returns the start and the end of the lead around a keyword, if any.
+    pub(super) fn find(
+        &self,
+        keywords: &[String],
+        text: &[u8],
+        hit: &Range<usize>,
+    ) -> Option<(usize, usize)> {
+        match self.compiled(keywords) {
+            CompiledLead::Texts(texts) => texts
+                .iter()
+                .find(|lead| text[hit.start..].starts_with(lead))
+                .map(|lead| (hit.start, hit.start + lead.len())),
+            CompiledLead::Pattern {
+                regex, bytes_max, ..
+            } => {
+                let from = match self.start {
+                    true => hit.start,
+                    false => hit.start.saturating_sub(BACK),
+                };
+                let to = (hit.start + bytes_max).min(text.len());
+                regex
+                    .find_iter(&text[from..to.max(hit.end)])
+                    .map(|found| (from + found.start(), from + found.end()))
+                    .find(|&(start, end)| start <= hit.start && end > hit.start)
+            }
+        }
+    }
+
+    fn compiled(&self, keywords: &[String]) -> &CompiledLead {
+        #[expect(
+            clippy::expect_used,
+            reason = "a test compiles the built-in leads, and others are compiled when they are read"
+        )]
+        self.compiled.get_or_init(|| {
+            CompiledLead::read(&self.text, self.start, keywords).expect("the lead is valid")
+        })
+    }
+}
+
+impl CompiledLead {
+    fn texts(mut texts: Vec<Vec<u8>>) -> Self {
+        texts.sort_by_key(|text| Reverse(text.len()));
+        Self::Texts(texts)
+    }
+
+    fn read(text: &str, start: bool, keywords: &[String]) -> Result<Self, String> {
+        let hir = regex_syntax::parse(text).map_err(|error| error.to_string())?;
+        let properties = hir.properties();
+        let Some(bytes_max) = properties.maximum_len() else {
+            return Err("its length is unlimited; write {0,8} instead of *".into());
+        };
+        if bytes_max > LEAD_MAX {
+            return Err(format!("it may be longer than {LEAD_MAX} bytes"));
+        }
+        let texts = Extractor::new().extract(&hir);
+        let begins = |text: &[u8]| {
+            let mut words = keywords.iter().map(String::as_bytes);
+            words.any(|word| text.starts_with(word) || word.starts_with(text))
+        };
+        if texts.is_exact()
+            && let Some(texts) = texts.literals()
+            && texts.iter().all(|text| begins(text.as_bytes()))
+        {
+            let texts = texts.iter().map(|text| text.as_bytes().to_vec());
+            return Ok(Self::texts(texts.collect()));
+        }
+        let anchored = match start {
+            true => format!("^(?:{text})"),
+            false => text.to_owned(),
+        };
+        Ok(Self::Pattern {
+            regex: Regex::new(&anchored).map_err(|error| error.to_string())?,
+            bytes_min: properties.minimum_len().unwrap_or(0),
+            bytes_max,
+        })
+    }
+}
+
+/// Maximum length of a name's prefix and of its suffix.
+pub(super) const AROUND: usize = 32;
+
+/// Words that announce a kind of secret, from `rules/names.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NameTable {
+    pub(super) id: String,
+    pub(super) words: Vec<String>,
+    /// True if the word must be a separate part of the name.
+    #[serde(default)]
+    pub(super) part: bool,
+    pub(super) check: ValueCheck,
+    /// Parts of a name that announce something other than a secret.
+    #[serde(default)]
+    not: Vec<String>,
+}
+
+fn is_ident(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$')
+}
+
+/// Returns true if the line consists of the name and one word after it, as in a `.netrc`.
+fn is_alone(text: &[u8], first: usize, after: usize) -> bool {
+    let mut before = text[..first].iter().rev();
+    let begins = before
+        .find(|b| !matches!(b, b' ' | b'\t'))
+        .is_none_or(|b| *b == b'\n');
+    let near = &text[after..text.len().min(after + AROUND)];
+    let rest = near.split(|b| *b == b'\n').next().unwrap_or_default();
+    let rest = rest.trim_ascii();
+    begins && !rest.is_empty() && !rest.contains(&b' ')
+}
+
+impl NameTable {
+    /// Reads the name around a word that begins at `start` and finds its value.
+    pub(super) fn find(&self, text: &[u8], start: usize) -> NameMatch {
+        let Some(end) = self.word_end(text, start) else {
+            return NameMatch::No;
+        };
+        let Some((first, after)) = self.name(text, start, end) else {
+            return NameMatch::No;
+        };
+        let name = &text[first..after];
+        let is_flag = name.starts_with(b"-");
+        let is_shell = text.get(after) == Some(&b'=')
+            && !name.iter().any(u8::is_ascii_lowercase)
+            && first
+                .checked_sub(1)
+                .is_none_or(|at| !matches!(text[at], b'?' | b'&' | b';'));
+        let is_variable = name.contains(&b'_') && !name.iter().any(u8::is_ascii_lowercase);
+        // Dockerfiles and the fish shell.
+        let is_set = ["ENV ", "ARG ", "-x ", "-gx ", "-Ux "]
+            .iter()
+            .any(|before| text[..first].ends_with(before.as_bytes()));
+        let is_line = name == b"password" && is_alone(text, first, after);
+        let is_call = !text[end..after].contains(&b'.');
+        let kind = NameKind {
+            is_flag,
+            is_call,
+            is_variable,
+        };
+        let found = Reader { text, at: after }.value(kind, first);
+        match found {
+            // `pass` as a verb: `pass it to the compiler`.
+            NameMatch::Value(value)
+                if name == b"pass" && matches!(value.operator, Operator::Gap | Operator::Blank) =>
+            {
+                NameMatch::No
+            }
+            NameMatch::Value(mut value) => {
+                // A value may precede its name.
+                value.start = start.min(value.from);
+                // `ENV TOKEN …`: such names do not occur in prose.
+                if value.operator == Operator::Blank {
+                    value.operator = match (is_set, is_variable || is_line) {
+                        (true, _) => Operator::Assign,
+                        (false, true) => Operator::Gap,
+                        (false, false) => Operator::Blank,
+                    };
+                }
+                if is_shell && value.quote == Quote::Unquoted && value.operator == Operator::Assign
+                {
+                    value.quote = Quote::Shell;
+                }
+                NameMatch::Value(value)
+            }
+            other => other,
+        }
+    }
+
+    fn word_end(&self, text: &[u8], start: usize) -> Option<usize> {
+        let first = text[start].to_ascii_lowercase();
+        let fits = |word: &&String| {
+            word.as_bytes()[0] == first
+                && text
+                    .get(start..start + word.len())
+                    .is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        let longest = self.words.iter().filter(fits).map(String::len).max()?;
+        Some(start + longest)
+    }
+
+    /// Returns the range of the whole name; `None` if it announces something other than a secret.
+    fn name(&self, text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+        let before = text[..start].iter().rev().take(AROUND);
+        let first = start - before.take_while(|b| is_ident(**b)).count();
+        let more = text[end..].iter().take(AROUND);
+        let mut after = end + more.take_while(|b| is_ident(**b)).count();
+        // A full stop at the end of a sentence is not part of a name.
+        while after > end && matches!(text[after - 1], b'.' | b'-') {
+            after -= 1;
+        }
+        if text
+            .get(after)
+            .is_some_and(|b| is_ident(*b) && *b != b'.' && *b != b'-')
+        {
+            return None;
+        }
+        // Other words, such as `tokenizer` and `secretary`. `tokens` announces a number, but `secrets` may
+        // not.
+        if end < after {
+            let (last, next) = (text[end - 1], text[end]);
+            let is_other = (next.is_ascii_lowercase()
+                && last.is_ascii_alphabetic()
+                && !last.is_ascii_uppercase())
+                || (next.is_ascii_lowercase() && last.is_ascii_uppercase() && end - start == 1)
+                || (next.is_ascii_alphabetic()
+                    && last.is_ascii_uppercase()
+                    && next.is_ascii_uppercase());
+            if is_other {
+                return None;
+            }
+        }
+        if self.part && start > first {
+            let (last, next) = (text[start - 1], text[start]);
+            let is_part = !last.is_ascii_alphabetic()
+                || (last.is_ascii_lowercase() && next.is_ascii_uppercase());
+            if !is_part {
+                return None;
+            }
+        }
+        Some((first, after))
+    }
+
+    /// Returns true if the name around the word at `start` announces something other than a secret.
+    pub(super) fn announces_other(&self, text: &[u8], start: usize) -> bool {
+        let Some((first, after)) =
+            (self.word_end(text, start)).and_then(|end| self.name(text, start, end))
+        else {
+            return true;
+        };
+        let mut lower = [0; 3 * AROUND];
+        let name = &text[first..after.min(first + lower.len())];
+        let lower = &mut lower[..name.len()];
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        let lower: &[u8] = lower;
+        let begins = |at: &usize| {
+            at.checked_sub(1).is_none_or(|before| {
+                !name[before].is_ascii_alphabetic()
+                    || (name[before].is_ascii_lowercase() && name[*at].is_ascii_uppercase())
+            })
+        };
+        self.not.iter().any(|part| match part.strip_prefix('^') {
+            Some(part) => memchr::memmem::find_iter(lower, part.as_bytes()).any(|at| begins(&at)),
+            None => memchr::memmem::find(lower, part.as_bytes()).is_some(),
+        })
+    }
 }

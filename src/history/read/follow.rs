@@ -13,9 +13,9 @@ use super::reader::{LogReader, ReadReport};
 use super::source::BlockSource;
 use crate::error::{Error, Result};
 use crate::history::dir::RunDirectory;
+use crate::history::dir::is_written;
+use crate::history::dir_handle::RunFiles;
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
-use crate::history::lock::is_written;
-use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
 /// Follows the log of a run while another process may write it.

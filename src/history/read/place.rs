@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::event::Envelope;
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{DirHandle, EVENTS};
+use crate::history::dir_handle::{RunFiles, open_closed};
 use crate::history::rotate::ClosedFile;
-use crate::history::run_files::{RunFiles, open_closed};
 use crate::timestamp::Timestamp;
 
 /// The number of bytes that are searched line by line.

@@ -17,8 +17,8 @@ use super::source::{LogFile, LogFiles, unread};
 use crate::error::{Error, Result};
 use crate::event::LineDecoder;
 use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::RunFiles;
 use crate::history::dir_handle::{DirHandle, EVENTS};
-use crate::history::run_files::RunFiles;
 
 /// Size up to which a log is read by one thread, because starting threads would take longer.
 const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::block::{BLOCK_BYTES, Block, BlockStream, is_gzip, read_part};
 use crate::error::{Error, Result};
 use crate::history::dir_handle::DirHandle;
+use crate::history::dir_handle::open_closed;
 use crate::history::rotate::ClosedFile;
-use crate::history::run_files::open_closed;
 use crate::timestamp::Timestamp;
 
 /// The tolerance for skipping a file by the time of its last write: events are written some seconds after

@@ -1,0 +1,576 @@
+//! The writer's two threads, and its notices to the user.
+//!
+//! `td-sync` makes written lines survive a power cut. The writer waits for room in its queue only with
+//! [`SyncPolicy::Always`] and, until a deadline, at the end. `td-sync` blocks in `fdatasync` and on an empty
+//! queue. It reports problems over a bounded channel without waiting for room. It ends when the writer closes the
+//! queue. It also closes runs, because that writes and syncs the metadata: the job holds the run's lock and
+//! releases it last.
+//!
+//! `td-chores` compresses closed files and removes runs that are not retained. The writer never waits for it. A
+//! chore that finds no room or fails is queued again when its run is opened the next time. `td-chores` blocks on
+//! the disk and on an empty queue. It ends when the writer closes the queue. When it is cancelled, it stops
+//! within a file and discards the incomplete compressed file.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rustix::fs::{FlockOperation, OFlags, Timestamps, flock, futimens};
+
+use crate::error::{Error, Result};
+use crate::event::{ExecutionId, TdEvent};
+use crate::history::dir::{DataDir, RunDirectory, RunLock};
+use crate::history::dir_handle::{DirHandle, EVENTS, FileId, METADATA, all_closed, sync_directory};
+use crate::history::metadata::RunMetadata;
+use crate::history::rotate::ClosedFile;
+use crate::history::runs::Retention;
+use crate::thread::{self, Handle};
+use crate::timestamp::Timestamp;
+
+/// The number of queued jobs. Each may hold open a file that the writer has closed, so the budget of file
+/// descriptors includes them and the job in progress. Data without room in the queue stay marked and are
+/// queued again.
+const QUEUE_MAX: usize = 63;
+/// The number of problems that wait for the writer; more would add no information.
+const PROBLEMS_MAX: usize = 64;
+
+/// The time until written lines survive a power cut. A crash of this program alone loses nothing, whatever
+/// the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SyncPolicy {
+    /// When the system decides.
+    Never,
+    /// This long after the write, and at the end.
+    Interval(Duration),
+    /// Before the writer takes the next batch.
+    Always,
+}
+
+impl Default for SyncPolicy {
+    fn default() -> Self {
+        Self::Interval(Duration::from_secs(1))
+    }
+}
+
+/// A job for `td-sync`.
+#[derive(Debug)]
+pub(super) enum SyncJob {
+    /// Syncs the lines of a run, then drops `done`.
+    Data {
+        id: ExecutionId,
+        file: Arc<File>,
+        done: Option<Sender<Infallible>>,
+    },
+    /// Syncs the metadata, the names in a run directory and its own name.
+    Directory(RunDirectory),
+    /// Replaces the metadata.
+    Metadata {
+        directory: RunDirectory,
+        metadata: Box<RunMetadata>,
+    },
+    Close(Box<ClosingRun>),
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub(super) struct ClosingRun {
+    pub(super) directory: RunDirectory,
+    pub(super) metadata: RunMetadata,
+    /// True if some of its lines are not synced.
+    pub(super) is_dirty: bool,
+    /// True if the final metadata must survive a power cut.
+    pub(super) is_durable: bool,
+    /// Released when all of the above is done.
+    #[expect(dead_code, reason = "held until the run is closed, then dropped")]
+    pub(super) lock: RunLock,
+}
+
+/// The writer's handle of `td-sync`.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    jobs: Sender<SyncJob>,
+    problems: Receiver<LogNotice>,
+    thread: Handle<()>,
+}
+
+impl Syncer {
+    pub(super) fn start() -> Result<Self> {
+        let (jobs, queue) = bounded(QUEUE_MAX);
+        let (report, problems) = bounded(PROBLEMS_MAX);
+        let thread = thread::spawn("td-sync", move || serve(&queue, &report))?;
+        Ok(Self {
+            jobs,
+            problems,
+            thread,
+        })
+    }
+
+    /// Queues a job, or returns it if there is no room.
+    pub(super) fn offer(&self, job: SyncJob) -> Result<(), SyncJob> {
+        self.jobs.try_send(job).map_err(TrySendError::into_inner)
+    }
+
+    /// Queues a sync of a run's file. Returns `false` if there is no room.
+    pub(super) fn offer_file(&self, id: &ExecutionId, file: Arc<File>) -> bool {
+        let job = SyncJob::Data {
+            id: id.clone(),
+            file,
+            done: None,
+        };
+        self.offer(job).is_ok()
+    }
+
+    /// Syncs files and waits for completion.
+    pub(super) fn sync_now(&self, files: Vec<(ExecutionId, Arc<File>)>) {
+        let (done, all_done) = bounded::<Infallible>(0);
+        for (id, file) in files {
+            // If the thread has ended, its panic was reported and there is nothing to wait for.
+            let _ = self.jobs.send(SyncJob::Data {
+                id,
+                file,
+                done: Some(done.clone()),
+            });
+        }
+        drop(done);
+        // Returns when the last job has dropped its sender.
+        let _ = all_done.recv();
+    }
+
+    /// Returns the problems since the last call.
+    pub(super) fn problems(&self) -> impl Iterator<Item = LogNotice> + '_ {
+        self.problems.try_iter()
+    }
+
+    /// Queues the last jobs and waits for the thread, both until the deadline. Returns the problems, and
+    /// `true` if all jobs were done.
+    pub(super) fn finish(self, jobs: Vec<SyncJob>, deadline: Instant) -> (Vec<LogNotice>, bool) {
+        let mut all_sent = true;
+        for job in jobs {
+            all_sent &= self.jobs.send_deadline(job, deadline).is_ok();
+        }
+        drop(self.jobs);
+        // The thread never waits for room in this queue, so it can be read after the thread's end.
+        let ended = self.thread.join_deadline(deadline);
+        let problems = self.problems.try_iter().collect();
+        // A thread that hangs on a disk that does not respond is abandoned.
+        (problems, all_sent && matches!(ended, Ok(Ok(()))))
+    }
+}
+
+fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
+    for job in queue {
+        let (id, outcome) = match job {
+            SyncJob::Data { id, file, done } => {
+                let outcome = file
+                    .sync_data()
+                    .map_err(|cause| Error::other("cannot sync the log").because(cause));
+                drop(done);
+                (id, outcome)
+            }
+            SyncJob::Directory(directory) => {
+                let path = directory.path();
+                let outcome = sync_metadata(&directory)
+                    .and_then(|()| sync_directory(path))
+                    .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
+                let outcome = outcome.map_err(|cause| Error::file("cannot sync", path, cause));
+                (directory.execution_id().clone(), outcome)
+            }
+            SyncJob::Metadata {
+                directory,
+                metadata,
+            } => {
+                // A removed directory must not be created again for its metadata.
+                let written = directory.open_dir().and_then(|dir| metadata.write_in(&dir));
+                (directory.execution_id().clone(), written)
+            }
+            SyncJob::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
+        };
+        if let Err(error) = outcome {
+            let notice = LogNotice {
+                execution_id: id,
+                kind: LogNoticeKind::NotSafe,
+                message: format!("{error:?}"),
+            };
+            // If the writer does not read the problems, the first ones suffice.
+            let _ = report.try_send(notice);
+        }
+    }
+}
+
+/// Syncs the metadata of a run, if they exist.
+fn sync_metadata(directory: &RunDirectory) -> io::Result<()> {
+    // A removed directory has nothing to sync.
+    let Ok(dir) = directory.open_dir() else {
+        return Ok(());
+    };
+    let file = dir.existing_file(METADATA)?;
+    file.map_or(Ok(()), |file| file.sync_data())
+}
+
+impl ClosingRun {
+    fn run(self) -> Result<()> {
+        // A removed directory must not be created again for its metadata.
+        let dir = self.directory.open_dir()?;
+        let synced = match self.is_dirty {
+            true => dir
+                .file(EVENTS, OFlags::RDONLY)
+                .and_then(|file| file.sync_data()),
+            false => Ok(()),
+        };
+        let written = self.metadata.write_in(&dir);
+        if self.is_durable {
+            // Makes the new name of the metadata durable.
+            sync_directory(dir.path())
+                .map_err(|cause| Error::file("cannot sync", dir.path(), cause))?;
+        }
+        synced.map_err(|cause| Error::file("cannot sync", &dir.join(EVENTS), cause))?;
+        written
+    }
+}
+
+/// The number of queued chores, most of them runs with files to compress. Usually, fewer runs are written at
+/// the same time.
+const CHORES_MAX: usize = 256;
+/// The bytes read between two checks for cancellation, which take some milliseconds.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Work without a deadline.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// Compress all closed files of a run.
+    Compress(RunDirectory),
+    /// Remove the runs that are not retained at this time.
+    Prune(DataDir, Retention, Timestamp),
+}
+
+/// The writer's handle of `td-chores`.
+#[derive(Debug)]
+pub(super) struct Chores {
+    jobs: Sender<Chore>,
+    is_cancelled: Arc<AtomicBool>,
+    thread: Handle<()>,
+}
+
+impl Chores {
+    pub(super) fn start() -> Result<Self> {
+        let (jobs, queue) = bounded(CHORES_MAX);
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let given_up = Arc::clone(&is_cancelled);
+        let thread = thread::spawn("td-chores", move || serve_chores(&queue, &given_up))?;
+        Ok(Self {
+            jobs,
+            is_cancelled,
+            thread,
+        })
+    }
+
+    /// Queues a chore if there is room.
+    pub(super) fn offer(&self, chore: Chore) {
+        // The module's documentation describes what happens to refused chores.
+        let (Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) =
+            self.jobs.try_send(chore);
+    }
+
+    /// Cancels the current chore and waits for the thread until the deadline.
+    pub(super) fn finish(self, deadline: Instant) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+        drop(self.jobs);
+        // A thread that hangs on a disk that does not respond is abandoned.
+        if let Ok(Err(panicked)) = self.thread.join_deadline(deadline) {
+            log::error!("{panicked}");
+        }
+    }
+}
+
+fn serve_chores(queue: &Receiver<Chore>, is_cancelled: &AtomicBool) {
+    for chore in queue {
+        if is_cancelled.load(Ordering::Relaxed) {
+            return;
+        }
+        let done = match chore {
+            Chore::Compress(run) => compress_all(&run, is_cancelled),
+            Chore::Prune(data, retention, now) => prune(&data, retention, now, is_cancelled),
+        };
+        if let Err(error) = done {
+            // A failure is harmless: an uncompressed file is valid, and excess history is only kept longer.
+            log::warn!("{error:?}");
+        }
+    }
+}
+
+fn prune(
+    data: &DataDir,
+    retention: Retention,
+    now: Timestamp,
+    is_cancelled: &AtomicBool,
+) -> Result<()> {
+    let is_cancelled = || is_cancelled.load(Ordering::Relaxed);
+    let pruned = data.prune_unless_cancelled(retention, now, &is_cancelled)?;
+    for run in pruned.runs {
+        log::info!("removed the run {}: too much history", run.execution_id);
+    }
+    for problem in pruned.problems {
+        log::warn!("{problem:?}");
+    }
+    Ok(())
+}
+
+/// Compresses all closed files of a run that are not compressed.
+fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
+    let dir = run.open_dir()?;
+    let failed = |cause| Error::file("cannot compress the log in", run.path(), cause);
+    let mut plain = all_closed(&dir).map_err(failed)?;
+    plain.retain(|closed| !closed.is_gzip);
+    plain.sort();
+    for closed in plain {
+        if is_cancelled.load(Ordering::Relaxed) {
+            break;
+        }
+        compress(&dir, closed.number, is_cancelled).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Replaces a plain file by a compressed one. One of the two is complete at any time.
+fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Result<()> {
+    let (plain, compressed) = (
+        ClosedFile::plain(number).name(),
+        ClosedFile::gzip(number).name(),
+    );
+    let temporary = format!("{compressed}.tmp");
+    let from = dir.file(&plain, OFlags::RDONLY)?;
+    let into = dir.file(&temporary, OFlags::WRONLY | OFlags::CREATE)?;
+    if flock(&into, FlockOperation::NonBlockingLockExclusive).is_err()
+        || dir.identity(&temporary)? != Some(FileId::of(&into)?)
+    {
+        // Another process is compressing the file, or has just finished and renamed it.
+        return Ok(());
+    }
+    match compress_into(&from, &into, is_cancelled) {
+        Ok(true) => {}
+        // An incomplete file is harmless but uses disk space.
+        given_up => {
+            dir.remove(&temporary)?;
+            return given_up.map(drop);
+        }
+    }
+    match dir.rename_new(&temporary, &compressed) {
+        // The new name must be durable before the plain file is removed.
+        Ok(()) => sync_directory(dir.path())?,
+        // A crash left both files. A different file with this name must be kept.
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+            dir.remove(&temporary)?;
+            let there = dir.file(&compressed, OFlags::RDONLY)?;
+            if uncompressed_bytes(&there)? != from.metadata()?.len() as u32 {
+                return Err(io::Error::other(format!(
+                    "{compressed} exists already with other content"
+                )));
+            }
+        }
+        Err(cause) => return Err(cause),
+    }
+    dir.remove(&plain)
+}
+
+/// Returns the uncompressed length of a file modulo 2^32, from its last bytes (RFC 1952).
+fn uncompressed_bytes(file: &File) -> io::Result<u32> {
+    let mut end = [0; 4];
+    let at = file.metadata()?.len().saturating_sub(4);
+    file.read_exact_at(&mut end, at)?;
+    Ok(u32::from_le_bytes(end))
+}
+
+/// Compresses a file and syncs the result. Returns `false` if it was cancelled.
+fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io::Result<bool> {
+    // Removes the output of another process.
+    into.set_len(0)?;
+    let mut encoder = GzEncoder::new(into, Compression::default());
+    let mut source = vec![0; CHUNK_BYTES];
+    loop {
+        let read = match from.read(&mut source) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            Err(cause) => return Err(cause),
+        };
+        if is_cancelled.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        encoder.write_all(source.get(..read).unwrap_or_default())?;
+    }
+    encoder.finish()?;
+    keep_times(from, into)?;
+    into.sync_all()?;
+    Ok(true)
+}
+
+/// Copies the times, from which readers derive the age of a file.
+fn keep_times(from: &File, into: &File) -> io::Result<()> {
+    let about = rustix::fs::fstat(from)?;
+    let time = |second, nanosecond| rustix::fs::Timespec {
+        tv_sec: second,
+        // Always below a billion.
+        tv_nsec: nanosecond as _,
+    };
+    let times = Timestamps {
+        last_access: time(about.st_atime, about.st_atime_nsec),
+        last_modification: time(about.st_mtime, about.st_mtime_nsec),
+    };
+    Ok(futimens(into.as_fd(), &times)?)
+}
+
+/// The kind of a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogNoticeKind {
+    /// Writing has begun to fail. Reported once, until it works again.
+    Failing,
+    /// Writing works again.
+    Recovered,
+    /// Another program removed, replaced or truncated the file; writing continues.
+    Disturbed,
+    /// A new file could not be created, so the old one grows. Reported once, until rotation works again.
+    NotRotated,
+    /// The wall clock was set back: numbers are in order, times are not. Reported once per run.
+    ClockWentBack,
+    /// `fdatasync` failed, or the metadata could not be written.
+    NotSafe,
+    /// Events arrived for an execution that has no open run. Reported once per execution.
+    NotKept,
+}
+
+/// A condition of a run's log that its user should know about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogNotice {
+    /// The execution of the run.
+    pub execution_id: ExecutionId,
+    /// The kind of the notice.
+    pub(crate) kind: LogNoticeKind,
+    /// A sentence for users.
+    pub message: String,
+}
+
+impl LogNotice {
+    /// Returns the notice as an event of its execution.
+    pub(crate) fn to_event(&self) -> TdEvent {
+        let execution_id = self.execution_id.clone();
+        let (context, message) = ("log".to_owned(), self.message.clone());
+        match self.kind {
+            LogNoticeKind::Failing => TdEvent::Error {
+                execution_id,
+                context,
+                message,
+            },
+            _ => TdEvent::Warning {
+                execution_id,
+                context,
+                message,
+            },
+        }
+    }
+}
+
+/// The result of writing logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub struct LogReport {
+    /// The number of bytes written to event files.
+    pub bytes_written: u64,
+    /// Runs whose last events could not be written.
+    pub lost: Vec<LostRun>,
+    /// The number of events of executions without an open run.
+    pub not_kept: u64,
+    /// Problems at the end: syncing, metadata, or a disk that did not respond.
+    pub problems: Vec<LogNotice>,
+}
+
+/// A run whose last events could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRun {
+    /// The run's execution.
+    pub execution_id: ExecutionId,
+    /// The directory of the run.
+    pub path: PathBuf,
+    /// The first number that is not in the file.
+    pub first_seq: u64,
+    /// The last number that was assigned.
+    pub last_seq: u64,
+    /// The system's error message.
+    pub cause: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_plain_or_a_compressed_file_always_exists() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        run.create().unwrap();
+        let text = "a line of a log\n".repeat(50_000);
+        let at = |name: String| run.path().join(name);
+        fs::write(at(ClosedFile::plain(1).name()), &text).unwrap();
+        fs::write(at(ClosedFile::gzip(1).name() + ".tmp"), "left by another").unwrap();
+        // Cancelled immediately: only the leftover file is removed.
+        let dir = run.open_dir().unwrap();
+        compress(&dir, 1, &AtomicBool::new(true)).unwrap();
+        assert_eq!(
+            fs::read_to_string(at(ClosedFile::plain(1).name())).unwrap(),
+            text
+        );
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+        let compressed = File::open(at(ClosedFile::gzip(1).name())).unwrap();
+        let mut unpacked = String::new();
+        flate2::read::GzDecoder::new(compressed)
+            .read_to_string(&mut unpacked)
+            .unwrap();
+        assert_eq!(unpacked, text);
+    }
+
+    #[test]
+    fn a_file_in_both_forms_is_reduced_to_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        run.create().unwrap();
+        let at = |name: String| run.path().join(name);
+        let plain = at(ClosedFile::plain(1).name());
+        fs::write(&plain, "the same").unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        fs::write(&plain, "the same").unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+        // A different file is neither lost nor replaces the first.
+        fs::write(&plain, "something else").unwrap();
+        assert!(compress_all(&run, &AtomicBool::new(false)).is_err());
+        assert_eq!(fs::read_to_string(&plain).unwrap(), "something else");
+        assert!(at(ClosedFile::gzip(1).name()).exists());
+    }
+
+    #[test]
+    fn a_file_that_another_process_compresses_is_skipped() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        run.create().unwrap();
+        let plain = run.path().join(ClosedFile::plain(1).name());
+        fs::write(&plain, "x").unwrap();
+        let other = File::create(run.path().join(ClosedFile::gzip(1).name() + ".tmp")).unwrap();
+        flock(&other, FlockOperation::LockExclusive).unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        assert!(plain.exists());
+    }
+}

@@ -1,0 +1,872 @@
+//! Turns a child's bytes into text: in order, up to a number of lines (pure).
+//!
+//! Complete lines are reported immediately, open lines after a delay, progress lines in their present state.
+//! Text after a pause is emitted immediately, other text together with the text of the next milliseconds. Text
+//! of the two streams keeps its order.
+//!
+//! The text equals the printed text, with three exceptions. Bytes that are not UTF-8 become `\\u{fffd}` and
+//! are counted. A line that is rewritten with carriage returns is reported in states, not with each rewrite;
+//! text that begins with `\\r` replaces the reported text of the line. A state is *transient* while a newer
+//! one may follow soon; the history gets one state per second, and always the last one.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::child::OutputStream;
+
+/// The longest time that text is held for a batch. A reader cannot distinguish more than a hundred events a
+/// second.
+const BATCH_EVERY: Duration = Duration::from_millis(10);
+
+/// The size from which text is not held: the capacity of a pipe.
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// The warning for output that is not text, emitted once.
+pub(super) const NOT_TEXT: &str =
+    "the output contains bytes that are not UTF-8: each such place is shown as \u{fffd}";
+
+pub(crate) trait TextSink {
+    /// Receives the next text of a stream. Transient text need not be stored, because a later text contains
+    /// the same line.
+    fn text(&mut self, stream: OutputStream, text: String, is_transient: bool);
+
+    /// Receives a warning for the reader of the text.
+    fn warning(&mut self, message: &str);
+}
+
+pub(crate) struct OutputBatcher<S> {
+    pub sink: S,
+    lines: [LineAssembler; 2],
+    /// The time at which text was last passed on.
+    flushed_at: Option<Instant>,
+    limit: LineLimit,
+    /// Passes on complete lines only, lines beyond 64 KiB in parts, and an open line at the end.
+    pub complete_lines: bool,
+    has_warned_of_bytes: bool,
+}
+
+impl<S: TextSink> OutputBatcher<S> {
+    /// Creates a batcher that passes on at most `lines_max` lines.
+    pub fn new(sink: S, is_terminal: bool, lines_max: Option<u64>) -> Self {
+        Self {
+            sink,
+            lines: OutputStream::ALL.map(|_| LineAssembler::new(is_terminal)),
+            flushed_at: None,
+            limit: LineLimit {
+                lines_max,
+                ..LineLimit::default()
+            },
+            complete_lines: false,
+            has_warned_of_bytes: false,
+        }
+    }
+
+    pub fn push(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
+        self.flush_stream(stream.other(), now);
+        let lines = &mut self.lines[stream.index()];
+        lines.push(bytes, now);
+        if lines.ready().len() >= BATCH_BYTES {
+            self.flush_stream(stream, now);
+        }
+    }
+
+    /// Passes on text that was held long enough; returns the time of the next call.
+    pub fn tick(&mut self, now: Instant) -> Option<Instant> {
+        if self.batch_due().is_none_or(|due| now >= due) {
+            self.flush(now);
+        }
+        if self.complete_lines {
+            return self.batch_due().filter(|_| self.has_text());
+        }
+        for stream in OutputStream::ALL {
+            let lines = &mut self.lines[stream.index()];
+            if lines.due().is_none_or(|due| now < due) {
+                continue;
+            }
+            let transient = lines.tick(now);
+            // An open line follows everything that was printed before it.
+            self.flush(now);
+            if let Some(text) = transient
+                && !self.limit.is_reached()
+            {
+                self.sink.text(stream, text, true);
+            }
+        }
+        let batch = self.batch_due().filter(|_| self.has_text());
+        let open = self.lines.iter().map(LineAssembler::due);
+        open.chain([batch]).flatten().min()
+    }
+
+    /// Passes on all text at the end of the output; returns the sink and the number of lines beyond the
+    /// limit.
+    pub fn finish(mut self, now: Instant) -> (S, u64) {
+        self.end_lines(now);
+        (self.sink, self.limit.lost())
+    }
+
+    /// Passes on all text, including open lines. Later text begins new lines.
+    pub fn end_lines(&mut self, now: Instant) {
+        for stream in OutputStream::ALL {
+            self.flush(now);
+            self.lines[stream.index()].finish(now);
+        }
+        self.flush(now);
+    }
+
+    fn has_text(&self) -> bool {
+        self.lines.iter().any(|lines| !lines.ready().is_empty())
+    }
+
+    fn batch_due(&self) -> Option<Instant> {
+        self.flushed_at.map(|at| at + BATCH_EVERY)
+    }
+
+    /// Passes on ready text without waiting for more.
+    pub fn flush(&mut self, now: Instant) {
+        for stream in OutputStream::ALL {
+            self.flush_stream(stream, now);
+        }
+    }
+
+    fn flush_stream(&mut self, stream: OutputStream, now: Instant) {
+        let lines = &mut self.lines[stream.index()];
+        if lines.ready().is_empty() {
+            return;
+        }
+        let text = lines.take_ready();
+        let has_invalid = lines.invalid() > 0;
+        self.flushed_at = Some(now);
+        let (text, is_first_cut) = self.limit.cut(stream, text);
+        if !text.is_empty() {
+            self.sink.text(stream, text, false);
+        }
+        if is_first_cut {
+            let message = format!(
+                "the output is cut after {} lines; further lines are only counted",
+                self.limit.lines_max.unwrap_or(0)
+            );
+            self.sink.warning(&message);
+        }
+        if has_invalid && !std::mem::replace(&mut self.has_warned_of_bytes, true) {
+            self.sink.warning(NOT_TEXT);
+        }
+    }
+}
+
+#[derive(Default)]
+struct LineLimit {
+    lines_max: Option<u64>,
+    lines: u64,
+    lost: u64,
+    has_cut: bool,
+    /// For each stream: the last lost line has no end yet.
+    lost_open: [bool; 2],
+}
+
+impl LineLimit {
+    fn is_reached(&self) -> bool {
+        self.lines_max.is_some_and(|max| self.lines >= max)
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost + self.lost_open.map(u64::from).iter().sum::<u64>()
+    }
+
+    /// Returns the text up to the limit, and true if this is the first cut.
+    fn cut(&mut self, stream: OutputStream, mut text: String) -> (String, bool) {
+        let Some(max) = self.lines_max else {
+            return (text, false);
+        };
+        let mut end = 0;
+        while self.lines < max
+            && let Some(at) = memchr::memchr(b'\n', &text.as_bytes()[end..])
+        {
+            end += at + 1;
+            self.lines += 1;
+        }
+        if self.lines < max {
+            return (text, false);
+        }
+        let lost = &text.as_bytes()[end..];
+        if !lost.is_empty() {
+            let count = memchr::memchr_iter(b'\n', lost).count();
+            self.lost += u64::try_from(count).unwrap_or(u64::MAX);
+            self.lost_open[stream.index()] = lost.last() != Some(&b'\n');
+        }
+        let is_first = !lost.is_empty() && !std::mem::replace(&mut self.has_cut, true);
+        text.truncate(end);
+        (text, is_first)
+    }
+}
+
+/// The delay after which an open line is reported. The console merges text for as long.
+pub(super) const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
+
+/// The interval at which the history gets states of a rewritten line; the same as for lines of panes.
+pub(super) const KEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// A longer line is reported in parts, and a reported part cannot be rewritten.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Assembles the lines of one stream.
+#[derive(Debug, Default)]
+pub(super) struct LineAssembler {
+    /// Line ends arrive as `\r\n`, as terminals write them, and are reported as `\n`.
+    is_terminal: bool,
+    decoder: Utf8Decoder,
+    /// Text for the next [`LineAssembler::take_ready`].
+    ready: String,
+    /// The present state of the open line.
+    line: String,
+    /// The byte at which the next text overwrites the line, after a carriage return. `None` is its end.
+    column: Option<usize>,
+    /// The beginning of the open line was dropped because of its length.
+    is_long: bool,
+    /// The line is printable ASCII, so a byte is a column.
+    is_plain: bool,
+    reported: Reported,
+    /// The time of the first change since the line was last reported.
+    changed_at: Option<Instant>,
+    /// When the open line was last reported.
+    reported_at: Option<Instant>,
+    /// When a state was last kept in the history.
+    kept_at: Option<Instant>,
+    /// A newer state was reported as transient since.
+    is_behind: bool,
+}
+
+/// The reported state of the open line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reported {
+    #[default]
+    Nothing,
+    /// This number of its first bytes, which have not changed.
+    Prefix(usize),
+    /// Text that has been overwritten.
+    Overwritten,
+}
+
+impl LineAssembler {
+    pub fn new(is_terminal: bool) -> Self {
+        Self {
+            is_terminal,
+            is_plain: true,
+            ..Self::default()
+        }
+    }
+
+    /// Adds bytes, which may be split anywhere.
+    pub fn push(&mut self, bytes: &[u8], now: Instant) {
+        let mut decoder = std::mem::take(&mut self.decoder);
+        decoder.push(bytes, |text| self.text(text, now));
+        self.decoder = decoder;
+    }
+
+    fn text(&mut self, text: &str, now: Instant) {
+        if text.is_empty() {
+            return;
+        }
+        let mut rest = text;
+        if self.column.is_none() && memchr::memchr(b'\r', text.as_bytes()).is_none() {
+            // Complete lines are reported as they are.
+            if let Some(last) = memchr::memrchr(b'\n', text.as_bytes()) {
+                let (complete, open) = text.split_at(last + 1);
+                self.report();
+                self.ready.push_str(complete);
+                self.begin_line();
+                rest = open;
+            }
+            return self.write(rest, now);
+        }
+        while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
+            self.write(&rest[..at], now);
+            if rest.as_bytes()[at] == b'\n' {
+                self.end_line();
+            } else {
+                self.column = Some(0);
+            }
+            rest = &rest[at + 1..];
+        }
+        self.write(rest, now);
+    }
+
+    /// Writes into the open line as a terminal does.
+    fn write(&mut self, text: &str, now: Instant) {
+        if text.is_empty() {
+            return;
+        }
+        let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
+        match self.column.take() {
+            None => self.line.push_str(text),
+            Some(at) => {
+                if std::mem::take(&mut self.is_long) {
+                    self.line.clear();
+                    self.reported = Reported::Overwritten;
+                } else if matches!(self.reported, Reported::Prefix(bytes) if at < bytes) {
+                    self.reported = Reported::Overwritten;
+                }
+                let end = at + text.len();
+                if self.is_plain && is_plain && end < self.line.len() {
+                    self.line.replace_range(at..end, text);
+                    self.column = Some(end);
+                } else {
+                    // Drop the rest of the line. Coloured text usually erases the line; if not, the old rest
+                    // would be wrong as well.
+                    self.line.truncate(at);
+                    self.is_plain = self.is_plain || at == 0;
+                    self.line.push_str(text);
+                }
+            }
+        }
+        self.is_plain &= is_plain;
+        self.changed_at.get_or_insert(now);
+        if self.line.len() > LINE_BYTES_MAX {
+            self.report();
+            self.line.clear();
+            (self.column, self.is_plain) = (None, true);
+            (self.reported, self.is_long) = (Reported::Prefix(0), true);
+            self.changed_at = None;
+        }
+    }
+
+    fn end_line(&mut self) {
+        let has_return = self.column == Some(0) && !self.is_terminal;
+        self.report();
+        self.ready.push_str(if has_return { "\r\n" } else { "\n" });
+        self.begin_line();
+    }
+
+    /// Appends the unreported part of the line to the ready text.
+    fn report(&mut self) {
+        match self.reported {
+            Reported::Nothing => self.ready.push_str(&self.line),
+            Reported::Prefix(bytes) => self.ready.push_str(&self.line[bytes..]),
+            Reported::Overwritten => {
+                self.ready.push('\r');
+                self.ready.push_str(&self.line);
+            }
+        }
+        self.reported = Reported::Prefix(self.line.len());
+    }
+
+    fn begin_line(&mut self) {
+        self.line.clear();
+        (self.column, self.is_plain, self.is_long) = (None, true, false);
+        self.reported = Reported::Nothing;
+        (self.changed_at, self.reported_at) = (None, None);
+        (self.kept_at, self.is_behind) = (None, false);
+    }
+
+    /// Reports the open line when its delay is over: appends it to the ready text, or returns a transient
+    /// state of it.
+    pub fn tick(&mut self, now: Instant) -> Option<String> {
+        self.due().filter(|due| now >= *due)?;
+        self.report_open_line(now)
+    }
+
+    /// Reports the open line before its delay is over, because the writer flushes it. States of a rewritten
+    /// line keep their interval.
+    pub fn flush(&mut self, now: Instant) -> Option<String> {
+        let is_early = self
+            .reported_at
+            .is_some_and(|at| now < at + OPEN_LINE_DELAY);
+        if self.due().is_none() || (self.reported == Reported::Overwritten && is_early) {
+            return None;
+        }
+        self.report_open_line(now)
+    }
+
+    fn report_open_line(&mut self, now: Instant) -> Option<String> {
+        self.reported_at = Some(now);
+        let may_keep = self.kept_at.is_none_or(|at| now >= at + KEEP_EVERY);
+        self.changed_at = None;
+        if self.reported == Reported::Overwritten && !may_keep {
+            self.is_behind = true;
+            return Some(format!("\r{}", self.line));
+        }
+        if self.reported == Reported::Overwritten {
+            self.kept_at = Some(now);
+        }
+        self.is_behind = false;
+        self.report();
+        None
+    }
+
+    /// Returns the time of the next [`LineAssembler::tick`].
+    pub fn due(&self) -> Option<Instant> {
+        let open = self.changed_at.map(|at| at + OPEN_LINE_DELAY);
+        let kept = self.kept_at.filter(|_| self.is_behind);
+        let kept = kept.map(|at| at + KEEP_EVERY);
+        [open, kept].into_iter().flatten().min()
+    }
+
+    /// Reports the rest at the end of the stream.
+    pub fn finish(&mut self, now: Instant) {
+        let mut decoder = std::mem::take(&mut self.decoder);
+        decoder.finish(|text| self.write(text, now));
+        self.decoder = decoder;
+        self.report();
+        self.begin_line();
+    }
+
+    pub fn ready(&self) -> &str {
+        &self.ready
+    }
+
+    pub fn take_ready(&mut self) -> String {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Returns the number of places that were not UTF-8.
+    pub fn invalid(&self) -> u64 {
+        self.decoder.invalid
+    }
+}
+
+/// Replaces bytes that are not UTF-8.
+const REPLACEMENT: &str = "\u{fffd}";
+
+#[derive(Debug, Default)]
+pub(crate) struct Utf8Decoder {
+    /// The first bytes of an incomplete character.
+    partial_char: Vec<u8>,
+    /// The number of places that were not UTF-8.
+    pub invalid: u64,
+}
+
+impl Utf8Decoder {
+    /// Passes on the complete characters, and replacements of invalid bytes.
+    pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&str)) {
+        let mut joined = std::mem::take(&mut self.partial_char);
+        let bytes = match joined.is_empty() {
+            true => bytes,
+            false => {
+                joined.extend_from_slice(bytes);
+                &joined
+            }
+        };
+        // The common case: all bytes are valid.
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return take(text);
+        }
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            take(chunk.valid());
+            let invalid = chunk.invalid();
+            if chunks.peek().is_none() && is_partial_char(invalid) {
+                self.partial_char = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                self.invalid += 1;
+                take(REPLACEMENT);
+            }
+        }
+    }
+
+    /// Ends the text; an incomplete character is replaced.
+    pub fn finish(&mut self, take: impl FnOnce(&str)) {
+        if !std::mem::take(&mut self.partial_char).is_empty() {
+            self.invalid += 1;
+            take(REPLACEMENT);
+        }
+    }
+}
+
+fn is_partial_char(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Keeps the first and the last bytes. The beginning of an output shows the command's work, and the end shows
+/// the reason for a failure.
+#[derive(Debug)]
+pub(super) struct HeadTailBuffer {
+    /// The capacity of the head, and of the tail.
+    half_bytes: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    lost_bytes: u64,
+}
+
+impl HeadTailBuffer {
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            half_bytes: bytes_max / 2,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            lost_bytes: 0,
+        }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        let room = self.half_bytes - self.head.len();
+        let (first, rest) = bytes.split_at(bytes.len().min(room));
+        self.head.extend_from_slice(first);
+        // Skip bytes that this push itself would displace.
+        let skipped = rest.len().saturating_sub(self.half_bytes);
+        let rest = &rest[skipped..];
+        let displaced = (self.tail.len() + rest.len()).saturating_sub(self.half_bytes);
+        self.tail.drain(..displaced);
+        self.tail.extend(rest);
+        self.lost_bytes += u64::try_from(skipped + displaced).unwrap_or(u64::MAX);
+    }
+
+    /// Returns the kept bytes and the number of bytes missing in the middle.
+    pub fn into_bytes(self) -> (Vec<u8>, u64) {
+        let mut all = self.head;
+        all.extend(self.tail);
+        (all, self.lost_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod output_batcher {
+        use super::super::*;
+        use OutputStream::{Stderr, Stdout};
+
+        #[derive(Default)]
+        struct CollectingSink {
+            texts: Vec<(OutputStream, String, bool)>,
+            warnings: Vec<String>,
+        }
+
+        impl TextSink for CollectingSink {
+            fn text(&mut self, stream: OutputStream, text: String, is_transient: bool) {
+                self.texts.push((stream, text, is_transient));
+            }
+
+            fn warning(&mut self, message: &str) {
+                self.warnings.push(message.to_owned());
+            }
+        }
+
+        fn batcher(lines_max: Option<u64>) -> (OutputBatcher<CollectingSink>, Instant) {
+            let batcher = OutputBatcher::new(CollectingSink::default(), false, lines_max);
+            (batcher, crate::clock::Clock::system().now())
+        }
+
+        fn texts(sink: &CollectingSink) -> Vec<(OutputStream, &str)> {
+            sink.texts
+                .iter()
+                .map(|(stream, text, _)| (*stream, text.as_str()))
+                .collect()
+        }
+
+        #[test]
+        fn the_first_text_is_immediate_and_the_next_ones_are_batched() {
+            let (mut batcher, start) = batcher(None);
+            let at = |ms| start + Duration::from_millis(ms);
+            batcher.push(Stdout, b"1\n", at(0));
+            assert_eq!(batcher.tick(at(0)), None);
+            assert_eq!(texts(&batcher.sink), [(Stdout, "1\n")]);
+            for ms in 1..10 {
+                batcher.push(Stdout, b"more\n", at(ms));
+                assert_eq!(batcher.tick(at(ms)), Some(at(10)));
+            }
+            assert_eq!(batcher.sink.texts.len(), 1);
+            batcher.tick(at(10));
+            assert_eq!(
+                texts(&batcher.sink)[1],
+                (Stdout, "more\n".repeat(9).as_str())
+            );
+        }
+
+        #[test]
+        fn no_stream_overtakes_the_other() {
+            let (mut batcher, now) = batcher(None);
+            for _ in 0..3 {
+                batcher.push(Stdout, b"out\nopen", now);
+                batcher.push(Stderr, b"err\n", now);
+            }
+            let (seen, lost) = batcher.finish(now);
+            assert_eq!(
+                texts(&seen),
+                [
+                    (Stdout, "out\n"),
+                    (Stderr, "err\n"),
+                    (Stdout, "openout\n"),
+                    (Stderr, "err\n"),
+                    (Stdout, "openout\n"),
+                    (Stderr, "err\n"),
+                    (Stdout, "open"),
+                ]
+            );
+            assert_eq!(lost, 0);
+        }
+
+        #[test]
+        fn lines_beyond_the_limit_are_counted_and_warned_of_once() {
+            for (pieces, shown, lost) in [
+                (&["1\n2\n3\n"][..], "1\n2\n3\n", 0),
+                (&["1\n2\n3\n4\n5\n6"], "1\n2\n3\n", 3),
+                (&["1\n", "2\n3", "\n4", "\n", "5"], "1\n2\n3\n", 2),
+                (&["1\n2"], "1\n2", 0),
+            ] {
+                let (mut batcher, now) = batcher(Some(3));
+                for piece in pieces {
+                    batcher.push(Stdout, piece.as_bytes(), now);
+                    batcher.tick(now);
+                }
+                let (seen, counted) = batcher.finish(now);
+                let all: String = seen
+                    .texts
+                    .iter()
+                    .map(|(_, text, _)| text.as_str())
+                    .collect();
+                assert_eq!((all.as_str(), counted), (shown, lost), "{pieces:?}");
+                assert_eq!(
+                    seen.warnings.len(),
+                    usize::from(lost > 0),
+                    "{:?}",
+                    seen.warnings
+                );
+            }
+        }
+
+        #[test]
+        fn bytes_that_are_not_text_cause_one_warning() {
+            let (mut batcher, now) = batcher(None);
+            batcher.push(Stdout, b"\xff\xfe\n", now);
+            batcher.push(Stderr, b"\xff\n", now);
+            let (seen, _) = batcher.finish(now);
+            assert_eq!(seen.warnings.len(), 1, "{:?}", seen.warnings);
+            assert_eq!(seen.texts.len(), 2);
+        }
+    }
+
+    mod line_assembler {
+        use super::super::*;
+        use crate::clock::Clock;
+        use proptest::prelude::*;
+        use std::time::{Duration, Instant};
+
+        fn now() -> Instant {
+            Clock::system().now()
+        }
+
+        /// Returns the lines that a reader of the text sees. The last line is open.
+        fn read(texts: &str) -> Vec<String> {
+            let line = |line: &str| {
+                let line = line.strip_suffix('\r').unwrap_or(line);
+                line.rsplit('\r').next().unwrap_or_default().to_owned()
+            };
+            texts.split('\n').map(line).collect()
+        }
+
+        /// Returns the text of pieces that are pushed at the same time.
+        fn pushed(is_terminal: bool, pieces: &[&[u8]]) -> String {
+            let mut lines = LineAssembler::new(is_terminal);
+            let now = Clock::system().now();
+            for piece in pieces {
+                lines.push(piece, now);
+            }
+            lines.finish(now);
+            lines.take_ready()
+        }
+
+        #[test]
+        fn text_is_reported_as_it_was_printed() {
+            for (bytes, expected) in [
+                (&b"one\ntwo\n"[..], "one\ntwo\n"),
+                (b"one\r\n\r\n", "one\r\n\r\n"),
+                (b"no end", "no end"),
+                ("ünï 漢字\n".as_bytes(), "ünï 漢字\n"),
+                (b"\xff\xfe\n", "\u{fffd}\u{fffd}\n"),
+                (b"cut \xe6\xbc", "cut \u{fffd}"),
+                (b"\xe6\xbcx\n", "\u{fffd}x\n"),
+                (b"10%\r20%\r100%\n", "100%\n"),
+                (b"abcdef\rxy\n", "xycdef\n"),
+                (b"abcdef\rxy\rz\n", "zycdef\n"),
+                ("abcdef\rü\n".as_bytes(), "ü\n"),
+                (b"\x1b[31mred\x1b[m\r\x1b[Kshort\n", "\x1b[Kshort\n"),
+                (b"gone\r", "gone"),
+                (b"\r\r\n", "\r\n"),
+                (b"nul\0l\n", "nul\0l\n"),
+                (b"", ""),
+            ] {
+                assert_eq!(pushed(false, &[bytes]), expected, "{bytes:?}");
+            }
+            assert_eq!(
+                pushed(true, &[b"one\r\ntwo\r\r\nt", b"hree\r", b"\n"]),
+                "one\ntwo\nthree\n"
+            );
+        }
+
+        #[test]
+        fn an_open_line_is_reported_after_a_delay() {
+            let (mut lines, start) = (LineAssembler::new(false), now());
+            lines.push(b"Password: ", start);
+            assert_eq!(lines.ready(), "");
+            let due = lines.due().unwrap();
+            assert_eq!(due, start + OPEN_LINE_DELAY);
+            assert_eq!(lines.tick(due - Duration::from_millis(1)), None);
+            assert_eq!(lines.ready(), "");
+            assert_eq!(lines.tick(due), None);
+            assert_eq!(lines.take_ready(), "Password: ");
+            assert_eq!(lines.due(), None);
+            lines.push(b"accepted\nnext", due);
+            assert_eq!(lines.take_ready(), "accepted\n");
+        }
+
+        #[test]
+        fn progress_is_kept_once_a_second_and_at_its_end() {
+            let (mut lines, start) = (LineAssembler::new(false), now());
+            let (mut kept, mut transient) = (String::new(), 0);
+            // A hundred seconds in steps of 10 ms; then a pause before the line ends.
+            let at = |step: u32| start + Duration::from_millis(10) * step;
+            for step in 0..10_000 {
+                lines.push(format!("\r{step} of 10000").as_bytes(), at(step));
+                transient += usize::from(lines.tick(at(step)).is_some());
+                kept += &lines.take_ready();
+            }
+            assert!((850..=1000).contains(&transient), "{transient}");
+            let states = kept.matches('\r').count();
+            assert!((90..=101).contains(&states), "{states}");
+            while let Some(due) = lines.due() {
+                lines.tick(due);
+                kept += &lines.take_ready();
+            }
+            assert_eq!(read(&kept), ["9999 of 10000"]);
+            lines.push(b"\rdone\n", at(10_100));
+            kept += &lines.take_ready();
+            assert_eq!(read(&kept), ["done of 10000", ""]);
+        }
+
+        #[test]
+        fn a_long_line_is_reported_in_parts() {
+            let mut lines = LineAssembler::new(false);
+            let now = Clock::system().now();
+            let mut text = String::new();
+            for _ in 0..1000 {
+                lines.push(&[b'x'; 1000], now);
+                text += &lines.take_ready();
+                assert!(lines.line.len() <= LINE_BYTES_MAX);
+            }
+            assert!(text.len() > 900_000);
+            lines.push(b"\rover it\n", now);
+            text += &lines.take_ready();
+            assert!(read(&text) == ["over it", ""], "{} bytes", text.len());
+        }
+
+        fn printed() -> impl Strategy<Value = Vec<u8>> {
+            let one = prop_oneof![
+                6 => "[a-c ]{1,6}".prop_map(String::into_bytes),
+                3 => Just(b"\n".to_vec()),
+                3 => Just(b"\r".to_vec()),
+                1 => Just(b"\r\n".to_vec()),
+                1 => "[ü漢\u{1b}]".prop_map(String::into_bytes),
+                1 => prop::collection::vec(any::<u8>(), 1..3),
+            ];
+            prop::collection::vec(one, 0..40).prop_map(|parts| parts.concat())
+        }
+
+        fn cuts(bytes: &[u8], at: &[prop::sample::Index]) -> Vec<Vec<u8>> {
+            let mut at: Vec<usize> = at.iter().map(|at| at.index(bytes.len() + 1)).collect();
+            at.extend([0, bytes.len()]);
+            at.sort_unstable();
+            at.windows(2)
+                .map(|pair| bytes[pair[0]..pair[1]].to_vec())
+                .collect()
+        }
+
+        proptest! {
+            #[test]
+            fn cuts_do_not_change_the_text(
+                bytes in printed(),
+                at in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+                is_terminal in any::<bool>(),
+            ) {
+                let whole = pushed(is_terminal, &[&bytes]);
+                let pieces = cuts(&bytes, &at);
+                let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+                prop_assert_eq!(pushed(is_terminal, &pieces), whole);
+            }
+
+            #[test]
+            fn pauses_do_not_change_the_lines(
+                bytes in printed(),
+                at in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+                waits in prop::collection::vec(0_u64..1500, 14),
+            ) {
+                let expected = read(&pushed(false, &[&bytes]));
+                let (mut lines, mut now) = (LineAssembler::new(false), now());
+                let (mut kept, mut shown) = (String::new(), String::new());
+                for (piece, wait) in cuts(&bytes, &at).iter().zip(waits) {
+                    lines.push(piece, now);
+                    now += Duration::from_millis(wait);
+                    let transient = lines.tick(now);
+                    let ready = lines.take_ready();
+                    kept += &ready;
+                    shown += &ready;
+                    shown += &transient.unwrap_or_default();
+                }
+                lines.finish(now);
+                let ready = lines.take_ready();
+                kept += &ready;
+                shown += &ready;
+                prop_assert_eq!(read(&kept), expected.clone());
+                prop_assert_eq!(read(&shown), expected);
+            }
+
+            #[test]
+            fn text_without_carriage_returns_is_unchanged(
+                text in "[a-zü漢\u{0}\n]{0,80}",
+                at in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+            ) {
+                let pieces = cuts(text.as_bytes(), &at);
+                let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+                prop_assert_eq!(pushed(false, &pieces), text);
+            }
+        }
+    }
+
+    mod utf8 {
+        use proptest::prelude::*;
+
+        use super::super::*;
+
+        proptest! {
+            #[test]
+            fn text_does_not_depend_on_cuts(
+                pieces in prop::collection::vec(prop_oneof![
+                    prop::collection::vec(any::<u8>(), 0..6),
+                    "[aé界😀]{0,4}".prop_map(String::into_bytes),
+                ], 0..8),
+            ) {
+                let whole = pieces.concat();
+                let (mut decoder, mut text) = (Utf8Decoder::default(), String::new());
+                for piece in &pieces {
+                    decoder.push(piece, |part| text.push_str(part));
+                }
+                decoder.finish(|part| text.push_str(part));
+                prop_assert_eq!(&text, &String::from_utf8_lossy(&whole));
+                prop_assert_eq!(decoder.invalid > 0, std::str::from_utf8(&whole).is_err());
+            }
+        }
+    }
+
+    mod head_tail {
+        use proptest::prelude::*;
+
+        use super::super::*;
+
+        proptest! {
+            #[test]
+            fn both_ends_are_kept_and_missing_bytes_are_counted(
+                pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 0..12),
+                half in 0_usize..40,
+            ) {
+                let mut buffer = HeadTailBuffer::new(half * 2);
+                pieces.iter().for_each(|piece| buffer.push(piece));
+                let all = pieces.concat();
+                let (kept, lost) = buffer.into_bytes();
+                prop_assert_eq!(kept.len() + usize::try_from(lost).unwrap(), all.len());
+                if lost == 0 {
+                    prop_assert_eq!(kept, all);
+                } else {
+                    prop_assert_eq!(&kept[..half], &all[..half]);
+                    prop_assert_eq!(&kept[half..], &all[all.len() - half..]);
+                }
+            }
+        }
+    }
+}
