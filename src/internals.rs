@@ -42,20 +42,17 @@ pub mod redact {
 }
 
 pub mod tmux {
-    pub use crate::tmux::capture::{
-        CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, PaneCapture, ResyncSpec, capture,
-    };
-    pub use crate::tmux::depth::{BASELINE_ROWS, Margin};
-    pub use crate::tmux::digest::CaptureDigest;
+    pub use crate::tmux::capture::{CaptureResult, CaptureSpec, PaneCapture, ResyncSpec, capture};
+    pub use crate::tmux::digest::{BASELINE_ROWS, CAPTURE_ROWS_MAX, CaptureDigest, Margin};
     pub use crate::tmux::gateway::{Gateway, GatewayHandle};
-    pub use crate::tmux::id::SessionId;
     pub use crate::tmux::listing::{Listing, ServerIdentity};
-    pub use crate::tmux::pending::PendingReply;
-    pub use crate::tmux::reply::{PaneReply, SessionReply};
+    pub use crate::tmux::request::PendingReply;
     pub use crate::tmux::request::{
         CaptureRequest, ForegroundPrograms, PaneRequest, SessionRequest,
     };
+    pub use crate::tmux::request::{PaneReply, SessionReply};
     pub use crate::tmux::state::PaneState;
+    pub use crate::tmux::state::SessionId;
 
     use crate::clock::Clock;
     use crate::error::Result;

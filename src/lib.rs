@@ -44,9 +44,9 @@
 //! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`; `history/runs.rs`: which runs are removed; `history/dir.rs`: one writer a run; `history/read/reader.rs`; `history/read/pages.rs`: pages from any place |
 //! | [`recording`] | asciicast v3; knows no bus | `recording/encoder.rs`; `recording/raw.rs`: raw recordings of panes |
 //! | `child` | the one way to run a child process | `child/group.rs`: signals, killing, reaping; `child/supervisor.rs`: output, input, deadlines |
-//! | [`tmux`] | the only module that knows tmux | `tmux/gateway.rs`, `tmux/scheduler.rs`: queries for all pollers; `tmux/server.rs`: one tmux process and its deadline; `tmux/capture.rs`: the commands of a capture; `tmux/listing.rs`, `tmux/target.rs`; `tmux/pipe/drain.rs`: the process at a pane's pipe; `tmux/pipe/drains.rs`: our end of it |
+//! | [`tmux`] | the only module that knows tmux | `tmux/gateway.rs`: queries for all pollers; `tmux/server.rs`: one tmux process and its deadline; `tmux/capture.rs`: the commands of a capture; `tmux/listing.rs`, `tmux/target.rs`; `tmux/pipe/drain.rs`: the process at a pane's pipe; `tmux/pipe/drains.rs`: our end of it |
 //! | [`process`] | commands that this program runs, and jobs of others; knows no tmux | `process/command.rs`, `process/run.rs`; `process/output.rs`: output as lines; `process/pane_jobs.rs`: jobs in panes; `process/os/exits.rs`: exits of processes that are not children |
-//! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes, and the emitter of their output; `observe/poller/panes/requests.rs`: what they need next; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane (pure); `observe/pane_observer/requests.rs`: what it needs next, and by when; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/pane_observer/output.rs`: its output as values; `observe/next_capture.rs`: which capture a polled pane needs, for `wait`, too; `observe/resume_point.rs`: after a restart; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
+//! | `observe` | panes, commands and background agents under observation | `observe/coordinator.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes, and the emitter of their output; `observe/poller/panes/membership.rs`: opens them and their pipes, and closes both; `observe/pane_observer/mod.rs`: one pane (pure); `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/pane_observer/output.rs`: its output as values; `observe/next_capture.rs`: which capture a polled pane needs, for `wait`, too; `observe/resume_point.rs`: after a restart; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
 //! | `kernel` | Jupyter kernels, behind the feature `kernel` | `kernel/client.rs`: runs and interrupts code; `kernel/sockets.rs`: the thread; `kernel/protocol.rs`: the protocols; `kernel/queues.rs`: from the thread to the caller, bounded; `kernel/job.rs`: cells, also of other clients, as executions; `kernel/notebook.rs` |
 //! | [`agent_loop`] | the agentic loop; knows no tmux | `agent_loop/engine.rs`: phases and iterations; `agent_loop/attempt.rs`: one iteration; `agent_loop/model/http/mod.rs`; `agent_loop/spec.rs` |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus | `wait/waiter.rs`, `wait/started_wait.rs`; `wait/matcher.rs`: which lines match |
@@ -61,9 +61,9 @@
 //!
 //! | thread | file that runs it | started and joined by |
 //! | --- | --- | --- |
-//! | `td-SESSION`, one for each tmux session | `observe/poller/mod.rs` | `observe/coordinator/pollers.rs` |
-//! | `td-coordinator`, one for each tmux server | `observe/coordinator/mod.rs` | `engine/mod.rs` |
-//! | `td-gateway`, one for each tmux server | `tmux/scheduler.rs` | `tmux/gateway.rs` |
+//! | `td-SESSION`, one for each tmux session | `observe/poller/mod.rs` | `observe/coordinator.rs` |
+//! | `td-coordinator`, one for each tmux server | `observe/coordinator.rs` | `engine/mod.rs` |
+//! | `td-gateway`, one for each tmux server | `tmux/gateway.rs` | its handle |
 //! | `td-drains`, one for each streamed session | `tmux/pipe/drains.rs` | the session's poller |
 //! | `td-fanout`, one for each bus | `bus/fanout.rs` | `bus/mod.rs` |
 //! | `td-log`, the only writer of events | `engine/log_thread.rs` | `engine/mod.rs` |
@@ -82,7 +82,7 @@
 //! | `td-wait`, one for each target | `cli/wait_targets.rs` | `cli/wait.rs` |
 //! | `td-wait-state`: the states of a target | `cli/wait_state.rs` | its `td-wait` |
 //! | `td-wait-ask`: a wait's question to the observer | `cli/wait_observer.rs` | `cli/wait_targets.rs` |
-//! | `td-channel`: a wait for a tmux channel | `wait/channel_wait.rs` | the wait |
+//! | `td-channel`: a wait for a tmux channel | `wait/started_wait.rs` | the wait |
 //! | `td-loop-timer`, `td-loop-stop`: cancel a loop at its timeout, at the engine's end | `agent_loop/model/cancel.rs` | `agent_loop/engine.rs`, `agent_loop/source.rs` |
 //! | `td-http`: an HTTP request; `td-answer`: reports a model's answer as it arrives | `agent_loop/model/http/connection.rs`, `agent_loop/conversation.rs` | the loop's thread |
 //! | `td-printer`: events on standard output | `face/printer.rs` | `cli/live.rs`, `cli/watch_observer.rs` |
@@ -103,9 +103,9 @@
 //! | a resize | `PaneResized`: `observe/pane_observer/mod.rs`; lines of a polled pane: `track/reflow.rs`; of a streamed one: `track/stream/resync.rs` |
 //! | when a line is settled | `track/book.rs` knows the lines and since when they are unchanged; `track/reporting.rs` reports those that have settled; `observe/pane_observer/mod.rs` has the time of a polled pane, `observe/pane_observer/streamed_pane.rs` that of a streamed one |
 //! | gaps and their evidence | `track/align.rs` finds them; `track/change.rs` defines them |
-//! | who opens and closes a pipe | the poller, in `observe/poller/panes/streams.rs`; tmux's end is the process of `tmux/pipe/drain.rs`, which ends when the poller closes its socket in `tmux/pipe/drains.rs` |
+//! | who opens and closes a pipe | the poller, in `observe/poller/panes/membership.rs`; tmux's end is the process of `tmux/pipe/drain.rs`, which ends when the poller closes its socket in `tmux/pipe/drains.rs` |
 //! | a pane that moves to another session | `observe/pane_transfers.rs` |
-//! | how often tmux is queried | `tmux/schedule.rs`, `tmux/rounds.rs` |
+//! | how often tmux is queried | `tmux/schedule.rs` |
 //! | a hung or killed tmux server | `tmux/server.rs` ends its process; `observe/poller/mod.rs` warns and retries |
 //! | a panic in a poller | `observe/poller/mod.rs` |
 //! | an event, its fields or words | `event/table.rs`; in words for people: `face/describe.rs` |
@@ -113,7 +113,7 @@
 //! | rotation of a run's file | `history/rotate.rs` decides; the thread `td-chores` compresses |
 //! | the state of an agent | `agent/state/mod.rs` reads a screen; `observe/pane_observer/agent_states.rs` passes it on; `agent/resolver.rs` chooses among the sources |
 //! | if a pane is streamed or polled | `observe/pane_observer/pipe_policy.rs` |
-//! | what a pane needs next, and by when | `observe/pane_observer/requests.rs` |
+//! | what a pane needs next, and by when | `observe/pane_observer/mod.rs` |
 //! | which lines match a wait | `wait/matcher.rs`; `wait/started_wait.rs` requests the captures |
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
 //! | views of a pane by clients, `PaneSeen` | `observe/pane_observer/views.rs`; `board/fold.rs` |
@@ -134,7 +134,7 @@
 //! | `bus/emitter.rs`, `bus/fanout.rs`, `bus/lossless_lane.rs` | the same | events are sent, numbered and redacted, and batched, in this order of files |
 //! | `engine/log_thread.rs`, `history/writer.rs`, `history/events_file.rs` | the same | they are written |
 //!
-//! On the way these files ask others about the text, such as `tmux/joined.rs`, `track/align.rs`,
+//! On the way these files ask others about the text, such as `tmux/capture.rs`, `track/align.rs`,
 //! `track/stream/terminal.rs`, `track/throttle.rs`, `redact/redactor.rs` and `history/line.rs`.
 //!
 //! # Cargo features

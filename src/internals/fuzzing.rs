@@ -15,7 +15,7 @@ use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 use crate::tmux::capture::{self, CaptureResult, CaptureSpec};
 use crate::tmux::listing::{self, Listing, ServerIdentity};
-use crate::tmux::sections::Nonce;
+use crate::tmux::server::Nonce;
 
 /// The mark in tmux's output; real marks are random.
 const MARK: &str = "NN";

@@ -21,7 +21,6 @@ mod resume_point;
 mod session_outcome;
 mod source;
 mod watch;
-mod watch_targets;
 
 pub(crate) use agents::agents_job;
 pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
@@ -38,4 +37,4 @@ pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
 pub(crate) use source::{OpenedRun, RunName, RunProvider, Source, SourceContext};
 pub use watch::Watch;
 #[cfg(feature = "cli")]
-pub(crate) use watch_targets::report_absent;
+pub(crate) use watch::report_absent;

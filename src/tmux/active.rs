@@ -1,25 +1,21 @@
 //! A request on its way through the gateway: its due time, the captures that it needs, and its reply.
 
-mod evaluation;
-
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::batches::{CaptureCost, batches};
 use super::capture::{CaptureResult, CaptureSpec, capture};
-use super::client::Client;
-use super::digest::{CaptureDigest, Freshness};
-use super::id::pane_number;
-use super::listing::ServerIdentity;
-use super::pending::ReplySender;
+use super::client::{Client, Snapshot};
+use super::digest::{BASELINE_ROWS, CaptureDigest, Comparison, Freshness, Margin, depth};
+use super::listing::{Listing, ServerIdentity};
 use super::probe::ScreenSpec;
-use super::reply::{PaneReply, SessionReply};
-use super::request::{CaptureRequest, PaneRequest, ReplyTime, SessionRequest};
-use super::rounds::{AdaptiveRounds, UNHURRIED};
-use super::schedule::{AdaptivePolling, PollSchedule};
+use super::request::{
+    CaptureRequest, DepartedPane, NewPanes, PaneReply, PaneRequest, ReplySender, ReplyTime,
+    SessionReply, SessionRequest,
+};
+use super::schedule::{AdaptivePolling, AdaptiveRounds, PollSchedule, UNHURRIED};
 use super::server::Server;
-use super::snapshot::Snapshot;
-use super::state::PaneState;
+use super::state::{PaneState, pane_number};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::PaneId;
@@ -355,5 +351,325 @@ pub(super) fn fail_all(requests: &mut [ActiveRequest], error: &Error) {
     requests.iter_mut().for_each(|request| request.fail(error));
 }
 
+impl ActiveRequest {
+    /// Evaluates the request against a snapshot. Returns true if there is a change; the reply is then
+    /// complete except for [`ActiveRequest::captures`].
+    pub fn evaluate(&mut self, snapshot: &Snapshot) -> bool {
+        self.evaluated = snapshot.freshness.at;
+        if self.is_settled_by(snapshot.number) {
+            return false;
+        }
+        self.evaluated_by = Some(snapshot.number);
+        self.recheck = None;
+        let listing = &*snapshot.listing;
+        let expected = self.request.server.as_ref();
+        if expected.is_some_and(|server| *server != listing.server) {
+            self.reply = Some(SessionReply::OtherServer);
+            return true;
+        }
+        let Some(session) = listing.session(self.request.session_id) else {
+            let departed = self.departed(listing);
+            self.reply = Some(SessionReply::Gone { departed });
+            return true;
+        };
+        let name = self.request.name.as_ref();
+        let is_renamed = name.is_some_and(|name| name != session.name);
+        let departed = self.departed(listing);
+        let mut has_news = self.is_urgent() || is_renamed || !departed.is_empty();
+        let mut panes = Vec::new();
+        for listed in listing.panes_of(session.id) {
+            let pane = listed.pane();
+            let known = self.request.panes.get(&pane);
+            let is_observed = !matches!(known, None | Some(PaneRequest::Presence));
+            has_news |= is_observed && self.has_other_view(&pane, listed);
+            let reply = match known {
+                None if self.request.new_panes == NewPanes::List => {
+                    has_news = true;
+                    Some(PaneReply::Listed(listed.clone()))
+                }
+                None | Some(PaneRequest::Resync(_)) => None,
+                Some(PaneRequest::Presence) => Some(PaneReply::Listed(listed.clone())),
+                Some(PaneRequest::Shape(shape)) => {
+                    has_news |= !listed.has_shape_of(shape);
+                    Some(PaneReply::Listed(listed.clone()))
+                }
+                Some(PaneRequest::Capture(_)) => {
+                    self.compare(&pane, listed, snapshot, &mut has_news)
+                }
+            };
+            match reply {
+                Some(reply) => panes.push(reply),
+                None => self.add_capture(pane, listed),
+            }
+        }
+        has_news |= !self.captures.is_empty();
+        if has_news {
+            self.reply = Some(SessionReply::Present {
+                name: session.name.to_owned(),
+                panes,
+                departed,
+            });
+        }
+        has_news
+    }
+
+    /// Compares a pane with its digest; `None` if it must be captured.
+    fn compare(
+        &mut self,
+        pane: &PaneId,
+        listed: &PaneState,
+        snapshot: &Snapshot,
+        has_news: &mut bool,
+    ) -> Option<PaneReply> {
+        let Freshness {
+            at: now,
+            server_bytes,
+            ..
+        } = snapshot.freshness;
+        let check_interval = self.check_interval(pane);
+        let is_urgent = self.is_urgent();
+        let Some(PaneRequest::Capture(request)) = self.request.panes.get_mut(pane) else {
+            return None;
+        };
+        let settles_at = request.settles_at;
+        let known = request.known.as_mut()?;
+        match known.compare(listed, server_bytes) {
+            Comparison::Changed => return None,
+            Comparison::Uncertain
+                if request.is_resting && !snapshot.shows_activity(known, listed) => {}
+            Comparison::Unchanged => {}
+            Comparison::Uncertain => match snapshot.screens.get(&listed.pane) {
+                Some(screen)
+                    if **screen == *known.screen && known.is_proved_by_screen(server_bytes) =>
+                {
+                    let longer = (check_interval * 2).max(UNHURRIED);
+                    self.check_intervals.insert(pane.clone(), longer);
+                }
+                Some(_) => return None,
+                None => {
+                    let recheck = known.freshness.at + check_interval;
+                    let recheck = settles_at.map_or(recheck, |at| at.min(recheck));
+                    if is_urgent || recheck <= now {
+                        return None;
+                    }
+                    self.recheck_at(recheck);
+                    return Some(PaneReply::Listed(listed.clone()));
+                }
+            },
+        }
+        known.confirm(listed, snapshot.freshness);
+        if let Some(settles_at) = settles_at {
+            *has_news |= settles_at <= now;
+            self.recheck_at(settles_at);
+        }
+        Some(PaneReply::Unchanged(listed.clone(), snapshot.freshness))
+    }
+
+    /// Returns true if the pane has come into view or gone out of view.
+    fn has_other_view(&self, pane: &PaneId, listed: &PaneState) -> bool {
+        let viewed = self.request.viewed.as_ref();
+        viewed.is_some_and(|viewed| viewed.contains(pane) != listed.viewed)
+    }
+
+    fn recheck_at(&mut self, time: Duration) {
+        self.recheck = Some(self.recheck.map_or(time, |at| at.min(time)));
+    }
+
+    fn add_capture(&mut self, pane: PaneId, listed: &PaneState) {
+        let (known, margin, resync) = match self.request.panes.get(&pane) {
+            Some(PaneRequest::Capture(request)) => (request.known.as_ref(), request.margin, None),
+            Some(PaneRequest::Resync(request)) => (
+                request.known.as_ref(),
+                request.margin,
+                Some(request.spec.clone()),
+            ),
+            _ => (None, Margin::Rows(BASELINE_ROWS), None),
+        };
+        self.is_flood |= known.is_some_and(|known| {
+            let growth = listed
+                .history_size
+                .saturating_sub(known.numbers.history_size);
+            growth > listed.history_limit / 8
+        });
+        let spec = CaptureSpec {
+            depth: depth(known, listed, margin),
+            pane,
+            // A resync may find a full-screen program that the listing does not show yet, and a requester
+            // that found one requests the whole history.
+            saved: listed.alternate || resync.is_some() || matches!(margin, Margin::All),
+            resync,
+        };
+        self.captures.push((listed.clone(), spec));
+        self.missing += 1;
+    }
+
+    /// Returns the panes of the request that the session no longer owns.
+    fn departed(&self, listing: &Listing) -> HashMap<PaneId, DepartedPane> {
+        let departed = self.request.panes.iter().filter_map(|(pane, request)| {
+            let owner = listing.pane(pane).map(|state| state.session_id);
+            let known = match request {
+                PaneRequest::Capture(request) => request.known.as_ref(),
+                _ => None,
+            };
+            let departed = DepartedPane {
+                freshness: known.map(|known| known.freshness),
+                moved: owner.is_some(),
+            };
+            (owner != Some(self.request.session_id)).then(|| (pane.clone(), departed))
+        });
+        departed.collect()
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use crate::thread::stop_pair;
+    use crate::tmux::digest::Margin;
+    use crate::tmux::listing::Listing;
+    use crate::tmux::listing::tests::listing;
+    use crate::tmux::request::PendingReply;
+    use crate::tmux::speculation::Speculations;
+    use crate::tmux::state::tests::state;
+
+    use super::*;
+
+    /// Builds a listing with %1 in session $1, last active in second 5, and %2 in $2.
+    fn listed(change: impl FnOnce(&mut PaneState)) -> Listing {
+        let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
+        change(&mut pane);
+        listing(vec![pane, state(2, (2, "b"), (2, 0, "w"), 0)])
+    }
+
+    /// Builds a request to capture %1, whose known screen is `as it was` at the beginning of second 5.
+    fn capture_request(settles_at: Option<Duration>) -> CaptureRequest {
+        let listed = listed(|_| {});
+        let freshness = Freshness {
+            second: 5,
+            server_bytes: Some(100),
+            ..Freshness::default()
+        };
+        let screen = "as it was".into();
+        CaptureRequest {
+            known: Some(CaptureDigest::new(&listed.panes[0], screen, freshness)),
+            margin: Margin::Rows(10),
+            settles_at,
+            is_resting: false,
+        }
+    }
+
+    /// Evaluates a request for session $1 one second later, when the server has read `server_bytes`. Returns the
+    /// request as an error if nothing has changed.
+    fn evaluate(
+        pane: Option<PaneRequest>,
+        listing: &Listing,
+        server_bytes: u64,
+        screen: Option<&str>,
+    ) -> Result<ActiveRequest, Box<ActiveRequest>> {
+        let (reply_to, _) = PendingReply::new(stop_pair().1);
+        let request = SessionRequest {
+            session_id: listing.panes[0].session_id,
+            name: Some("a".into()),
+            panes: pane.map(|pane| ("%1".into(), pane)).into_iter().collect(),
+            when: ReplyTime::OnChange(PollSchedule::default()),
+            ..SessionRequest::default()
+        };
+        let mut active = ActiveRequest::new(request, reply_to, Duration::ZERO);
+        let snapshot = Snapshot {
+            listing: Arc::new(listing.clone()),
+            number: 1,
+            freshness: Freshness {
+                at: Duration::from_millis(100),
+                second: 6,
+                server_bytes: Some(server_bytes),
+            },
+            is_new: true,
+            screens: screen
+                .map(|text| (1, text.to_owned()))
+                .into_iter()
+                .collect(),
+            speculations: Speculations::default(),
+        };
+        match active.evaluate(&snapshot) {
+            true => Ok(active),
+            false => Err(Box::new(active)),
+        }
+    }
+
+    fn capture(settles_at: Option<Duration>) -> Option<PaneRequest> {
+        Some(PaneRequest::Capture(capture_request(settles_at)))
+    }
+
+    #[test]
+    fn an_unchanged_pane_is_no_news() {
+        let same = listed(|_| {});
+        let unchanged = evaluate(capture(None), &same, 100, None).unwrap_err();
+        assert_eq!(unchanged.recheck, None, "the server has read nothing");
+        let uncertain = evaluate(capture(None), &same, 101, None).unwrap_err();
+        assert_eq!(uncertain.recheck, Some(UNHURRIED), "to be compared then");
+        let compared = evaluate(capture(None), &same, 101, Some("as it was")).unwrap_err();
+        assert_eq!(
+            compared.check_interval(&"%1".into()),
+            UNHURRIED * 2,
+            "compared again later"
+        );
+        let grown = listed(|pane| pane.history_size = 9);
+        assert!(evaluate(Some(PaneRequest::Presence), &grown, 200, None).is_err());
+    }
+
+    #[test]
+    fn a_changed_or_new_pane_is_captured() {
+        let grown = listed(|pane| pane.history_size = 300);
+        let request = evaluate(capture(None), &grown, 200, None).unwrap();
+        assert_eq!(request.captures.len(), 1);
+        assert!(request.is_flood, "300 of 2000 rows since the last capture");
+        let same = listed(|_| {});
+        let rewritten = evaluate(capture(None), &same, 101, Some("as it is")).unwrap();
+        assert_eq!(rewritten.captures.len(), 1);
+        let new = evaluate(None, &same, 100, None).unwrap();
+        assert_eq!(new.captures.len(), 1, "new");
+    }
+
+    #[test]
+    fn an_unchanged_pane_is_news_once_a_line_settles() {
+        let same = listed(|_| {});
+        let later = Duration::from_millis(150);
+        let waiting = evaluate(capture(Some(later)), &same, 100, None).unwrap_err();
+        assert_eq!(waiting.recheck, Some(later));
+        let now = Duration::from_millis(100);
+        let request = evaluate(capture(Some(now)), &same, 100, None).unwrap();
+        let Some(SessionReply::Present { panes, .. }) = &request.reply else {
+            panic!("{request:?}")
+        };
+        assert!(matches!(panes[..], [PaneReply::Unchanged(..)]), "{panes:?}");
+    }
+
+    #[test]
+    fn a_moved_pane_differs_from_an_ended_one_also_without_a_known_capture() {
+        let mut moved = listed(|_| {});
+        // $1 has %3 instead of %1, and %1 is in $2.
+        moved.panes[0].pane = 3;
+        moved.panes[1].pane = 1;
+        let ended = listing(vec![state(3, (1, "a"), (1, 0, "w"), 0)]);
+        for known in [capture_request(None).known, None] {
+            let pane = |known: &Option<CaptureDigest>| {
+                Some(PaneRequest::Capture(CaptureRequest {
+                    known: known.clone(),
+                    ..capture_request(None)
+                }))
+            };
+            for (listing, is_moved) in [(&moved, true), (&ended, false)] {
+                let request = evaluate(pane(&known), listing, 200, None).unwrap();
+                let Some(SessionReply::Present { departed, .. }) = &request.reply else {
+                    panic!("{request:?}")
+                };
+                let departed = departed["%1"];
+                assert_eq!(
+                    (departed.moved, departed.freshness.is_some()),
+                    (is_moved, known.is_some())
+                );
+            }
+        }
+    }
+}

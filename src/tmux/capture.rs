@@ -4,23 +4,18 @@
 //! Each pane is one line of a batch: its state, its rows, and the same rows joined to lines. tmux runs such a
 //! command list between two reads of the pane.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::counters::Counters;
-use super::digest::{CaptureDigest, Freshness};
-use super::joined;
+use super::digest::{CAPTURE_ROWS_MAX, CaptureDigest, Freshness};
 use super::listing::{ServerIdentity, parse_second};
-use super::sections::{Nonce, Section};
-use super::server::{OUTPUT_BYTES_MAX, Server};
+use super::procfs::Counters;
+use super::server::{Nonce, Section, Server};
 use super::state::{FORMAT, PaneState};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;
-use crate::track::{Capture, SavedScreen, TerminalModes, TmuxVersion, unescape};
-
-/// The maximum number of history rows in one capture. Such a capture takes the server about 70 ms, during
-/// which it serves no other client.
-pub const CAPTURE_ROWS_MAX: u32 = 100_000;
+use crate::track::{Capture, Row, SavedScreen, TerminalModes, TmuxVersion, expand_tabs, unescape};
 
 /// The extent of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,13 +161,6 @@ pub(super) fn capture_with(
     Ok((output.text, results))
 }
 
-/// Returns the depth at which the output for a pane of this width fits, unless its rows are full of combining
-/// marks. Assumes two captures with three bytes for two columns.
-pub(super) fn depth_max(width: u32) -> u32 {
-    let fitting = OUTPUT_BYTES_MAX / (3 * width.max(1) as usize + 2);
-    CAPTURE_ROWS_MAX.min(u32::try_from(fitting).unwrap_or(u32::MAX))
-}
-
 /// Returns the command that captures each row as it was printed, keeping trailing blanks and adding none.
 pub(super) fn capture_rows(version: TmuxVersion) -> &'static str {
     if version.pads_captures() {
@@ -300,11 +288,11 @@ fn parse_one(
     let (screen, _) = split_lines(split_lines(text, depth as usize)?.1, state.height as usize)?;
     let screen = screen.into();
     let (rows, joined) = split_lines(text, depth.saturating_add(state.height) as usize)?;
-    let rows = joined::rows(chomp(rows), chomp(joined), state.width);
+    let rows = marked_rows(chomp(rows), chomp(joined), state.width);
     let saved = match saved.filter(|_| state.alternate) {
         Some((rows, joined)) => Some(SavedScreen {
             cursor: state.saved_cursor,
-            rows: joined::rows(captured_text(rows)?, captured_text(joined)?, state.width),
+            rows: marked_rows(captured_text(rows)?, captured_text(joined)?, state.width),
         }),
         None => None,
     };
@@ -348,5 +336,307 @@ fn chomp(text: &str) -> &str {
     text.strip_suffix('\n').unwrap_or(text)
 }
 
+/// Returns the rows, each with its `wrapped` mark: `capture-pane -N` prints rows without showing which of
+/// them continue, and `-J` whole lines without showing where they were wrapped. Tabs become blanks. Empty rows within a wrapped line cannot always be
+/// distinguished from empty lines. The row before them then counts as wrapped, which gives the same lines.
+fn marked_rows(rows: &str, joined: &str, width: u32) -> Vec<Row> {
+    let rows: Vec<&str> = rows.split('\n').collect();
+    let lines: Vec<&str> = joined.split('\n').collect();
+    let mut marked = mark_wraps(&rows, &lines).unwrap_or_else(|| {
+        log::debug!("the rows and the joined lines of a capture do not match");
+        let unwrapped = |row: &&str| Row {
+            text: row.trim_end_matches(' ').into(),
+            wrapped: false,
+        };
+        rows.iter().map(unwrapped).collect()
+    });
+    for row in &mut marked {
+        if let Cow::Owned(text) = expand_tabs(&row.text, width as usize) {
+            row.text = text;
+        }
+    }
+    marked
+}
+
+fn mark_wraps(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
+    let empty_rows = empty_runs(rows);
+    let empty_lines = empty_runs(lines);
+    let mut marked = Vec::with_capacity(rows.len());
+    let mut line = 0;
+    let mut rest = *lines.first()?;
+    for (at, row) in rows.iter().enumerate() {
+        // There are more rows than lines.
+        if line >= lines.len() {
+            return None;
+        }
+        rest = rest.strip_prefix(row)?;
+        // A line ends with its text, unless more empty rows than empty lines follow. The first of those rows
+        // then still belong to it.
+        let wrapped = !rest.is_empty() || empty_rows[at + 1] > empty_lines[line + 1];
+        marked.push(Row {
+            text: (*row).to_owned(),
+            wrapped,
+        });
+        if !wrapped {
+            line += 1;
+            rest = lines.get(line).copied().unwrap_or_default();
+        }
+    }
+    (line == lines.len()).then_some(marked)
+}
+
+/// Returns the number of consecutive empty texts from each index on, and 0 for the end.
+fn empty_runs(texts: &[&str]) -> Vec<usize> {
+    let mut runs = vec![0; texts.len() + 1];
+    for (at, text) in texts.iter().enumerate().rev() {
+        if text.is_empty() {
+            runs[at] = runs[at + 1] + 1;
+        }
+    }
+    runs
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::event::Cursor;
+
+    use super::*;
+
+    fn grid(rows: &[(&str, bool)]) -> (String, String) {
+        let mut joined = String::new();
+        for (at, (text, wrapped)) in rows.iter().enumerate() {
+            joined.push_str(text);
+            if !wrapped && at + 1 < rows.len() {
+                joined.push('\n');
+            }
+        }
+        (
+            rows.iter()
+                .map(|(text, _)| *text)
+                .collect::<Vec<_>>()
+                .join("\n"),
+            joined,
+        )
+    }
+
+    fn lines_of(rows: &[Row]) -> Vec<String> {
+        let mut lines = vec![String::new()];
+        for (at, row) in rows.iter().enumerate() {
+            lines.last_mut().unwrap().push_str(&row.text);
+            if !row.wrapped && at + 1 < rows.len() {
+                lines.push(String::new());
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn plain_cases() {
+        for case in [
+            &[("one", false)][..],
+            &[("", false), ("", false), ("", false)],
+            &[("12345", true), ("678", false), ("", false)],
+            &[
+                ("12345", true),
+                ("     ", true),
+                ("  x", false),
+                ("x", false),
+            ],
+            &[("12345", true), ("", true), ("678", false), ("9", false)],
+            &[("12345", true), ("", false), ("", false)],
+            &[("1234", true), ("漢字", true), ("x ", false)],
+            &[
+                ("aaaaa", true),
+                ("aaaaa", false),
+                ("aaaaa", false),
+                ("aaaaa", true),
+                ("a", false),
+            ],
+        ] {
+            let (rows_text, joined) = grid(case);
+            let marked = marked_rows(&rows_text, &joined, 80);
+            let got: Vec<_> = marked
+                .iter()
+                .map(|row| (row.text.as_str(), row.wrapped))
+                .collect();
+            assert_eq!(got, case, "{rows_text:?} {joined:?}");
+        }
+    }
+
+    #[test]
+    fn tabs_do_not_hide_a_wrap() {
+        let marked = marked_rows("a\tb3456789\nx\ty", "a\tb3456789x\ty", 16);
+        assert!(marked[0].wrapped && marked[0].text == "a       b3456789");
+        assert!(!marked[1].wrapped && marked[1].text == "x       y");
+    }
+
+    #[test]
+    fn rows_that_do_not_match_stay_unwrapped() {
+        let marked = marked_rows("ab  \ncd", "something else", 80);
+        assert!(marked.iter().all(|row| !row.wrapped));
+        assert_eq!(marked[0].text, "ab");
+        assert_eq!(marked_rows("a\nb", "a", 80).len(), 2);
+        assert_eq!(marked_rows("a", "a\nb", 80).len(), 1);
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![
+            2 => Just(String::new()),
+            1 => Just("   ".to_owned()),
+            3 => "[ab ]{1,6}",
+            2 => "[a漢é👍 ]{1,6}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_joined_rows_are_always_the_lines(
+            case in prop::collection::vec((text(), any::<bool>()), 1..30),
+        ) {
+            let case: Vec<_> = case.iter().map(|(text, wrapped)| (text.as_str(), *wrapped)).collect();
+            let (rows_text, joined) = grid(&case);
+            let marked = marked_rows(&rows_text, &joined, 80);
+            let texts: Vec<_> = marked.iter().map(|row| row.text.as_str()).collect();
+            prop_assert_eq!(texts, rows_text.split('\n').collect::<Vec<_>>());
+            prop_assert_eq!(lines_of(&marked), joined.split('\n').collect::<Vec<_>>());
+            // Without empty rows, the result is unique except for the last row.
+            if case.iter().all(|(text, _)| !text.is_empty()) {
+                for (row, (_, wrapped)) in marked.iter().zip(&case[..case.len() - 1]) {
+                    prop_assert_eq!(row.wrapped, *wrapped);
+                }
+            }
+        }
+
+        #[test]
+        fn any_input_keeps_the_number_of_rows(rows_text in "[ab \n漢]{0,30}", joined in "[ab \n漢]{0,30}") {
+            prop_assert_eq!(marked_rows(&rows_text, &joined, 80).len(), rows_text.split('\n').count());
+        }
+    }
+
+    const STATE_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5 0";
+
+    fn known() -> ServerIdentity {
+        ServerIdentity {
+            pid: 42,
+            ..ServerIdentity::default()
+        }
+    }
+
+    fn spec(pane: &str, saved: bool) -> CaptureSpec {
+        CaptureSpec {
+            pane: pane.into(),
+            depth: 10,
+            saved,
+            resync: None,
+        }
+    }
+
+    fn parse_all(output: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
+        parse(
+            &Nonce::fixed("NN"),
+            &known(),
+            &format!("{output}NNz\n"),
+            specs,
+        )
+    }
+
+    fn output(numbers: &str, pid: u32, rows: &str, joined: &str) -> String {
+        format!("NNh{numbers}NNr{pid}\n{rows}\n{joined}\n")
+    }
+
+    #[test]
+    fn a_missing_pane_does_not_shift_the_others() {
+        let missing = format!("NNh{}NNr42\n", " ".repeat(23));
+        let text = missing.clone() + &output(STATE_7, 42, "12345\n67\n", "1234567\n") + &missing;
+        let results = parse_all(
+            &text,
+            &[spec("%1", false), spec("%7", false), spec("%8", true)],
+        );
+        let [
+            CaptureResult::Gone,
+            CaptureResult::Captured(pane),
+            CaptureResult::Gone,
+        ] = results.as_slice()
+        else {
+            panic!("{results:?}")
+        };
+        let rows: Vec<_> = pane
+            .capture
+            .rows
+            .iter()
+            .map(|row| (&*row.text, row.wrapped))
+            .collect();
+        assert_eq!(rows, [("12345", true), ("67", false), ("", false)]);
+        assert_eq!(pane.capture.cursor, Cursor { x: 2, y: 1 });
+        assert!(pane.capture.is_complete());
+    }
+
+    #[test]
+    fn foreign_output_is_unreadable() {
+        let specs = [spec("%7", false)];
+        let good = output(STATE_7, 42, "a\nb\nc", "a\nb\nc");
+        assert!(matches!(
+            parse_all(&good, &specs)[..],
+            [CaptureResult::Captured(_)]
+        ));
+        for bad in [
+            String::new(),
+            "no mark at all".into(),
+            format!("x{good}"),
+            output(STATE_7, 42, "a\nb", "a"),
+            good.replace("%7", "%6"),
+            good.replace("NNr", "NNx"),
+            format!("{good}NNs\n"),
+        ] {
+            assert_eq!(
+                parse_all(&bad, &specs),
+                [CaptureResult::Unreadable],
+                "{bad:?}"
+            );
+        }
+        assert_eq!(
+            parse_all(&good, &[spec("%7", true)]),
+            [CaptureResult::Unreadable]
+        );
+        assert_eq!(
+            parse_all(&good.replace("r42", "r43"), &specs),
+            [CaptureResult::Gone],
+            "another server"
+        );
+        assert_eq!(
+            parse_all(&good, &[specs[0].clone(), spec("%8", false)])[1],
+            CaptureResult::Unreadable
+        );
+        let truncated = parse(
+            &Nonce::fixed("NN"),
+            &known(),
+            &format!("{good}{good}"),
+            &[specs[0].clone(), specs[0].clone()],
+        );
+        assert!(
+            matches!(
+                truncated[..],
+                [CaptureResult::Captured(_), CaptureResult::Unreadable]
+            ),
+            "{truncated:?}"
+        );
+    }
+
+    #[test]
+    fn the_saved_screen_is_read_only_behind_the_alternate_one() {
+        let saved = |alternate: &str| {
+            let numbers = STATE_7.replace(" 2 1 0   ", &format!(" 2 1 {alternate} 3 4 "));
+            let text = format!("NNh{numbers}NNr42\na\nb\nc\na\nb\nc\nNNs\nold\n\nNNt\nold\n\n");
+            match parse_all(&text, &[spec("%7", true)]).remove(0) {
+                CaptureResult::Captured(pane) => pane.capture.saved,
+                other => panic!("{other:?}"),
+            }
+        };
+        let screen = saved("1").unwrap();
+        assert_eq!(screen.cursor, Cursor { x: 3, y: 4 });
+        assert_eq!(screen.rows.len(), 2);
+        assert_eq!(saved("0"), None);
+    }
+}

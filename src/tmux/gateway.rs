@@ -6,19 +6,25 @@
 //! dropped; waiting requesters then get an error.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
-use super::active::ActiveRequest;
+use super::active::{ActiveRequest, complete, fail_all};
+use super::client::{Client, Extent};
 use super::listing::Listing;
-use super::pending::{PendingReply, ended};
-use super::reply::SessionReply;
-use super::request::{ForegroundPrograms, ListingRequest, SessionRequest};
-use super::scheduler::{INBOX_MESSAGES_MAX, Message, Scheduler};
+use super::probe::ScreenSpec;
+use super::request::{
+    ForegroundPrograms, ListingRequest, PendingReply, ReplySender, SessionReply, SessionRequest,
+    ended,
+};
+use super::schedule::{
+    AdaptiveRounds, GridRounds, PollSchedule, RoundResult, check_interval, next_tick,
+};
 use super::server::Server;
+use super::speculation::speculative_captures;
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
 /// The gateway of one server.
@@ -163,6 +169,306 @@ impl GatewayHandle {
 
     fn send(&self, message: Message) -> Result<()> {
         self.messages.send(message).map_err(|_| ended())
+    }
+}
+
+/// The bound of the inbox: four times the sessions of a very busy server, each with one request at a time.
+/// When it is full, sending a request waits.
+pub(super) const INBOX_MESSAGES_MAX: usize = 1024;
+
+/// The time for which an urgent request waits for others. Threads that wake at the same time send their
+/// requests within a fraction of it, and the delay is not noticeable.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// The maximum time by which a request is evaluated early, to share a round with others.
+const SHARE_WINDOW: Duration = Duration::from_millis(100);
+
+/// The interval at which a known listing is checked, which is also that of the listings for streamed panes.
+const LISTING_TICK: Duration = Duration::from_millis(200);
+
+/// A message to the gateway's thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    Listing(ListingRequest, ReplySender<Arc<Listing>>),
+    /// Requests the state of a session.
+    Session(Box<ActiveRequest>),
+    /// Panics, to test that no requester hangs.
+    #[cfg(test)]
+    Panic,
+}
+
+impl Message {
+    fn fail(self, error: &Error) {
+        match self {
+            Self::Listing(_, reply_to) => reply_to.send(Err(error.without_cause())),
+            Self::Session(mut request) => request.fail(error),
+            #[cfg(test)]
+            Self::Panic => {}
+        }
+    }
+}
+
+/// The state of the thread.
+pub(super) struct Scheduler {
+    client: Client,
+    clock: Clock,
+    stop: Stop,
+    adaptive_rounds: AdaptiveRounds,
+    grid_rounds: GridRounds,
+    /// The pending requests, at most one from each poller.
+    sessions: Vec<ActiveRequest>,
+    listings: Vec<(ListingRequest, ReplySender<Arc<Listing>>)>,
+}
+
+impl Scheduler {
+    /// Creates the scheduler of a server. `epoch` is the start of the gateway's time.
+    pub fn new((server, clock, epoch): (Server, Clock, Instant), stop: Stop) -> Self {
+        Self {
+            client: Client::new((server, clock.clone(), epoch), stop.clone()),
+            clock,
+            stop,
+            adaptive_rounds: AdaptiveRounds::default(),
+            grid_rounds: GridRounds::default(),
+            sessions: Vec::new(),
+            listings: Vec::new(),
+        }
+    }
+
+    /// Serves until it is stopped or all handles are dropped. Errors are sent to the requesters and never end
+    /// the loop.
+    pub fn serve(&mut self, inbox: &Receiver<Message>) {
+        while self.gather(inbox).is_some() {
+            self.listings.retain(|(_, reply_to)| reply_to.is_awaited());
+            if let Err(error) = self.round()
+                && error.is_timeout()
+            {
+                // Requests that arrived during the timeout have waited as long, so they also fail.
+                inbox.try_iter().for_each(|message| message.fail(&error));
+                fail_all(&mut self.sessions, &error);
+                self.sessions.clear();
+            }
+        }
+    }
+
+    /// Waits for messages and for the next tick; `None` at the end.
+    fn gather(&mut self, inbox: &Receiver<Message>) -> Option<()> {
+        let tick = self.wake().map_or_else(never, |at| self.clock.at(at));
+        select_biased! {
+            recv(self.stop) -> _ => return None,
+            // An error means that all handles, and therefore all requesters, are gone.
+            recv(inbox) -> message => self.receive(message.ok()?),
+            recv(tick) -> _ => {}
+        }
+        inbox
+            .try_iter()
+            .take(INBOX_MESSAGES_MAX)
+            .for_each(|message| self.receive(message));
+        self.client.sample_idle();
+        if !self.is_urgent() {
+            return Some(());
+        }
+        let over = self.clock.after(GATHER);
+        for _ in 0..INBOX_MESSAGES_MAX {
+            select_biased! {
+                recv(self.stop) -> _ => return None,
+                recv(inbox) -> message => self.receive(message.ok()?),
+                recv(over) -> _ => break,
+            }
+        }
+        Some(())
+    }
+
+    fn receive(&mut self, message: Message) {
+        match message {
+            Message::Listing(request, reply_to) => self.listings.push((request, reply_to)),
+            Message::Session(request) => self.sessions.push(*request),
+            #[cfg(test)]
+            Message::Panic => panic!("on purpose"),
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.needs_listing() || self.sessions.iter().any(ActiveRequest::is_urgent)
+    }
+
+    fn needs_listing(&self) -> bool {
+        let mut requests = self.listings.iter();
+        requests.any(|(request, _)| !self.is_current(request))
+    }
+
+    /// Returns true if the requester already has the current listing.
+    fn is_current(&self, request: &ListingRequest) -> bool {
+        let known = request.known.as_ref();
+        known.is_some_and(|known| self.client.is_current(known))
+    }
+
+    /// Returns when to check again for due requests.
+    fn wake(&self) -> Option<Instant> {
+        let (now, server_bytes) = (self.client.now(), self.server_bytes());
+        let holding = self.client.holding();
+        let wakes = self.sessions.iter().map(|request| {
+            if let Some(interval) = settled_interval(request, holding) {
+                return next_tick(now, interval);
+            }
+            let due = self.due(request, server_bytes);
+            match request.schedule() {
+                Some(PollSchedule::Adaptive(adaptive)) => {
+                    self.adaptive_rounds
+                        .next_check(adaptive, server_bytes, (now, due))
+                }
+                // Between the ticks of a capture request, the scheduler checks if the server has read
+                // something.
+                Some(PollSchedule::Fixed(interval))
+                    if server_bytes.is_some() && !request.needs_listing_only =>
+                {
+                    due.min(next_tick(now, check_interval(*interval)))
+                }
+                Some(PollSchedule::Fixed(_)) | None => due,
+            }
+        });
+        let listing = (!self.listings.is_empty()).then(|| next_tick(now, LISTING_TICK));
+        let wakes = wakes.chain(listing).chain(self.client.sample_due());
+        wakes.min().map(|at| self.client.epoch() + at)
+    }
+
+    /// Returns the number of bytes that the server has read, if a request depends on it.
+    fn server_bytes(&self) -> Option<u64> {
+        let waits = self.sessions.iter().any(|request| !request.is_urgent());
+        waits.then(|| self.client.server_bytes())?
+    }
+
+    /// Returns when a request must be evaluated, as far as is known.
+    fn due(&self, request: &ActiveRequest, server_bytes: Option<u64>) -> Duration {
+        let last_listed = self.client.last_listed();
+        request.due(&self.adaptive_rounds, server_bytes, |after, interval| {
+            let tick = next_tick(after, interval);
+            let early = self
+                .grid_rounds
+                .early_due(interval, last_listed, server_bytes);
+            early.map_or(tick, |early| tick.min(early))
+        })
+    }
+
+    /// Removes and returns the requests that must be evaluated now.
+    fn take_due(&mut self) -> Vec<ActiveRequest> {
+        let (now, server_bytes) = (self.client.now(), self.server_bytes());
+        let holding = self.client.holding();
+        let needs_listing = self.needs_listing();
+        let sessions = std::mem::take(&mut self.sessions);
+        let (due, later) = sessions.into_iter().partition(|request| {
+            if settled_interval(request, holding).is_some() {
+                return false;
+            }
+            let due = self.due(request, server_bytes);
+            // A listing that is needed anyway also serves adaptive requests, if it leads to no captures that
+            // would not be due soon.
+            let shares = needs_listing && request.adaptive().is_some();
+            let is_soon = due <= now + SHARE_WINDOW || self.adaptive_rounds.is_idle(server_bytes);
+            due <= now || shares && is_soon
+        });
+        self.sessions = later;
+        due
+    }
+
+    /// Replies with a recent listing to requesters that only need new panes.
+    fn reply_recent(&mut self) {
+        let Some(recent) = self.client.recent() else {
+            return;
+        };
+        let serves = |request: &ListingRequest| {
+            let known = request.known.as_ref();
+            request.programs == ForegroundPrograms::Omitted
+                && !request.is_fresh
+                && known.is_none_or(|known| !Arc::ptr_eq(known, recent))
+        };
+        let served = self.listings.extract_if(.., |(request, _)| serves(request));
+        for (_, reply_to) in served {
+            reply_to.send(Ok(Arc::clone(recent)));
+        }
+    }
+
+    /// Replies to the due requests. An error concerns the server, and the due requests have already failed
+    /// with it.
+    fn round(&mut self) -> Result<()> {
+        self.reply_recent();
+        let mut due = self.take_due();
+        if !due.is_empty() {
+            due.retain(ActiveRequest::is_awaited);
+            self.sessions.retain(ActiveRequest::is_awaited);
+        }
+        let listings = std::mem::take(&mut self.listings);
+        let (current, listings) = listings
+            .into_iter()
+            .partition::<Vec<_>, _>(|(request, _)| self.is_current(request));
+        self.listings = current;
+        if due.is_empty() && listings.is_empty() {
+            return Ok(());
+        }
+        let extents = listings.iter().map(|(request, _)| match request.programs {
+            ForegroundPrograms::Omitted => Extent::Numbers,
+            ForegroundPrograms::Included => Extent::Programs,
+        });
+        let needs_names = due.iter().any(ActiveRequest::needs_names);
+        let names = needs_names.then_some(Extent::Names);
+        let extent = extents.chain(names).max().unwrap_or_default();
+        let began = self.client.freshness();
+        let mut screens: Vec<ScreenSpec> = due
+            .iter()
+            .flat_map(|request| request.screens(began))
+            .collect();
+        // A screen that several requests need is captured once.
+        screens.sort_by_key(|screen| screen.pane);
+        screens.dedup_by_key(|screen| screen.pane);
+        let capture_requests = due.iter().flat_map(ActiveRequest::capture_requests);
+        let speculative = speculative_captures(capture_requests, began);
+        let snapshot = match self.client.snapshot(extent, &screens, speculative) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                fail_all(&mut due, &error);
+                for (_, reply_to) in listings {
+                    reply_to.send(Err(error.without_cause()));
+                }
+                return Err(error);
+            }
+        };
+        let is_fixed =
+            |request: &ActiveRequest| matches!(request.schedule(), Some(PollSchedule::Fixed(_)));
+        if snapshot.is_new && due.iter().any(is_fixed) {
+            self.grid_rounds.record(began.at);
+        }
+        for (_, reply_to) in listings {
+            reply_to.send(Ok(Arc::clone(&snapshot.listing)));
+        }
+        let is_adaptive = due.iter().any(|request| request.adaptive().is_some());
+        let ready: Vec<ActiveRequest> = due
+            .extract_if(.., |request| request.evaluate(&snapshot))
+            .collect();
+        self.sessions.append(&mut due);
+        let limits = snapshot
+            .listing
+            .panes
+            .iter()
+            .map(|state| state.history_limit);
+        let result = RoundResult {
+            has_news: ready.iter().any(|request| !request.captures.is_empty()),
+            is_flood: ready.iter().any(|request| request.is_flood),
+            history_limit_min: limits.min().unwrap_or(0),
+        };
+        complete(&mut self.client, ready, snapshot);
+        if is_adaptive {
+            let ended = self.client.now();
+            self.adaptive_rounds
+                .record(began.at, ended, began.server_bytes, result);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the interval at which to check a listing that still holds and cannot show a change to a request.
+fn settled_interval(request: &ActiveRequest, holding: Option<u64>) -> Option<Duration> {
+    match request.schedule()? {
+        PollSchedule::Fixed(interval) => request.is_settled_by(holding?).then_some(*interval),
+        PollSchedule::Adaptive(_) => None,
     }
 }
 

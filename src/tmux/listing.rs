@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::id::{SessionId, pane_number};
-use super::sections::Nonce;
+use super::server::Nonce;
 use super::server::Server;
 use super::state::{FORMAT, PaneState, REFRESH_FORMAT, number};
+use super::state::{SessionId, pane_number};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::track::TmuxVersion;

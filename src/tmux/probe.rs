@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use super::capture::{CaptureResult, CaptureSpec, capture_rows, capture_with};
 use super::listing::{Listing, ServerIdentity, refresh_commands};
-use super::sections::Nonce;
+use super::server::Nonce;
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::Result;

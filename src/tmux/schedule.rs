@@ -1,4 +1,4 @@
-//! The schedule on which the gateway polls for a requester: fixed, or adapted to the output (pure).
+//! The schedule on which the gateway polls for a requester: on a grid, or adapted to the output (pure).
 
 use std::time::Duration;
 
@@ -113,8 +113,183 @@ impl AdaptivePolling {
     }
 }
 
+/// The longest wait of slow output for a round, and of a screen that may have been rewritten in place for its
+/// comparison. People notice delays of more than about 200 ms.
+pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
+
+/// The longest time between two checks of a server that reads nothing. It bounds the delay of new output, and
+/// a flood does not fill a history within it.
+const IDLE_CHECK: Duration = Duration::from_millis(40);
+
+/// The least and the most bytes that make a round urgent. The smallest row takes one byte, and a typical one
+/// dozens; at four bytes per row, a history is still far from overflowing.
+const URGENT_BYTES: std::ops::RangeInclusive<u64> = 1024..=8192;
+const BYTES_PER_ROW: u64 = 4;
+
+/// The number of checks for new input of the server between two ticks of a grid.
+const CHECKS_PER_TICK: u32 = 4;
+
+/// The shortest time between two such checks.
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// Returns the time between two checks for new input of the server.
+pub(super) fn check_interval(interval: Duration) -> Duration {
+    (interval / CHECKS_PER_TICK)
+        .max(CHECK_INTERVAL_MIN)
+        .min(interval)
+}
+
+/// The rounds on a grid; a round may come before its tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GridRounds {
+    /// The start of the last round and of the previous one.
+    began: [Option<Duration>; 2],
+}
+
+impl GridRounds {
+    /// Records a round.
+    pub fn record(&mut self, began: Duration) {
+        self.began = [Some(began), self.began[0]];
+    }
+
+    /// Returns when a round comes before its tick: as soon as the server reads something after a silence,
+    /// because waiting gains nothing. `last_query` is the time of the last query, and the number of bytes
+    /// that the server had read before it. Rounds stay one interval apart, whatever the output; after an
+    /// interval without a round, two rounds may follow each other sooner.
+    pub fn early_due(
+        &self,
+        interval: Duration,
+        last_query: Option<(Duration, u64)>,
+        server_bytes: Option<u64>,
+    ) -> Option<Duration> {
+        let (queried, bytes_then) = last_query?;
+        if server_bytes? == bytes_then {
+            return None;
+        }
+        let [last, before] = self.began;
+        let one_apart = last.map_or(Duration::ZERO, |last| last + interval);
+        let two_apart = before.map_or(Duration::ZERO, |before| before + interval * 2);
+        Some(
+            one_apart
+                .min(two_apart)
+                .max(queried + check_interval(interval)),
+        )
+    }
+}
+
+/// The adaptive rounds of one server, within a budget.
+///
+/// They follow the number of bytes that the server has read since the last round, which costs next to
+/// nothing to query. Without new bytes, no round is due. With a few, a round may wait 200 ms. If the
+/// number is large enough to overflow a history, the next round comes as soon as possible. If the system
+/// does not report the number, the results of the last rounds determine the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AdaptiveRounds {
+    /// The start, duration and end of the last round.
+    began: Duration,
+    duration: Duration,
+    ended: Duration,
+    /// The number of bytes that the server had read before it.
+    server_bytes: Option<u64>,
+    /// The number of further bytes that makes the next round urgent.
+    urgent_bytes: u64,
+    /// The longest wait for the next round, given the results of the last rounds.
+    wait: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundResult {
+    /// True if a pane has changed.
+    pub has_news: bool,
+    /// True if a pane's history grew by an eighth of its limit or more.
+    pub is_flood: bool,
+    /// The smallest history limit of all panes, in rows.
+    pub history_limit_min: u32,
+}
+
+impl AdaptiveRounds {
+    /// Records a round.
+    pub fn record(
+        &mut self,
+        began: Duration,
+        ended: Duration,
+        server_bytes: Option<u64>,
+        result: RoundResult,
+    ) {
+        self.wait = match result {
+            RoundResult { is_flood: true, .. } => Duration::ZERO,
+            RoundResult { has_news: true, .. } => UNHURRIED,
+            _ => (self.wait * 2).clamp(UNHURRIED, Duration::from_secs(3600)),
+        };
+        (self.began, self.ended, self.server_bytes) = (began, ended, server_bytes);
+        self.duration = ended.saturating_sub(began);
+        let bytes = u64::from(result.history_limit_min) * BYTES_PER_ROW;
+        self.urgent_bytes = bytes.clamp(*URGENT_BYTES.start(), *URGENT_BYTES.end());
+    }
+
+    /// Returns when the next round is due, given the number of bytes that the server has read by now. At
+    /// `recheck`, a screen must be compared or a line settles.
+    pub fn due(
+        &self,
+        polling: &AdaptivePolling,
+        server_bytes: Option<u64>,
+        recheck: Option<Duration>,
+    ) -> Duration {
+        let rested = self.ended + polling.rest(self.duration);
+        let after = |wait| self.began + polling.limit(wait);
+        let due = match (self.server_bytes, server_bytes) {
+            _ if self.is_idle(server_bytes) => {
+                // The last listing still holds, so the round costs the server nothing.
+                let latest = after(polling.interval_max);
+                return recheck.map_or(latest, |at| at.min(latest));
+            }
+            (Some(then), Some(now)) if now.saturating_sub(then) >= self.urgent_bytes => {
+                after(Duration::ZERO)
+            }
+            (Some(_), Some(_)) => after(self.wait.min(UNHURRIED)),
+            // The server may have ended, which is checked at once.
+            (Some(_), None) => after(Duration::ZERO),
+            (None, _) => {
+                let recheck = recheck.map_or(Duration::MAX, |at| at.max(after(UNHURRIED)));
+                after(self.wait).min(recheck)
+            }
+        };
+        due.max(rested)
+    }
+
+    /// Returns true if the server is known to have read nothing since the last round.
+    pub fn is_idle(&self, server_bytes: Option<u64>) -> bool {
+        self.server_bytes.is_some() && self.server_bytes == server_bytes
+    }
+
+    /// Returns when to check again if a round is due, because further input may make it due earlier.
+    pub fn next_check(
+        &self,
+        polling: &AdaptivePolling,
+        server_bytes: Option<u64>,
+        (now, due): (Duration, Duration),
+    ) -> Duration {
+        match self.server_bytes {
+            Some(_) if self.is_idle(server_bytes) => due.min(now + polling.limit(IDLE_CHECK)),
+            Some(_) => due.min(now + polling.interval_min),
+            None => due,
+        }
+    }
+}
+
+/// Returns the first tick after a time, on the grid of multiples of `interval`.
+pub(super) fn next_tick(after: Duration, interval: Duration) -> Duration {
+    // A zero interval would never advance.
+    let interval_ns = interval.as_nanos().max(1);
+    let left_ns = interval_ns - after.as_nanos() % interval_ns;
+    // 64 bits of nanoseconds cover 584 years.
+    after + Duration::from_nanos(u64::try_from(left_ns).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -143,5 +318,167 @@ mod tests {
             let rest = adaptive.rest(Duration::from_millis(2));
             assert!(rest <= Duration::from_secs(2), "{server_share} {rest:?}");
         }
+    }
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Returns the rounds after one from 1000 to 1002 ms, before which 10,000 bytes had been read.
+    fn after(result: RoundResult) -> AdaptiveRounds {
+        let mut rounds = AdaptiveRounds::default();
+        rounds.record(ms(1000), ms(1002), Some(10_000), result);
+        rounds
+    }
+
+    #[test]
+    fn more_output_means_an_earlier_round() {
+        let polling = AdaptivePolling::default();
+        let rounds = after(RoundResult {
+            has_news: true,
+            history_limit_min: 2000,
+            ..RoundResult::default()
+        });
+        assert_eq!(
+            rounds.due(&polling, Some(10_000), None),
+            ms(2000),
+            "nothing"
+        );
+        assert_eq!(
+            rounds.due(&polling, Some(10_001), None),
+            ms(1200),
+            "a little"
+        );
+        assert_eq!(rounds.due(&polling, Some(17_999), None), ms(1200));
+        assert_eq!(rounds.due(&polling, Some(18_000), None), ms(1020), "a lot");
+        let small = after(RoundResult::default());
+        assert_eq!(
+            small.due(&polling, Some(11_024), None),
+            ms(1020),
+            "a small history"
+        );
+        let flood = after(RoundResult {
+            is_flood: true,
+            ..RoundResult::default()
+        });
+        assert_eq!(
+            flood.due(&polling, Some(10_001), None),
+            ms(1020),
+            "a flood continues"
+        );
+    }
+
+    #[test]
+    fn a_recheck_of_an_idle_server_is_not_delayed() {
+        let rounds = after(RoundResult::default());
+        let due = rounds.due(&AdaptivePolling::default(), Some(10_000), Some(ms(1100)));
+        assert_eq!(due, ms(1100));
+    }
+
+    #[test]
+    fn an_idle_server_is_checked_less_often_and_a_gone_one_at_once() {
+        let polling = AdaptivePolling::default();
+        let rounds = after(RoundResult::default());
+        let again = |bytes| rounds.next_check(&polling, bytes, (ms(1500), ms(2000)));
+        assert_eq!(again(Some(10_000)), ms(1540));
+        assert_eq!(again(Some(10_001)), ms(1520));
+        assert_eq!(rounds.due(&polling, None, None), ms(1020), "gone");
+    }
+
+    #[test]
+    fn without_a_byte_count_quiet_rounds_come_later_and_later() {
+        let polling = AdaptivePolling::default();
+        let mut rounds = AdaptiveRounds::default();
+        let mut now = ms(0);
+        let mut waits = Vec::new();
+        for has_news in [true, false, false, false, false, true] {
+            rounds.record(
+                now,
+                now,
+                None,
+                RoundResult {
+                    has_news,
+                    ..RoundResult::default()
+                },
+            );
+            let due = rounds.due(&polling, None, None);
+            waits.push((due - now).as_millis());
+            now = due;
+        }
+        assert_eq!(waits, [200, 400, 800, 1000, 1000, 200]);
+    }
+
+    proptest! {
+        /// The server always gets its share of time without polls.
+        #[test]
+        fn the_budget_holds(
+            took in 0_u64..2000,
+            read in 0_u64..20_000,
+            server_share in 0.01_f64..1.0,
+            is_flood: bool,
+        ) {
+            let polling = AdaptivePolling { server_share, ..AdaptivePolling::default() };
+            let mut rounds = AdaptiveRounds::default();
+            let ended = ms(1000 + took);
+            rounds.record(ms(1000), ended, Some(0), RoundResult { is_flood, ..RoundResult::default() });
+            let due = rounds.due(&polling, Some(read + 1), Some(ms(1000)));
+            let all = (due - ms(1000)).as_secs_f64();
+            prop_assert!(ms(took).as_secs_f64() <= server_share * all + 1e-6);
+            prop_assert!(due >= ms(1020));
+        }
+    }
+
+    #[test]
+    fn output_after_a_silence_comes_before_the_tick_and_rounds_stay_apart() {
+        let (interval, last_query) = (ms(40), Some((ms(200), 7)));
+        let mut rounds = GridRounds::default();
+        for (began, due) in [
+            (None, 210),
+            (Some(80), 210),
+            (Some(200), 210),
+            (Some(210), 250),
+        ] {
+            if let Some(began) = began {
+                rounds.record(ms(began));
+            }
+            assert_eq!(
+                rounds.early_due(interval, last_query, Some(8)),
+                Some(ms(due)),
+                "{began:?}"
+            );
+        }
+        assert_eq!(
+            rounds.early_due(interval, last_query, Some(7)),
+            None,
+            "nothing was read"
+        );
+        assert_eq!(rounds.early_due(interval, last_query, None), None);
+        assert_eq!(rounds.early_due(interval, None, Some(8)), None);
+        // During a flood, rounds stay on the grid.
+        rounds.record(ms(240));
+        rounds.record(ms(280));
+        let due = rounds.early_due(interval, Some((ms(280), 8)), Some(9));
+        assert_eq!(due, Some(ms(320)));
+        for (interval, expected) in [(50, 12), (200, 50), (20, 10), (4, 4)] {
+            assert_eq!(check_interval(ms(interval)).as_millis(), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_tick_is_on_the_grid_and_at_most_one_interval_ahead(after in 0_u64..1 << 50, interval in 1_u64..1 << 40) {
+            let (after, interval) = (Duration::from_nanos(after), Duration::from_nanos(interval));
+            let tick = next_tick(after, interval);
+            prop_assert!(tick > after && tick - after <= interval);
+            prop_assert_eq!(tick.as_nanos() % interval.as_nanos(), 0);
+        }
+    }
+
+    #[test]
+    fn ticks_are_multiples_of_the_interval() {
+        let ms = Duration::from_millis;
+        assert_eq!(next_tick(ms(450), ms(200)), ms(600));
+        assert_eq!(next_tick(ms(600), ms(200)), ms(800));
+        assert!(next_tick(ms(1), Duration::ZERO) > ms(1));
     }
 }

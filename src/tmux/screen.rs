@@ -1,6 +1,6 @@
 //! The present screen of one pane with its colours, from one tmux process at one instant.
 
-use super::sections::Nonce;
+use super::server::Nonce;
 use super::server::Server;
 use super::state::{FORMAT, PaneState};
 use crate::clock::Clock;

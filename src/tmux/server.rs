@@ -1,12 +1,13 @@
 //! A tmux server and its queries: one short-lived tmux process per batch, with a deadline.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::capture_counter::CaptureCounter;
 use crate::child::{self, ChildOutput, Invocation};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -334,6 +335,73 @@ fn lossy(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
+/// Counts captures from any thread.
+#[derive(Debug, Default)]
+pub(crate) struct CaptureCounter {
+    captures: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl CaptureCounter {
+    /// Adds the captures of one tmux process, which ran for `time`.
+    pub(super) fn add(&self, captures: usize, time: Duration) {
+        if captures == 0 {
+            return;
+        }
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.captures.fetch_add(captures as u64, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Returns the number of captures, and the time that tmux took for them.
+    #[cfg(any(feature = "cli", test))]
+    pub(crate) fn total(&self) -> (u64, Duration) {
+        let micros = self.micros.load(Ordering::Relaxed);
+        let captures = self.captures.load(Ordering::Relaxed);
+        (captures, Duration::from_micros(micros))
+    }
+}
+
+/// The mark of one batch: 128 random bits as text.
+#[derive(Clone, Debug)]
+pub(crate) struct Nonce(String);
+
+impl Nonce {
+    pub(super) fn fresh() -> Self {
+        // The keys of `RandomState` come from the system's random numbers. The hash of a constant under
+        // unknown keys does not reveal the next one.
+        let half = || RandomState::new().hash_one("td-observe");
+        Self(format!("td{:016x}{:016x}", half(), half()))
+    }
+
+    #[cfg(any(test, all(feature = "cli", feature = "internals")))]
+    pub(crate) fn fixed(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Splits output into its sections, each with a tag letter after the mark and a text. `None` if text
+    /// precedes the first mark.
+    pub(super) fn sections<'a>(&self, output: &'a str) -> Option<Vec<Section<'a>>> {
+        let mut parts = output.split(self.as_str());
+        if !parts.next()?.is_empty() {
+            return None;
+        }
+        parts
+            .map(|part| {
+                let tag = *part.as_bytes().first().filter(|byte| byte.is_ascii())?;
+                Some((tag, &part[1..]))
+            })
+            .collect()
+    }
+}
+
+/// The tag after a mark, and the text up to the next mark.
+pub(super) type Section<'a> = (u8, &'a str);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -369,5 +437,31 @@ mod tests {
             path.is_absolute() && path.ends_with("here/sock"),
             "{path:?}"
         );
+    }
+
+    #[test]
+    fn processes_without_a_capture_do_not_count() {
+        let counter = CaptureCounter::default();
+        counter.add(0, Duration::from_secs(9));
+        counter.add(3, Duration::from_millis(4));
+        counter.add(1, Duration::from_micros(1));
+        assert_eq!(counter.total(), (4, Duration::from_micros(4001)));
+    }
+
+    #[test]
+    fn marks_differ() {
+        let (first, second) = (Nonce::fresh(), Nonce::fresh());
+        assert_ne!(first.as_str(), second.as_str());
+        assert_ne!(&first.as_str()[2..18], &first.as_str()[18..]);
+    }
+
+    #[test]
+    fn output_is_split_at_its_marks_only() {
+        let nonce = Nonce::fixed("NN");
+        let sections = nonce.sections("NNh 1 2\nNMx\nNNe\n").unwrap();
+        assert_eq!(sections, [(b'h', " 1 2\nNMx\n"), (b'e', "\n")]);
+        assert_eq!(nonce.sections("xNNh"), None);
+        assert_eq!(nonce.sections("NNäh"), None);
+        assert_eq!(nonce.sections(""), Some(vec![]));
     }
 }

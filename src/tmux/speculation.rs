@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::capture::{CaptureResult, CaptureSpec};
-use super::depth::Margin;
+use super::digest::Margin;
 use super::digest::{CaptureDigest, Freshness};
 use super::request::CaptureRequest;
 use crate::event::PaneId;

@@ -1,8 +1,8 @@
 //! The state of one pane: its format variables, and their parser.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::id::{SessionId, WindowId, pane_number};
 use crate::child::stat;
 use crate::event::{Cursor, PaneId};
 use crate::track::{PaneNumbers, ProcessExit};
@@ -219,6 +219,50 @@ fn coordinate(text: &str) -> u32 {
         .unwrap_or_default()
 }
 
+macro_rules! numbered_id {
+    ($(#[$doc:meta])* $name:ident, $sign:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// Parses an id as tmux writes it.
+            pub fn parse(text: &str) -> Option<Self> {
+                number_after($sign, text).map(Self)
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", $sign, self.0)
+            }
+        }
+    };
+}
+
+numbered_id! {
+    /// The id of a session, which a rename does not change.
+    SessionId, '$'
+}
+numbered_id! {
+    /// The id of a window, the same in all sessions that it is linked to.
+    WindowId, '@'
+}
+
+/// Returns the number of a pane id such as `%7`.
+pub(super) fn pane_number(text: &str) -> Option<u32> {
+    number_after('%', text)
+}
+
+fn number_after(sign: char, text: &str) -> Option<u32> {
+    decimal(text.strip_prefix(sign)?)
+}
+
+/// Parses a decimal number without a sign; `parse` alone would accept one.
+pub(super) fn decimal(text: &str) -> Option<u32> {
+    let digits_only = text.bytes().all(|byte| byte.is_ascii_digit());
+    digits_only.then(|| text.parse().ok())?
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -235,7 +279,7 @@ pub(super) mod tests {
             window_name: window_name.into(),
             ..PaneState::parse(&format!(
                 "%{pane} ${session} @{window} 9 {index} {pane_index} 1 1 80 24 0 2000 0 0 0 \
-                 4294967295 4294967295 0 0   1 0 5 0"
+             4294967295 4294967295 0 0   1 0 5 0"
             ))
             .unwrap()
         }
@@ -278,5 +322,17 @@ pub(super) mod tests {
             "a pane that is not there"
         );
         assert_eq!(PaneState::parse("%7 $3 @2"), None);
+    }
+
+    #[test]
+    fn ids_parse_only_as_tmux_writes_them() {
+        assert_eq!(
+            SessionId::parse("$3").map(|id| id.to_string()).as_deref(),
+            Some("$3")
+        );
+        for text in ["", "$", "$x", "$+3", "3", "@3", "$3 ", "$99999999999"] {
+            assert_eq!(SessionId::parse(text), None, "{text:?}");
+        }
+        assert_eq!(pane_number("%12"), Some(12));
     }
 }

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::id::{SessionId, WindowId, decimal, pane_number};
 use super::listing::Listing;
 use super::state::PaneState;
+use super::state::{SessionId, WindowId, decimal, pane_number};
 use crate::error::{Error, Result};
 #[cfg(feature = "cli")]
 use crate::event::PaneId;

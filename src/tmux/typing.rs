@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crossbeam_channel::select_biased;
 
-use super::id::decimal;
 use super::server::Server;
+use super::state::decimal;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
+use super::matcher::Pattern;
 use super::matcher::Patterns;
-use super::pattern::Pattern;
 use crate::agent::Markers;
 use crate::event::PaneId;
 use crate::timestamp::Timestamp;

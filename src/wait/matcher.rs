@@ -2,9 +2,11 @@
 //! (pure).
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::fmt;
 
-use super::echo::EchoDetector;
-use super::pattern::Pattern;
+use regex::Regex;
+
+use crate::error::{Error, Result};
 use crate::event::{ScreenRow, lines_in};
 use crate::track::Change;
 
@@ -358,6 +360,478 @@ fn settled_lines(change: &Change) -> impl Iterator<Item = (i64, &str)> {
     (first_line..).zip(lines_in(chunk))
 }
 
+/// The last characters of prompts, before a blank or the cursor.
+const PROMPT_ENDS: &[char] = &['$', '#', '>', '%', '❯', '»', '›', 'λ', '➜'];
+
+/// Characters that output contains so often that they count only at the end of a line.
+const AMBIGUOUS: &[char] = &['>', '%'];
+
+/// Minimum length of a prompt that is recognized on any line: output may begin like a shorter one (`$ make`
+/// in a build's log).
+const PROMPT_CHARS_MIN: usize = 6;
+
+/// Maximum number of remembered prompts: the prompt of a shell changes with its directory.
+const PROMPTS_MAX: usize = 16;
+
+/// Maximum number of remembered lines with a prompt.
+const LINES_MAX: usize = 256;
+
+/// The prompts of one pane.
+#[derive(Debug, Default)]
+pub(super) struct EchoDetector {
+    prompts: VecDeque<String>,
+    /// The numbers of lines with a prompt, and the prompt.
+    prompt_lines: VecDeque<(i64, String)>,
+}
+
+impl EchoDetector {
+    /// Remembers the prompt, if any, on the cursor's line of a capture. `text` ends at the cursor.
+    pub fn note(&mut self, number: i64, text: &str) {
+        let Some(prompt) = prompt_of(text) else {
+            return;
+        };
+        if self.prompt_lines.iter().any(|(known, _)| *known == number) {
+            return;
+        }
+        if self.prompt_lines.len() >= LINES_MAX {
+            self.prompt_lines.pop_front();
+        }
+        self.prompt_lines.push_back((number, prompt.to_owned()));
+        let is_known = self.prompts.iter().any(|known| known == prompt);
+        if !is_known && prompt.chars().count() >= PROMPT_CHARS_MIN {
+            if self.prompts.len() >= PROMPTS_MAX {
+                self.prompts.pop_front();
+            }
+            self.prompts.push_back(prompt.to_owned());
+        }
+    }
+
+    /// Returns true if a line was typed.
+    pub fn is_typed(&self, number: i64, text: &str) -> bool {
+        let continues = |prompt: &str| {
+            text.strip_prefix(prompt)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let has_prompt =
+            (self.prompt_lines.iter()).any(|(line, prompt)| *line == number && continues(prompt));
+        has_prompt || self.prompts.iter().any(|prompt| continues(prompt))
+    }
+}
+
+/// Returns the prompt at the beginning of a line, without trailing blanks.
+fn prompt_of(text: &str) -> Option<&str> {
+    let trimmed = text.trim_end();
+    // A percentage shows progress; its line may continue with a match.
+    let is_percentage = trimmed
+        .strip_suffix('%')
+        .is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()));
+    if trimmed.ends_with(PROMPT_ENDS) && !is_percentage {
+        return Some(trimmed);
+    }
+    // Input already follows the prompt.
+    let is_clear = |c: char| PROMPT_ENDS.contains(&c) && !AMBIGUOUS.contains(&c);
+    text.char_indices()
+        .filter(|(_, c)| is_clear(*c))
+        .map(|(at, c)| at + c.len_utf8())
+        .find(|end| text[*end..].starts_with(' '))
+        .map(|end| &text[..end])
+}
+
+/// A text or a regular expression that a line must contain.
+#[derive(Clone, Debug)]
+pub struct Pattern(PatternKind);
+
+#[derive(Clone, Debug)]
+enum PatternKind {
+    Text(String),
+    Regex(Regex),
+}
+
+impl Pattern {
+    /// Creates a pattern for a text anywhere in a line.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when the text is empty or contains a line end: each line is matched on its own.
+    pub fn text(text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        if text.is_empty() {
+            return Err(Error::invalid(
+                "the text is empty, which every line contains: give at least one character",
+            ));
+        }
+        if text.contains('\n') {
+            return Err(Error::invalid(
+                "the text contains a line end, but each line is matched on its own: give one line",
+            ));
+        }
+        Ok(Self(PatternKind::Text(text)))
+    }
+
+    /// Creates a pattern for a regular expression in the syntax of the `regex` crate; `^` and `$` match the
+    /// ends of a line.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when the expression is empty or invalid.
+    pub fn regex(pattern: &str) -> Result<Self> {
+        if pattern.is_empty() {
+            return Err(Error::invalid(
+                "the expression is empty, which every line matches",
+            ));
+        }
+        let regex = Regex::new(pattern).map_err(|cause| {
+            // The message has several lines; the last one contains the reason.
+            let text = cause.to_string();
+            let last = text.lines().last().unwrap_or_default().trim();
+            let why = last.trim_start_matches("error: ");
+            Error::invalid(format!("{pattern:?} is not a regular expression: {why}"))
+        })?;
+        Ok(Self(PatternKind::Regex(regex)))
+    }
+
+    /// Returns true if a line has a match that ends after its first `from` bytes.
+    pub(super) fn matches(&self, line: &str, from: usize) -> bool {
+        match &self.0 {
+            PatternKind::Text(text) => {
+                // A match may begin in the known part.
+                let begin = from.saturating_sub(text.len().saturating_sub(1));
+                let begin = (0..=begin).rev().find(|at| line.is_char_boundary(*at));
+                let begin = begin.unwrap_or(0).min(line.len());
+                let mut matches = line[begin..].match_indices(text.as_str());
+                matches.any(|(at, _)| begin + at + text.len() > from)
+            }
+            PatternKind::Regex(regex) => {
+                from == 0 && regex.is_match(line)
+                    || from > 0 && regex.find_iter(line).any(|found| found.end() > from)
+            }
+        }
+    }
+
+    /// Returns true if the end of a line matches. The beginning of the line is unknown, so `^` never matches.
+    pub(super) fn matches_line_end(&self, end: &str) -> bool {
+        match &self.0 {
+            PatternKind::Text(text) => end.contains(text.as_str()),
+            PatternKind::Regex(regex) => {
+                // Represents the missing beginning with a character that is neither word nor blank.
+                let unknown = char::REPLACEMENT_CHARACTER;
+                regex.is_match_at(&format!("{unknown}{end}"), unknown.len_utf8())
+            }
+        }
+    }
+
+    /// Returns true if the pattern matches the entire text.
+    pub(super) fn is_all_of(&self, text: &str) -> bool {
+        match &self.0 {
+            PatternKind::Text(wanted) => wanted == text,
+            PatternKind::Regex(regex) => {
+                let found = regex.find(text);
+                found.is_some_and(|found| found.range() == (0..text.len()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            PatternKind::Text(text) => write!(f, "{text:?}"),
+            PatternKind::Regex(regex) => write!(f, "/{regex}/"),
+        }
+    }
+}
+
 #[cfg(test)]
-#[path = "matcher_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_recognized_by_their_ends() {
+        for (text, prompt) in [
+            ("$ ", Some("$")),
+            ("user@host:~/x$ ", Some("user@host:~/x$")),
+            ("user@host:~/x$ make te", Some("user@host:~/x$")),
+            ("host% ", Some("host%")),
+            ("> ", Some(">")),
+            ("~/x ❯ cargo", Some("~/x ❯")),
+            ("50% of it", None),
+            ("copied 50%", None),
+            ("a > b", None),
+            ("Compiling... ", None),
+            ("", None),
+            ("Continue? [y/N] ", None),
+        ] {
+            assert_eq!(prompt_of(text), prompt, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn typed_lines_are_not_output() {
+        let mut echo = EchoDetector::default();
+        echo.note(5, "$ ");
+        echo.note(7, "user@host:~$ ");
+        echo.note(8, "working on it ");
+        for (number, text, is_typed) in [
+            (5, "$ echo DONE", true),
+            (5, "$5 are DONE", false),
+            (6, "$ echo DONE", false),
+            (7, "user@host:~$ echo DONE", true),
+            (9, "user@host:~$ echo DONE", true),
+            (9, "user@host:~$", true),
+            (8, "working on it DONE", false),
+        ] {
+            assert_eq!(echo.is_typed(number, text), is_typed, "{number} {text:?}");
+        }
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let mut echo = EchoDetector::default();
+        for number in 0..10_000 {
+            echo.note(number, &format!("prompt number {number} $ "));
+        }
+        assert!(echo.prompts.len() <= PROMPTS_MAX && echo.prompt_lines.len() <= LINES_MAX);
+        assert!(echo.is_typed(9_999, "prompt number 9999 $ ls"));
+    }
+
+    #[test]
+    fn a_match_that_ends_in_the_new_part_counts() {
+        let (text, regex) = (
+            Pattern::text("abab").unwrap(),
+            Pattern::regex("ab+").unwrap(),
+        );
+        for (line, from, has_text, has_regex) in [
+            ("abab", 0, true, true),
+            ("abab", 3, true, true),
+            ("abab", 4, false, false),
+            ("ababab", 4, true, true),
+            ("üabab", 5, true, true),
+            ("üabab", 1, true, true),
+            ("", 0, false, false),
+            ("aba", 7, false, false),
+        ] {
+            assert_eq!(text.matches(line, from), has_text, "{line:?} {from}");
+            assert_eq!(regex.matches(line, from), has_regex, "{line:?} {from}");
+        }
+        assert!(Pattern::regex("^$").unwrap().matches("", 0));
+    }
+
+    #[test]
+    fn the_end_of_a_line_does_not_match_its_beginning() {
+        for (pattern, expected) in [("^ERROR", false), ("ERROR$", true), (r"\bERR", true)] {
+            let regex = Pattern::regex(pattern).unwrap();
+            assert_eq!(regex.matches_line_end("ERROR"), expected, "{pattern}");
+        }
+        assert!(Pattern::text("ERR").unwrap().matches_line_end("ERROR"));
+    }
+
+    #[test]
+    fn invalid_patterns_are_refused() {
+        for refused in [
+            Pattern::text(""),
+            Pattern::text("a\nb"),
+            Pattern::regex("a("),
+        ] {
+            assert!(refused.unwrap_err().is_invalid_input());
+        }
+        let error = Pattern::regex("a(").unwrap_err().to_string();
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    fn patterns() -> Patterns {
+        Patterns {
+            wanted: vec![Pattern::text("DONE").unwrap()],
+            stops: vec![Pattern::regex("^error").unwrap()],
+        }
+    }
+
+    fn lines_of<'a>(changes: &'a [Change], visible: &[(i64, &'a str)]) -> PaneLines<'a> {
+        PaneLines {
+            changes,
+            visible: visible.to_vec(),
+            cursor: visible.last().copied().unwrap_or_default(),
+            numbering: Numbering::Continued,
+            after_gap: None,
+        }
+    }
+
+    fn lines(first_line: i64, chunk: &str) -> Change {
+        Change::Lines {
+            first_line,
+            chunk: chunk.to_owned(),
+        }
+    }
+
+    fn found(matcher: &mut Matcher, changes: &[Change], visible: &[(i64, &str)]) -> Option<i64> {
+        matcher
+            .update(&lines_of(changes, visible))
+            .and_then(|line_match| line_match.line)
+    }
+
+    #[test]
+    fn the_baseline_never_matches() {
+        let before = [(-1, "DONE"), (0, "DONE again"), (1, "almost DONE ")];
+        let mut matcher = Matcher::with_baseline(patterns(), &before, (1, "almost DONE "));
+        assert_eq!(found(&mut matcher, &[], &before), None);
+        // Redrawn one row lower, then continued.
+        let drawn = [(-1, "x"), (0, "DONE"), (1, "DONE again")];
+        assert_eq!(found(&mut matcher, &[], &drawn), None);
+        assert_eq!(found(&mut matcher, &[], &[(1, "almost DONE yes")]), None);
+        let line_match = found(&mut matcher, &[], &[(1, "almost DONE and DONE")]);
+        assert_eq!(line_match, Some(1));
+        assert_eq!(found(&mut matcher, &[], &[(2, "DONE")]), Some(2));
+        assert_eq!(found(&mut matcher, &[lines(7, "DONE\n")], &[]), Some(7));
+    }
+
+    #[test]
+    fn typed_text_does_not_match_where_it_is_echoed() {
+        let before = [(1, "[x] ")];
+        let begun = |sent: &str| {
+            let matcher = Matcher::with_baseline(patterns(), &before, before[0]);
+            matcher.sends(&[sent.to_owned()])
+        };
+        for (sent, line, text, is_match) in [
+            ("echo DONE", 1, "[x] echo DONE", false),
+            ("echo DONE", 4, "user> echo DONE", false),
+            ("echo DONE", 2, "DONE", true),
+            ("echo DONE", 1, "[x] DONE", true),
+            ("DONE", 1, "[x] DONE", false),
+            ("ONE", 1, "[x] DONE", true),
+        ] {
+            let mut matcher = begun(sent);
+            let seen = found(&mut matcher, &[], &[(line, text)]).is_some();
+            assert_eq!(seen, is_match, "{sent:?} {text:?}");
+        }
+        // After the echo, the text matches in an answer, unless only a prompt precedes it.
+        let mut matcher = begun("say DONE");
+        let echo = (1, "[x] say DONE");
+        assert_eq!(found(&mut matcher, &[], &[echo]), None);
+        assert_eq!(found(&mut matcher, &[], &[echo, (2, "❯ say DONE")]), None);
+        assert_eq!(
+            found(&mut matcher, &[], &[echo, (3, "got say DONE")]),
+            Some(3)
+        );
+        // A program that repeats its input.
+        let mut matcher = begun("DONE");
+        assert_eq!(
+            found(&mut matcher, &[], &[(1, "[x] DONE"), (2, "DONE")]),
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn lines_before_the_baseline_are_not_new() {
+        let before = [(-1, "one"), (0, "two"), (1, "")];
+        let mut matcher = Matcher::with_baseline(patterns(), &before, (1, ""));
+        // A wider pane shows more of its history.
+        let wider = [(-2, "DONE"), (-1, "one"), (0, "two"), (1, "")];
+        assert_eq!(found(&mut matcher, &[], &wider), None);
+    }
+
+    #[test]
+    fn text_that_is_redrawn_above_the_cursor_is_not_new() {
+        let before = [(-1, "DONE"), (0, ""), (1, "")];
+        let mut matcher = Matcher::with_baseline(patterns(), &before, (1, ""));
+        let drawn = [(-1, ""), (0, "DONE"), (1, "")];
+        assert_eq!(found(&mut matcher, &[], &drawn), None);
+        // At the cursor, text is printed.
+        assert_eq!(found(&mut matcher, &[], &[(1, "DONE")]), Some(1));
+    }
+
+    #[test]
+    fn the_baseline_is_not_new_under_new_numbers() {
+        let before = [(0, "DONE"), (1, "")];
+        for (numbering, new) in [(Numbering::Restarted, Some(8)), (Numbering::Lost, None)] {
+            let mut matcher = Matcher::with_baseline(patterns(), &before, (1, ""));
+            let visible = [(6, "DONE"), (8, "DONE at last"), (9, "")];
+            let mut later = lines_of(&[], &visible);
+            later.numbering = numbering;
+            assert_eq!(
+                matcher
+                    .update(&later)
+                    .and_then(|line_match| line_match.line),
+                new,
+                "{numbering:?}"
+            );
+            assert_eq!(found(&mut matcher, &[], &[(6, "DONE"), (9, "")]), None);
+            assert_eq!(found(&mut matcher, &[], &[(9, "DONE")]), Some(9));
+        }
+    }
+
+    #[test]
+    fn the_line_after_a_gap_may_lack_its_beginning() {
+        let mut matcher = Matcher::with_baseline(patterns(), &[(1, "")], (1, ""));
+        let changes = [lines(50, "error: but only at the end\nx\n")];
+        let mut after_gap = lines_of(&changes, &[(50, "error"), (51, "x")]);
+        after_gap.after_gap = Some(50);
+        assert_eq!(matcher.update(&after_gap), None);
+        assert_eq!(found(&mut matcher, &[], &[(50, "error"), (52, "")]), None);
+        let line_match = found(&mut matcher, &[], &[(52, "error: at its beginning")]);
+        assert_eq!(line_match, Some(52));
+    }
+
+    #[test]
+    fn the_baseline_of_a_full_screen_program_is_not_new() {
+        let mut matcher = Matcher::with_baseline(patterns(), &[], (1, ""));
+        matcher.add_baseline_screen(["DONE", "~"].into_iter());
+        let row = |row, text: &str| ScreenRow {
+            row,
+            text: text.to_owned(),
+        };
+        assert_eq!(matcher.match_screen(&[row(0, "DONE"), row(1, "~")]), None);
+        let line_match = matcher.match_screen(&[row(1, "DONE again")]);
+        assert_eq!(line_match.and_then(|line_match| line_match.line), Some(1));
+    }
+
+    #[test]
+    fn a_moved_line_is_not_new_and_a_second_one_is() {
+        let before = [(-1, "DONE"), (0, "x"), (1, "$ ")];
+        let mut matcher = Matcher::with_baseline(patterns(), &before, (1, "$ "));
+        let moved = [(-1, ""), (0, ""), (1, "$ z"), (2, "DONE"), (3, "x")];
+        assert_eq!(found(&mut matcher, &[], &moved), None);
+        assert_eq!(found(&mut matcher, &[], &moved), None, "nor later");
+        let twin = [
+            (-1, ""),
+            (0, ""),
+            (1, "$ z"),
+            (2, "DONE"),
+            (3, "x"),
+            (4, "DONE"),
+        ];
+        assert_eq!(found(&mut matcher, &[], &twin), Some(4));
+    }
+
+    #[test]
+    fn the_first_line_counts_and_the_wanted_pattern_within_a_line() {
+        let mut matcher = Matcher::new(patterns());
+        let line_match = matcher.update(&lines_of(&[lines(3, "x\nerror: y\nDONE\n")], &[]));
+        assert!(line_match.is_some_and(
+            |line_match| line_match.kind == MatchKind::Stop && line_match.line == Some(4)
+        ));
+        let line_match = matcher.update(&lines_of(&[], &[(9, "error DONE")]));
+        assert!(line_match.is_some_and(|line_match| line_match.kind == MatchKind::Wanted));
+    }
+
+    #[test]
+    fn an_echo_does_not_match() {
+        let mut matcher = Matcher::with_baseline(patterns(), &[(1, "$ ")], (1, "$ "));
+        let typed = [(1, "$ echo DONE")];
+        assert_eq!(found(&mut matcher, &[], &typed), None);
+        let run = [(1, "$ echo DONE"), (2, "DONE"), (3, "$ ")];
+        assert_eq!(found(&mut matcher, &[], &run), Some(2));
+    }
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        let mut matcher = Matcher::new(patterns());
+        let all: String = (1..=30).map(|n| format!("{n}\n")).collect();
+        matcher.update(&lines_of(
+            &[lines(1, &all)],
+            &[(30, "30"), (31, "open"), (32, "")],
+        ));
+        let last = matcher.last_lines();
+        assert_eq!(last.before.len(), 11);
+        let last = last.lines;
+        assert_eq!(last.len(), 20);
+        assert_eq!(last.first().map(String::as_str), Some("12"));
+        assert_eq!(last.last().map(String::as_str), Some("open"));
+    }
+}

@@ -6,30 +6,23 @@
 //!
 //! Each wait runs in the thread of its caller. A wait for a channel starts one more thread, `td-channel`.
 
-mod echo;
-mod pattern;
-
 mod matcher;
 
 mod config;
 
 #[cfg(feature = "cli")]
-mod outcome;
-#[cfg(feature = "cli")]
 mod spec;
 #[cfg(feature = "cli")]
 mod states;
 
-mod channel_wait;
 mod pane;
-mod program_exits;
 
 mod started_wait;
 
 mod waiter;
 
 pub use config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
-pub use pattern::Pattern;
+pub use matcher::Pattern;
 pub use started_wait::StartedWait;
 pub use waiter::Waiter;
 

@@ -1,25 +1,22 @@
 //! A wait that has begun: requests captures and feeds them to its panes until a condition is met.
 
-mod ends;
-
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, never, select_biased};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
-use super::channel_wait::ChannelWait;
 use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
-use super::matcher::{LastLines, LineMatch};
+use super::matcher::{LastLines, LineMatch, MatchKind};
 use super::pane::{BaselineMode, WaitedPane};
-use super::program_exits::ProgramExits;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::thread::Stop;
+use crate::process::{ExitWatch, ProcessWatcher, WatchedProcess};
+use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::tmux::{
-    DepartedPane, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest, PaneState,
-    PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply, SessionRequest,
-    bytes_read_by, received,
+    DepartedPane, ForegroundPrograms, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest,
+    PaneState, PollSchedule, ReplyTime, Server, ServerIdentity, SessionId, SessionReply,
+    SessionRequest, bytes_read_by, received,
 };
 use crate::track::ProcessExit;
 
@@ -436,4 +433,160 @@ impl<'a> StartedWait<'a> {
 
 fn matched(condition: WaitCondition) -> WaitEnd {
     WaitEnd::Matched(WaitMatch::of(condition))
+}
+
+impl StartedWait<'_> {
+    pub(super) fn end_of(&mut self, pane: PaneId, line_match: LineMatch) -> WaitEnd {
+        if let Some(pane) = self.panes.get(&pane) {
+            self.last_lines = pane.last_lines();
+        }
+        let condition = match line_match.kind {
+            MatchKind::Wanted | MatchKind::Stop => WaitCondition::Text,
+            MatchKind::Turn => WaitCondition::Turn,
+        };
+        let wait_match = WaitMatch {
+            pane: Some(pane),
+            line: line_match.line,
+            text: Some(line_match.text),
+            pattern: Some(line_match.pattern),
+            ..WaitMatch::of(condition)
+        };
+        match line_match.kind {
+            MatchKind::Stop => WaitEnd::Stopped(wait_match),
+            MatchKind::Wanted | MatchKind::Turn => WaitEnd::Matched(wait_match),
+        }
+    }
+
+    pub(super) fn server_gone(&mut self) -> WaitEnd {
+        self.remove_panes(|_| true, &HashMap::new());
+        self.target_ended(TargetEnd::ServerGone)
+    }
+
+    pub(super) fn target_ended(&mut self, end: TargetEnd) -> WaitEnd {
+        if let Some((pane, line_match)) = self.final_match.take() {
+            return self.end_of(pane, line_match);
+        }
+        match self.wait.exit {
+            true => WaitEnd::Matched(WaitMatch {
+                exit_status: self.exit_status.or_else(|| {
+                    let programs = self.programs.as_ref()?;
+                    programs.status(self.clock)
+                }),
+                ..WaitMatch::of(WaitCondition::Exit)
+            }),
+            false => WaitEnd::Ended(end),
+        }
+    }
+
+    /// Handles the end of `wait-for`, which returns when the channel is signalled and when the server dies.
+    pub(super) fn channel_done(&mut self, result: Result<()>) -> Result<WaitEnd> {
+        let listing = self
+            .gateway
+            .request_listing(ForegroundPrograms::Omitted)?
+            .wait();
+        match (result, listing) {
+            (Ok(()), Ok(listing)) if listing.server == self.identity => {
+                Ok(matched(WaitCondition::Channel))
+            }
+            (_, Err(error)) if !error.is_gone() => Err(error),
+            _ => Ok(self.target_ended(TargetEnd::ServerGone)),
+        }
+    }
+}
+
+/// Maximum time that tmux takes to reap a program whose pane it has closed.
+const REAPING: Duration = Duration::from_millis(500);
+
+/// The programs of the panes of a wait.
+#[derive(Debug)]
+pub(super) struct ProgramExits {
+    programs: HashMap<PaneId, Vec<WatchedProcess>>,
+    exited: Sender<()>,
+    exits: Receiver<()>,
+    /// `None` where the watch could not be started: exits are then read from `/proc`. Dropped last.
+    watch: Option<ExitWatch>,
+}
+
+impl ProgramExits {
+    pub fn start() -> Self {
+        let watch = ExitWatch::start().inspect_err(|error| log::info!("{error:?}"));
+        let (exited, exits) = bounded(1);
+        Self {
+            programs: HashMap::new(),
+            exited,
+            exits,
+            watch: watch.ok(),
+        }
+    }
+
+    /// Watches the program of a pane, a child of the tmux server.
+    pub fn note(&mut self, pane: &PaneId, pid: u32, server: u32) {
+        let programs = self.programs.entry(pane.clone()).or_default();
+        if programs.iter().any(|program| program.pid == pid) {
+            return;
+        }
+        let watch = self.watch.as_ref();
+        let watcher = watch.map_or_else(ProcessWatcher::default, ExitWatch::watcher);
+        // tmux makes each program the leader of a session.
+        let program = watcher.watch(pid, &self.exited, |stat| {
+            stat.parent == server && stat.session == pid
+        });
+        // A respawned pane reports its latest program.
+        *programs = program.into_iter().collect();
+    }
+
+    /// Returns the greatest exit status of the ended programs: it is 0 only if none is known to have failed.
+    pub fn status(&self, clock: &Clock) -> Option<i32> {
+        let time_up = clock.after(REAPING);
+        let mut is_late = false;
+        loop {
+            let programs = self.programs.values().flatten();
+            let exits: Vec<_> = programs.map(WatchedProcess::query_exit).collect();
+            let is_final = exits.iter().all(Option::is_some);
+            if is_final || is_late {
+                let known = exits.into_iter().flatten().flatten();
+                return known.filter_map(ProcessExit::exit_status).max();
+            }
+            select_biased! {
+                recv(self.exits) -> _ => {}
+                recv(time_up) -> _ => is_late = true,
+            }
+        }
+    }
+}
+
+/// A running wait for a channel. Dropping it ends the wait.
+#[derive(Debug)]
+pub(super) struct ChannelWait {
+    /// Receives a message when the channel was signalled or the server is gone.
+    pub done: Receiver<Result<()>>,
+    running: Option<StopGuard>,
+    thread: Option<Handle<()>>,
+}
+
+impl ChannelWait {
+    /// Starts the thread.
+    pub fn start(server: &Server, name: &str, clock: &Clock) -> Result<Self> {
+        let (running, stop) = stop_pair();
+        let (sender, done) = bounded(1);
+        let (server, name, clock) = (server.clone(), name.to_owned(), clock.clone());
+        let thread = thread::spawn("td-channel", move || {
+            // The wait may have ended for another reason.
+            let _ = sender.send(server.wait_for(&name, stop, &clock));
+        })?;
+        Ok(Self {
+            done,
+            running: Some(running),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for ChannelWait {
+    fn drop(&mut self) {
+        self.running = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use crossbeam_channel::never;
 
-use super::channel_wait::ChannelWait;
 use super::config::{Wait, WaitOutcome};
+use super::started_wait::ChannelWait;
 use super::started_wait::StartedWait;
 use crate::clock::Clock;
 use crate::error::{Error, Result};

@@ -3,17 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::joining::Joining;
-use super::screen_reading::Reading;
-use super::{Pane, streamed};
-use crate::agent::{AgentProgram, StateClaim, StateSource};
-use crate::event::AgentState;
-use crate::event::{StateEvidence, TdEvent};
-use crate::observe::pane_observer::agent_states::{AgentStates, ReportedState};
-use crate::observe::pane_observer::output::PaneOutput;
-use crate::observe::pane_observer::turns::PaneTurns;
-use crate::track::PaneNumbers;
-use crate::track::{Capture, Change};
+use super::agent_states::{AgentStates, Joining, Reading, ReportedState};
+use super::output::PaneOutput;
+use super::turns::PaneTurns;
+use super::{Pane, reporting};
+use crate::agent::{AgentEvent, AgentProgram, ScreenReader, StateClaim, StateSource};
+use crate::event::{AgentState, StateEvidence, TdEvent};
+use crate::track::{Capture, Change, PaneNumbers};
 
 /// The time for which the conversation of an agent that has begun to work is searched.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,10 +32,10 @@ impl Pane {
     /// Reads the agent's state and conversation from a capture.
     pub(super) fn judge(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
         if self.states.is_some() {
-            self.shown = Some(streamed::screen_of(capture));
+            self.shown = Some(reporting::screen_of(capture));
             if self.shows_agent() {
                 self.snapshots
-                    .shows(&streamed::screen_text(capture), out.now);
+                    .shows(&reporting::screen_text(capture), out.now);
             }
         }
         let states = self.states.as_mut();
@@ -214,5 +210,59 @@ impl Pane {
             }
         }
         self.emit_due_state(out);
+    }
+
+    /// Reads the conversation from a capture of a full-screen program; other programs print lines.
+    pub(super) fn read_screen(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
+        if !capture.alternate || capture.dead.is_some() {
+            return;
+        }
+        if let Some(reading) = &mut self.reading {
+            reading.hold(capture, out.now);
+        }
+        self.read_due(out);
+    }
+
+    pub(super) fn read_due(&mut self, out: &mut PaneOutput<'_>) {
+        let now = out.now;
+        while let Some(reading) = &mut self.reading
+            && let Some(rows) = reading.take_due(now)
+        {
+            let width = reading.size.0;
+            self.read(out, |reader, events| {
+                let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+                reader.update(&rows, width, now, events);
+            });
+        }
+        self.read(out, |reader, events| reader.handle_timeout(now, events));
+    }
+
+    /// Takes a change of the agent's state, which may end its turn.
+    pub(super) fn read_state(&mut self, state: AgentState, out: &mut PaneOutput<'_>) {
+        // While an agent waits, its question is among the rows of its answer.
+        if !matches!(state, AgentState::Working | AgentState::Waiting) {
+            self.read(out, ScreenReader::end_turn);
+        }
+    }
+
+    fn read(
+        &mut self,
+        out: &mut PaneOutput<'_>,
+        how: impl FnOnce(&mut ScreenReader, &mut Vec<AgentEvent>),
+    ) {
+        let Some(reading) = &mut self.reading else {
+            return;
+        };
+        let mut events = Vec::new();
+        how(&mut reading.reader, &mut events);
+        for event in events {
+            let agent = (reading.agent.name(), reading.markers.as_ref());
+            if let Some(event) = reading
+                .converter
+                .convert(event, out.execution_id, agent, &self.id)
+            {
+                out.emit(event);
+            }
+        }
     }
 }

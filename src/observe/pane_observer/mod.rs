@@ -2,46 +2,42 @@
 
 mod agent;
 pub(super) mod agent_states;
-mod ends;
-mod joining;
 mod output;
 mod pipe_policy;
 mod reporting;
-mod requests;
-mod screen_conversation;
-mod screen_reading;
-mod snapshots;
-mod streamed;
 pub(super) mod streamed_pane;
 #[cfg(test)]
 mod tests;
 pub(super) mod turns;
 mod views;
 
-use joining::Joining;
-#[cfg(feature = "cli")]
-pub(crate) use output::PIPE_CONTEXT;
-pub(in crate::observe) use output::{Completion, PaneEmission, PaneOutput};
-use pipe_policy::{PipeNews, Piping};
-use screen_reading::Reading;
-use snapshots::Snapshots;
-pub(in crate::observe) use streamed::sync_point;
-use views::Views;
-
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "cli")]
+pub(crate) use output::PIPE_CONTEXT;
+pub(in crate::observe) use output::{PaneEmission, PaneOutput};
+use pipe_policy::{PipeNews, Piping};
+pub(in crate::observe) use reporting::sync_point;
+use views::{Snapshots, Views};
+
+use super::next_capture::NextCapture;
+use super::resume_point::ResumePoint;
 use crate::agent::StateRules;
-use crate::event::{PaneId, PaneViewer, TdEvent, TurnEvidence};
-use crate::observe::next_capture::NextCapture;
-use crate::observe::pane_observer::agent_states::AgentStates;
-use crate::observe::pane_observer::streamed_pane::StreamedPane;
-use crate::observe::pane_observer::turns::{PaneTurns, TurnRules, TurnTimeout};
-use crate::observe::resume_point::ResumePoint;
-use crate::tmux::{Freshness, PaneCapture, PollSchedule};
+use crate::event::{
+    GapEvidence, GapReason, PaneCloseReason, PaneId, PaneViewer, Styles, TdEvent, TurnEvidence,
+};
+use crate::tmux::{
+    BASELINE_ROWS, Freshness, Margin, PaneCapture, PaneRequest, PaneState, PollSchedule,
+    ResyncRequest, ResyncSpec,
+};
 use crate::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Throttled, Tracker,
 };
+use agent_states::{AgentStates, Joining, Reading};
+use output::Completion;
+use streamed_pane::StreamedPane;
+use turns::{PaneTurns, TurnRules, TurnTimeout};
 
 /// The time for which a line must be unchanged to settle if captures are irregular: shorter than
 /// people notice, and longer than most programs take to rewrite what they have just written.
@@ -334,4 +330,330 @@ fn last_lines_before(next: i64, tracker: &Tracker, count: usize) -> Option<Chang
         first_line: *first_line,
         chunk,
     })
+}
+
+/// A pane with output within this time before it vanished may have printed more: programs print their
+/// last lines right before they end.
+const JUST_ACTIVE: Duration = Duration::from_millis(500);
+
+/// The wait for an exit status. tmux reports the exit of a program within a second after the end of
+/// its terminal. A program that closes its terminal and continues has no status.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Pane {
+    fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
+        (self.dead, self.dying, self.has_new_program) = (None, None, false);
+        self.ended = None;
+        out.emit(TdEvent::PaneOpened {
+            execution_id: out.execution_id.clone(),
+            pane: self.id.clone(),
+            width: state.width,
+            height: state.height,
+            command: state.command.clone(),
+        });
+    }
+
+    /// Returns true if the program has ended and `pid` is its successor.
+    pub fn is_respawned(&self, pid: u32) -> bool {
+        self.dead.is_some() && pid != 0 && pid != self.shape.pid
+    }
+
+    /// Notes that the pane is gone. `server_bytes` is the number of bytes that its server has read by
+    /// now. The exit status and the last bytes may still arrive.
+    pub fn mark_gone(&mut self, server_bytes: Option<u64>, now: Instant) {
+        self.gone.get_or_insert((now, server_bytes));
+    }
+
+    /// Closes a pane that is gone, after everything about it has arrived.
+    pub fn close(&mut self, out: &mut PaneOutput<'_>) {
+        let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
+        let was_active = self
+            .last_news
+            .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
+        let (changes, is_complete) = match &mut self.follow {
+            Follow::Captures(polled) => (polled.tracker.end(), false),
+            Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
+        };
+        self.emit(changes, out);
+        if self.dying.is_some() {
+            self.died(self.ended.unwrap_or_default(), out);
+        }
+        self.finish(out);
+        if self.dead.is_none() {
+            let may_lack_output = match (self.bytes_after, server_bytes) {
+                // The drain has read everything that tmux had.
+                _ if self.stream().is_some() => !is_complete,
+                // The server has read nothing since, from any pane.
+                (Some(then), Some(now)) if then == now => false,
+                // It has, perhaps from this pane, unless this one was idle while others printed.
+                (Some(_), Some(_)) => was_active || !self.others_print,
+                _ => was_active,
+            };
+            if may_lack_output {
+                // Output after the last capture may be lost.
+                out.emit(TdEvent::OutputGap {
+                    execution_id: out.execution_id.clone(),
+                    pane: self.id.clone(),
+                    first_line: self.tracker().next_line(),
+                    lost_lines: None,
+                    reason: GapReason::Ambiguous.into(),
+                    evidence: GapEvidence::Possible.into(),
+                });
+            }
+            self.complete(Completion::Exit(self.exit_status()), out);
+        }
+        self.emit_closed(PaneCloseReason::Closed, self.exit_status(), out);
+    }
+
+    /// Notes that all output of the pane is missing.
+    pub fn mark_output_missing(&mut self, now: Instant) {
+        // Makes `close` assume that the server has read bytes after the capture.
+        (self.bytes_after, self.last_news) = (Some(0), Some(now));
+    }
+
+    /// Ends the observation in this session; another session resumes it.
+    pub fn leave(&mut self, out: &mut PaneOutput<'_>) {
+        self.follow_captures(out);
+        self.finish(out);
+        self.emit_closed(PaneCloseReason::Moved, None, out);
+    }
+
+    fn emit_closed(
+        &self,
+        reason: PaneCloseReason,
+        exit_status: Option<i32>,
+        out: &mut PaneOutput<'_>,
+    ) {
+        out.emit(TdEvent::PaneClosed {
+            execution_id: out.execution_id.clone(),
+            pane: self.id.clone(),
+            reason: reason.into(),
+            exit_status,
+        });
+    }
+
+    /// Resumes the observation in this session.
+    pub fn arrive(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
+        let dead = self.dead;
+        self.views = Views::default();
+        self.opened(state, out);
+        self.dead = dead;
+        self.gone = None;
+    }
+
+    /// Emits what is pending. The pane continues without an observer.
+    pub fn detach(&mut self, out: &mut PaneOutput<'_>) {
+        let changes = match &mut self.follow {
+            Follow::Captures(polled) => polled.tracker.detach(),
+            Follow::Bytes(stream) => stream.detach(out.now),
+        };
+        self.emit(changes, out);
+        self.finish(out);
+    }
+
+    /// Returns the exit status of the program, if it has ended and the status is known.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.death().and_then(ProcessExit::exit_status)
+    }
+
+    /// Returns how the program ended, according to tmux, else to the kernel.
+    pub fn death(&self) -> Option<ProcessExit> {
+        let known = self.dead.filter(|dead| dead.exit_status().is_some());
+        known.or(self.ended)
+    }
+
+    /// Takes the program's exit as the kernel reports it.
+    pub fn program_ended(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
+        self.ended = Some(death);
+        if self.dying.is_some() {
+            self.died(death, out);
+        }
+    }
+
+    /// Returns true if the pane has changed at this time.
+    pub fn has_news_of(&self, now: Instant) -> bool {
+        self.last_news == Some(now)
+    }
+
+    /// Handles that the program has ended and tmux keeps the pane: its output is complete. tmux may
+    /// learn the exit status later than the end of the terminal.
+    fn note_death(&mut self, dead: Option<ProcessExit>, out: &mut PaneOutput<'_>) {
+        let Some(mut death) = dead else {
+            (self.dead, self.dying) = (None, None);
+            return;
+        };
+        if self.dead.is_some() {
+            return;
+        }
+        if death.exit_status().is_none() {
+            death = self.ended.unwrap_or(death);
+        }
+        let since = *self.dying.get_or_insert(out.now);
+        let waits = out.now.saturating_duration_since(since) < STATUS_TIMEOUT;
+        if death.exit_status().is_some() || !waits {
+            self.died(death, out);
+        }
+    }
+
+    /// Returns when the wait for an exit status ends.
+    fn death_due(&self) -> Option<Instant> {
+        Some(self.dying? + STATUS_TIMEOUT)
+    }
+
+    /// Completes the output without an exit status, if the wait for it is over.
+    fn emit_death(&mut self, out: &mut PaneOutput<'_>) {
+        if self.death_due().is_some_and(|due| due <= out.now) {
+            self.died(self.ended.unwrap_or_default(), out);
+        }
+    }
+
+    fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
+        (self.dead, self.dying) = (Some(death), None);
+        self.finish(out);
+        self.complete(Completion::Exit(death.exit_status()), out);
+    }
+
+    /// Emits that the output is complete up to here.
+    fn complete(&self, why: Completion, out: &mut PaneOutput<'_>) {
+        let next = self.tracker().next_line();
+        out.complete(&self.id, (next, ""), Styles::default(), why);
+    }
+}
+
+/// The reason for a request that cannot wait for the next poll.
+enum UrgentNeed {
+    /// The listing shows whether another program still has the pipe.
+    Recheck,
+    /// A pipe is opened with a capture that its bytes follow.
+    OpenPipe,
+    /// No more bytes come through the pipe.
+    Capture,
+    /// The screen is compared with what the bytes have drawn.
+    Check,
+}
+
+impl Pane {
+    /// Returns the request for the next poll: the reply comes when something has changed.
+    pub fn next_request(&self) -> PaneRequest {
+        let is_resting = self.turns.as_ref().is_some_and(PaneTurns::is_resting);
+        match &self.follow {
+            Follow::Captures(polled) => {
+                polled
+                    .next_capture
+                    .request(&polled.tracker, true, is_resting)
+            }
+            Follow::Bytes(_) => PaneRequest::Shape(self.shape),
+        }
+    }
+
+    /// Returns true if [`Pane::urgent_request`] has a request.
+    pub fn has_urgent_request(&self, now: Instant) -> bool {
+        self.urgent_need(now).is_some()
+    }
+
+    /// Returns the request of a streamed pane that cannot wait for the next poll. `open_pipe` returns the
+    /// command that opens a pipe, or `None` where none can be opened.
+    pub fn urgent_request(
+        &mut self,
+        now: Instant,
+        open_pipe: impl FnOnce() -> Option<String>,
+    ) -> Option<PaneRequest> {
+        Some(match self.urgent_need(now)? {
+            UrgentNeed::Recheck => PaneRequest::Presence,
+            UrgentNeed::OpenPipe => {
+                let open_pipe = open_pipe();
+                if open_pipe.is_none() {
+                    self.piping.cannot_open(now);
+                }
+                self.resync_request(open_pipe)
+            }
+            UrgentNeed::Capture => self.resync_request(None),
+            UrgentNeed::Check => {
+                if let Some(stream) = self.stream_mut() {
+                    stream.check_requested();
+                }
+                self.resync_request(None)
+            }
+        })
+    }
+
+    fn urgent_need(&self, now: Instant) -> Option<UrgentNeed> {
+        let is_over = self.stream().is_some_and(StreamedPane::is_over);
+        let may_open = self.piping.may_open(now)
+            && (is_over || self.stream().is_none())
+            && self.shape.dead.is_none();
+        if self.piping.needs_recheck(now) {
+            Some(UrgentNeed::Recheck)
+        } else if may_open {
+            Some(UrgentNeed::OpenPipe)
+        } else if is_over {
+            Some(UrgentNeed::Capture)
+        } else if self.needs_check(now) {
+            Some(UrgentNeed::Check)
+        } else {
+            None
+        }
+    }
+
+    fn needs_check(&self, now: Instant) -> bool {
+        self.stream().is_some_and(|stream| stream.needs_check(now))
+    }
+
+    /// Returns the request for a sync point, or for a comparison with the stream.
+    fn resync_request(&self, open_pipe: Option<String>) -> PaneRequest {
+        let (margin, known) = match &self.follow {
+            Follow::Captures(polled) => (polled.tracker.margin(), polled.next_capture.known()),
+            // The stream itself knows by how much the history has grown.
+            Follow::Bytes(stream) => (stream.rows_to_compare(), None),
+        };
+        PaneRequest::Resync(ResyncRequest {
+            margin: match self.requests_all() {
+                true => Margin::All,
+                false => Margin::Rows(BASELINE_ROWS.max(margin)),
+            },
+            known,
+            spec: ResyncSpec { open_pipe },
+        })
+    }
+
+    /// Returns true if the last capture was too short.
+    pub fn needs_full_capture(&self) -> bool {
+        matches!(&self.follow, Follow::Captures(polled) if polled.next_capture.must_be_full())
+    }
+
+    /// Returns true if the next capture must have the whole history: the last one was too short, or the
+    /// growth of the history since is unknown.
+    pub fn requests_all(&self) -> bool {
+        match &self.follow {
+            Follow::Captures(polled) => polled.next_capture.requests_all(),
+            Follow::Bytes(stream) => stream.is_over(),
+        }
+    }
+
+    /// Returns when [`Pane::handle_timeout`] is due if nothing arrives; with `may_request`, also when the
+    /// pane needs another request.
+    pub fn deadline(&self, may_request: bool) -> Option<Instant> {
+        let stream = self.stream();
+        let joining = match self.joining {
+            Joining::Searching(until) => until,
+            Joining::None | Joining::Joined => None,
+        };
+        let deadlines = [
+            self.throttle.deadline(),
+            self.turns.as_ref().and_then(PaneTurns::deadline),
+            self.states.as_ref().and_then(AgentStates::deadline),
+            stream.and_then(StreamedPane::deadline),
+            stream
+                .and_then(StreamedPane::check_at)
+                .filter(|_| may_request),
+            self.judge_at,
+            self.piping.deadline().filter(|_| stream.is_none()),
+            self.death_due(),
+            self.snapshots.next_due(),
+            joining,
+            self.reading.as_ref().and_then(|reading| reading.next_due()),
+            self.views.next_due(self.last_news),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
 }

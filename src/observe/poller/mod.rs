@@ -6,7 +6,6 @@
 //! It ends when the session or the server is gone, or when it is stopped. A panic is caught at the top
 //! and reported, and the poller resumes after a back-off.
 
-mod end;
 pub(super) mod panes;
 pub(super) mod pipes;
 
@@ -15,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
+use super::poller::panes::{ReplyContext, Selection, SessionPanes};
+use super::session_outcome::SessionOutcome;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{PaneId, SessionEndReason};
-use crate::observe::poller::panes::{ReplyContext, Selection, SessionPanes};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
@@ -440,5 +440,122 @@ impl Work {
         self.poller
             .emitter
             .poller_restarted(&source, &panicked.message);
+    }
+}
+
+/// The time limit of the last capture: a hung server must not delay the observer's end.
+const LAST_CAPTURE_TIMEOUT: Duration = Duration::from_millis(800);
+
+impl Work {
+    /// Emits the last lines and the ends of the panes and of the session.
+    fn end(&mut self, reason: SessionEndReason) -> Ended {
+        if reason == SessionEndReason::Detached {
+            self.last_capture();
+            self.poller.panes.finish();
+            self.receive_last_bytes(Some(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT));
+        } else {
+            let now = self.poller.clock.now();
+            if !std::mem::replace(&mut self.started, true) {
+                // The session ended before its first capture; its run still has a start and an end.
+                let panes = self.poller.panes.unopened();
+                self.poller
+                    .emitter
+                    .session_started(&self.poller.name, panes);
+            }
+            self.poller.panes.close(&self.departed, now);
+            self.receive_last_bytes(None);
+        }
+        self.poller.panes.detach(self.poller.clock.now());
+        // A session that continues has no exit status.
+        let outcome = match reason {
+            SessionEndReason::Detached => SessionOutcome::default(),
+            SessionEndReason::Closed | SessionEndReason::ServerGone => self.poller.panes.outcome(),
+        };
+        let exit_status = outcome.status();
+        if self.started {
+            self.poller
+                .emitter
+                .session_ended(&self.poller.name, reason, exit_status);
+        }
+        Ended {
+            reason,
+            exit_status,
+            has_failed: outcome.has_failed(),
+        }
+    }
+
+    /// Captures the output from before the stop, if the server replies in time.
+    fn last_capture(&mut self) {
+        if !self.started || self.hung {
+            return;
+        }
+        for again in [false, true] {
+            let now = self.poller.clock.now();
+            if again && !self.poller.panes.needs_more_captures(now)
+                || self.poller.panes.is_streamed()
+            {
+                return;
+            }
+            let panes = match again {
+                true => self.poller.panes.extra_requests(now),
+                false => self.poller.panes.requests(),
+            };
+            // Without a name, the reply contains the current one.
+            let session_request = SessionRequest {
+                panes,
+                name: None,
+                ..self.session_request(ReplyTime::Now)
+            };
+            let Ok(pending) = self.poller.gateway.request_session(session_request) else {
+                return;
+            };
+            let deadline = self
+                .poller
+                .clock
+                .at(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT);
+            match pending.wait_or(&deadline) {
+                Some(Ok(reply)) => {
+                    // The panes that a reply lacks reveal that the session has just ended.
+                    let _ = self.handle_reply(reply, again);
+                }
+                Some(Err(_)) | None => return,
+            }
+        }
+    }
+
+    /// Receives the remaining bytes of drains and exits of programs until the deadline. Without one,
+    /// waits for all of them, or for [`LAST_CAPTURE_TIMEOUT`] once the observer is stopped.
+    fn receive_last_bytes(&mut self, until: Option<Instant>) {
+        let mut until = until;
+        while self.poller.panes.has_pending_bytes() {
+            let nothing = never();
+            let arrivals = self.poller.panes.arrivals().unwrap_or(&nothing);
+            let timeout = until.map_or_else(never, |until| self.poller.clock.at(until));
+            let due = self.poller.panes.deadline(false);
+            let due = due.map_or_else(never, |due| self.poller.clock.at(due));
+            let stop = match until {
+                Some(_) => never(),
+                None => self.poller.stop.clone(),
+            };
+            select_biased! {
+                recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT),
+                recv(timeout) -> _ => return,
+                recv(self.poller.panes.exits()) -> _ => {
+                    let now = self.poller.clock.now();
+                    self.poller.panes.handle_exits(now);
+                }
+                // An expected drain may never connect.
+                recv(due) -> _ => {
+                    self.poller.panes.handle_timeout(self.poller.clock.now());
+                }
+                recv(arrivals) -> arrival => match arrival {
+                    Ok(arrival) => {
+                        let now = self.poller.clock.now();
+                        self.poller.panes.arrived(arrival, now);
+                    }
+                    Err(_) => return,
+                },
+            }
+        }
     }
 }

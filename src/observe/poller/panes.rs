@@ -1,31 +1,33 @@
 //! The panes of one watched session: takes replies, drains' messages and timeouts, and emits the panes' output.
 
-mod agents;
-mod config;
-mod departures;
-mod opening;
-mod programs;
-mod requests;
-mod streams;
+mod membership;
 
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-pub(in crate::observe) use config::{PanesConfig, Selection};
-
+use super::pipes::SessionPipes;
+use crate::agent::StateRules;
 use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::PaneId;
 use crate::observe::command_events::CommandEvent;
-use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
-use crate::observe::pane_observer::Pane;
-use crate::observe::pane_observer::{PaneEmission, PaneOutput};
-use crate::observe::poller::pipes::SessionPipes;
+use crate::observe::conversation::{
+    AgentChange, AgentUpdate, ConversationSink, Conversations, UPDATES_MAX,
+};
+use crate::observe::pane_observer::turns::TurnRules;
+use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput};
+use crate::observe::pane_recordings::PaneRecordings;
+use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::programs::PanePrograms;
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::tmux::{DepartedPane, DrainMessage, DrainOutput, Margin, PaneReply, PaneState};
+use crate::process::ProcessWatcher;
+use crate::tmux::{
+    CaptureRequest, DepartedPane, DrainMessage, DrainOutput, Drains, GatewayHandle, Margin,
+    NewPanes, PaneReply, PaneRequest, PaneState, PollSchedule, ResyncRequest, ResyncSpec,
+    SessionId,
+};
 
 /// A pane that the next capture opens.
 struct UnopenedPane {
@@ -420,5 +422,284 @@ impl Drop for PendingEmissions<'_> {
                 (PaneEmission::TurnOver, _) => self.conversations.end_turn(self.pane),
             }
         }
+    }
+}
+
+/// The interval of searches for an agent in a pane that prints; processes take longer to start.
+const AGENT_SEARCH_INTERVAL: Duration = Duration::from_millis(400);
+
+impl SessionPanes {
+    /// Returns the channel of updates about agents.
+    pub fn agent_updates(&self) -> &Receiver<AgentUpdate> {
+        &self.agent_updates
+    }
+
+    /// Searches a pane that shows something new for an agent.
+    fn search_for_agent(&self, id: &PaneId, now: Instant) {
+        if !self.config.conversations.are_read() {
+            return;
+        }
+        let Some(pid) = self
+            .panes
+            .get(id)
+            .and_then(|pane| pane.begin_agent_search(now, AGENT_SEARCH_INTERVAL))
+        else {
+            return;
+        };
+        let recipient = ConversationSink {
+            emitter: self.emitter.events.clone(),
+            markers: self
+                .config
+                .turns
+                .as_ref()
+                .map(|turns| turns.markers.clone()),
+            reported_until: self
+                .emitter
+                .resume_points
+                .get(id)
+                .and_then(ResumePoint::conversation_ends),
+            updates: self.agent_sender.clone(),
+        };
+        self.config.conversations.active(id, pid, &recipient);
+    }
+
+    /// Handles an update about the agent in a pane.
+    pub fn handle_agent_update(&mut self, update: AgentUpdate, now: Instant) {
+        let AgentUpdate { pane: id, change } = update;
+        let Some(pane) = self.panes.get_mut(&id) else {
+            // The pane is gone, or belongs to another session's poller.
+            return;
+        };
+        let may_wait = self.pipes.is_some();
+        self.emitter
+            .collect(&id, may_wait, now, |out| match change {
+                AgentChange::Started {
+                    program,
+                    has_places,
+                } => pane.agent_runs(Some((program, has_places)), out),
+                AgentChange::ConversationFound => pane.agent_joined(),
+                AgentChange::Ended => pane.agent_runs(None, out),
+                AgentChange::Claims(claims) => pane.agent_claims(claims, out),
+                AgentChange::ScreenRequested => {
+                    self.config.conversations.screen(&id, pane.screen_text());
+                }
+            });
+    }
+}
+
+impl SessionPanes {
+    /// Returns the channel that signals ended processes.
+    pub fn exits(&self) -> &Receiver<()> {
+        self.programs.exit_signal()
+    }
+
+    /// Handles that processes have ended.
+    pub fn handle_exits(&mut self, now: Instant) {
+        for (id, death) in self.programs.handle_exits(now) {
+            let leaving = self.leaving.get_mut(&id).map(|(pane, _)| pane);
+            let Some(pane) = self.panes.get_mut(&id).or(leaving) else {
+                continue;
+            };
+            self.emitter.collect(&id, self.pipes.is_some(), now, |out| {
+                pane.program_ended(death, out);
+            });
+        }
+        self.emit_jobs(now);
+        self.emit_leaving(now);
+    }
+
+    /// Emits the events of jobs that are due.
+    fn emit_jobs(&mut self, now: Instant) {
+        for (id, job) in self.programs.handle_timeout(now) {
+            if self.panes.contains_key(&id) || self.leaving.contains_key(&id) {
+                self.emitter.emit_job(&id, job);
+            }
+        }
+    }
+}
+
+/// The watched panes of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::observe) struct Selection {
+    /// The only panes to watch; `None` for all of them.
+    pub only: Option<HashSet<PaneId>>,
+    /// Excluded panes, such as those that show the observer itself.
+    pub leave_out: HashSet<PaneId>,
+}
+
+impl Selection {
+    /// Returns true if the pane is watched.
+    pub fn contains(&self, pane: &PaneId) -> bool {
+        !self.leave_out.contains(pane) && self.only.as_ref().is_none_or(|only| only.contains(pane))
+    }
+}
+
+/// The configuration of the panes of a session.
+pub(in crate::observe) struct PanesConfig {
+    pub session_id: SessionId,
+    /// The pid of the tmux server.
+    pub server_pid: u32,
+    pub gateway: GatewayHandle,
+    pub schedule: PollSchedule,
+    /// The rules for the ends of turns, in AI mode.
+    pub turns: Option<TurnRules>,
+    /// The rules that recognize agents' screens, if configured.
+    pub states: Option<StateRules>,
+    pub selection: Selection,
+    /// The session appeared while the server was observed.
+    pub fresh: bool,
+    /// All panes are captured before any pipe is opened.
+    pub captured_first: bool,
+    /// The panes that move between sessions.
+    pub transfers: PaneTransfers,
+    /// The foreground programs of the panes, as far as they are known.
+    pub commands: HashMap<PaneId, String>,
+    /// The number of lines of the baseline that are reported.
+    pub baseline_lines: usize,
+    /// The drains, if panes are streamed.
+    pub drains: Option<Drains>,
+    /// The recordings, if panes are recorded.
+    pub recording: Option<PaneRecordings>,
+    /// Watches the programs of the panes, to learn how they end.
+    pub exits: ProcessWatcher,
+    /// Reads the conversations of agents.
+    pub conversations: Conversations,
+    /// Rows of a pane are reported even if its agent's conversation is.
+    pub shows_screens: bool,
+    /// Views of panes by attached clients are reported.
+    pub reports_views: bool,
+}
+
+impl SessionPanes {
+    /// Returns what each pane requests in a regular poll.
+    pub fn requests(&self) -> HashMap<PaneId, PaneRequest> {
+        let requests = self.panes.iter().map(|(id, pane)| {
+            let request = if self.is_watched(id) {
+                pane.next_request()
+            } else {
+                PaneRequest::Presence
+            };
+            (id.clone(), request)
+        });
+        let unwatched = self.unwatched.iter().filter(|id| !self.is_watched(id));
+        // The presence of a pane counts even if nothing else is requested of it.
+        let unopened = self.unopened.keys();
+        unwatched
+            .chain(unopened)
+            .map(|id| (id.clone(), PaneRequest::Presence))
+            .chain(requests)
+            .collect()
+    }
+
+    /// Returns the panes that are listed, but not captured yet.
+    pub fn unopened(&self) -> Vec<PaneId> {
+        let mut panes: Vec<PaneId> = self.unopened.keys().cloned().collect();
+        panes.sort();
+        panes
+    }
+
+    /// Returns true if a pane still has to be requested: it is moving here from another session, or it
+    /// could not be captured yet. The gateway does not report such a pane as a change.
+    pub fn has_pending_panes(&self) -> bool {
+        !self.arriving.is_empty() || !self.unopened.is_empty()
+    }
+
+    /// Returns the panes that clients are known to view; `None` if views are not reported.
+    pub fn viewed(&self) -> Option<HashSet<PaneId>> {
+        let viewed = self.panes.iter().filter(|(_, pane)| pane.views.is_viewed());
+        let viewed = viewed.map(|(id, _)| id.clone());
+        self.config.reports_views.then(|| viewed.collect())
+    }
+
+    /// Returns true if captures are needed besides the regular poll: a deeper one, one that starts a
+    /// stream, or one to compare with a stream.
+    pub fn needs_more_captures(&self, now: Instant) -> bool {
+        let streams = self.pipes.is_some();
+        let needs = |(id, pane): (&PaneId, &Pane)| {
+            pane.needs_full_capture()
+                || streams && self.is_watched(id) && pane.has_urgent_request(now)
+        };
+        !self.unopened.is_empty() || self.panes.iter().any(needs)
+    }
+
+    /// Returns the requests of the extra captures; see [`SessionPanes::needs_more_captures`].
+    pub fn extra_requests(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
+        let mut requests = self.requests();
+        for (id, unopened) in &self.unopened {
+            let margin = unopened.margin;
+            let pipes = self.pipes.as_mut();
+            let request = match pipes.filter(|_| unopened.pipe_after.is_none()) {
+                Some(pipes) => PaneRequest::Resync(ResyncRequest {
+                    margin,
+                    known: None,
+                    spec: ResyncSpec {
+                        open_pipe: pipes.open_command(id),
+                    },
+                }),
+                None => PaneRequest::Capture(CaptureRequest {
+                    known: None,
+                    margin,
+                    settles_at: None,
+                    is_resting: false,
+                }),
+            };
+            requests.insert(id.clone(), request);
+        }
+        for (id, pane) in &mut self.panes {
+            let Some(pipes) = &mut self.pipes else { break };
+            if !self.config.selection.contains(id) {
+                continue;
+            }
+            if let Some(request) = pane.urgent_request(now, || pipes.open_command(id)) {
+                requests.insert(id.clone(), request);
+            }
+        }
+        if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
+            self.emitter.events.warning("tmux", &trouble);
+        }
+        requests
+    }
+
+    /// Returns how the gateway must treat new panes.
+    pub fn new_panes(&self, is_first: bool) -> NewPanes {
+        match self.pipes {
+            Some(_) if !(is_first && self.config.captured_first) => NewPanes::List,
+            _ => NewPanes::Capture,
+        }
+    }
+
+    /// Returns true if one of these panes must be captured before it is opened.
+    pub fn lists_unopened_pane(&self, panes: &[PaneReply]) -> bool {
+        let mut listed = panes
+            .iter()
+            .filter(|reply| matches!(reply, PaneReply::Listed(_)));
+        self.pipes.is_some() && listed.any(|reply| self.is_watched(&reply.state().pane()))
+    }
+
+    /// Returns true if the last extra captures revealed panes that need another round.
+    pub fn take_needs_another_round(&mut self) -> bool {
+        std::mem::take(&mut self.needs_another_round)
+    }
+
+    /// Ends a round of extra captures: openings and comparisons without a reply have failed.
+    pub fn end_extra_captures(&mut self, now: Instant) {
+        if let Some(pipes) = &mut self.pipes {
+            pipes.discard_requested();
+        }
+        self.panes
+            .values_mut()
+            .for_each(|pane| pane.check_failed(now));
+    }
+
+    /// Returns when [`SessionPanes::handle_timeout`] is due if nothing arrives; with `may_request`, also when
+    /// a pane needs another request.
+    pub fn deadline(&self, may_request: bool) -> Option<Instant> {
+        let leaving = self.leaving.values().map(|(pane, _)| pane);
+        let panes = self.panes.values();
+        panes
+            .filter_map(|pane| pane.deadline(may_request))
+            .chain(leaving.filter_map(|pane| pane.deadline(false)))
+            .chain(self.programs.deadline())
+            .min()
     }
 }

@@ -1,7 +1,6 @@
 //! Queries of the operating system about processes of other programs: the foreground of a terminal, and the
 //! exit of a process.
 
-mod epoll;
 mod pidfd;
 mod procfs;
 

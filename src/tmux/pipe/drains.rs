@@ -15,12 +15,12 @@ use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
 use rustix::event::PollFd;
 use rustix::time::Timespec;
 
-use super::super::sections::Nonce;
+use super::super::server::Nonce;
+use super::command::DrainProgram;
 use super::command::pipe_pane;
 use super::frame::{DroppedBytes, Frame, FrameParser, PAYLOAD_BYTES_MAX};
-use super::poll::{readable, wait};
-use super::program::DrainProgram;
 use super::socket::{self, DrainSocket};
+use super::socket::{readable, wait};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;

@@ -12,17 +12,14 @@
 
 mod frame;
 
-mod backlog;
 mod command;
-mod poll;
-mod program;
 mod socket;
 
 mod drain;
 
 mod drains;
 
+pub use command::DrainProgram;
 pub use drain::drain;
 pub(crate) use drains::{DrainMessage, DrainOutput, Drains, PipeToken};
 pub(crate) use frame::DroppedBytes;
-pub use program::DrainProgram;

@@ -7,15 +7,17 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::time::Timespec;
 
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
@@ -200,6 +202,23 @@ fn base() -> PathBuf {
         base
     } else {
         SHORT_BASE.into()
+    }
+}
+
+/// Returns a poll entry that waits until the descriptor is readable.
+pub(super) fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(fd, PollFlags::IN)
+}
+
+/// Waits until a descriptor is ready or the timeout has passed. Returns the number of ready descriptors. A
+/// signal does not end the wait.
+pub(super) fn wait(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<usize> {
+    loop {
+        match poll(fds, timeout) {
+            Ok(ready) => return Ok(ready),
+            Err(Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
     }
 }
 

@@ -73,7 +73,6 @@ pub const PURE: &[&str] = &[
     "src/history/read/line_filter.rs",
     "src/history/read/parse.rs",
     "src/history/rotate.rs",
-    "src/wait/outcome.rs",
     "src/wait/spec.rs",
     "src/wait/states.rs",
     "src/board/",

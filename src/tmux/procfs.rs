@@ -1,10 +1,16 @@
-//! The kernel's counters for a tmux server: the bytes that it has read, and its CPU time.
+//! What the kernel knows: a tmux server's counters, a pane's foreground program, the panes of observers.
 //!
 //! Only Linux has them; see proc_pid_io(5), and "scheduler statistics" in the kernel's documentation. The
 //! files stay open, because the counters of an idle server are read many times per second.
 
+use std::collections::HashSet;
+use std::fs;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+
+use crate::child::stat;
+use crate::event::PaneId;
 
 /// The size of the buffer for one of these files, which have about 150 bytes.
 const FILE_BYTES_MAX: usize = 512;
@@ -76,6 +82,54 @@ fn parse_schedstat(schedstat: &str) -> Option<CpuTime> {
     (cpu_time.slices > 0).then_some(cpu_time)
 }
 
+/// Returns the kernel's name (at most 15 bytes) of the program in the foreground of the terminal of a pane's
+/// first process. `None` if it is unknown: the process has ended or belongs to another user, or the system is
+/// not Linux.
+pub(crate) fn foreground_program(pid: u32) -> Option<String> {
+    let group = stat(pid)?.foreground?;
+    let name = fs::read(format!("/proc/{group}/comm")).ok()?;
+    let name = String::from_utf8_lossy(&name);
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
+/// The kernel's name of an observer process.
+const OBSERVER: &str = "td-observe";
+
+/// Finds the panes of a server in which an observer runs, even behind a shell, a pipe or a wrapper, where the
+/// foreground program has another name. The environment of each process names the pane in which it was
+/// started. `None` if the system does not list processes (all but Linux). Processes of other users are
+/// skipped.
+pub(crate) fn observer_panes(server_pid: u32) -> Option<HashSet<PaneId>> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let numbered =
+        processes.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
+    let mut panes = HashSet::new();
+    for process in numbered {
+        let name = fs::read_to_string(process.path().join("comm"));
+        if name.is_ok_and(|name| name.trim_end() == OBSERVER)
+            && let Ok(environment) = fs::read(process.path().join("environ"))
+        {
+            panes.extend(pane_of(&environment, server_pid));
+        }
+    }
+    Some(panes)
+}
+
+/// Returns the pane that an environment names, if it belongs to the server.
+fn pane_of(environment: &[u8], server_pid: u32) -> Option<PaneId> {
+    let value = |name: &str| {
+        let mut variables = environment.split(|&byte| byte == 0);
+        let found = variables
+            .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        std::str::from_utf8(found?).ok()
+    };
+    // `socket,pid,session`; the path of the socket may contain commas.
+    let mut fields = value("TMUX")?.rsplit(',').skip(1);
+    let of_server = fields.next()?.parse() == Ok(server_pid);
+    let pane = value("TMUX_PANE").filter(|pane| pane.starts_with('%'))?;
+    of_server.then(|| pane.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -122,5 +176,14 @@ mod tests {
         assert_eq!(parse_schedstat("0 0 0\n"), None);
         assert_eq!(parse_schedstat("12"), None);
         assert_eq!(parse_schedstat(""), None);
+    }
+
+    #[test]
+    fn the_environment_names_the_pane() {
+        let environment = b"A=1\0TMUX=/tmp/a,b/default,42,0\0TMUX_PANE=%7\0";
+        assert_eq!(pane_of(environment, 42), Some("%7".into()));
+        assert_eq!(pane_of(environment, 43), None);
+        assert_eq!(pane_of(b"TMUX_PANE=%7\0", 42), None);
+        assert_eq!(pane_of(b"TMUX=,42,0\0TMUX_PANE=7\0", 42), None);
     }
 }

@@ -1,0 +1,481 @@
+//! Panes that come under observation: from their first line, from a baseline, or resumed.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use super::{ReplyContext, SessionPanes, UnopenedPane};
+use crate::event::PaneId;
+use crate::observe::pane_observer::{
+    Begin, Pane, PaneOptions, PaneOutput, settle_time, sync_point,
+};
+use crate::observe::pane_transfers::{Arrival, Moving};
+use crate::observe::poller::pipes::SessionPipes;
+use crate::observe::resume_point::ResumePoint;
+use crate::observe::session_outcome::SessionOutcome;
+use crate::tmux::{
+    BASELINE_ROWS, DepartedPane, DrainMessage, DrainOutput, Margin, PaneCapture, PaneState,
+    bytes_read_by,
+};
+use crate::track::{Capture, PaneNumbers, Row};
+
+/// The time to wait for a pane that moves here from another session. That session's poller notices the
+/// departure with its next capture.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The delay of pipes if all panes are captured first. The sessions of a server start one after
+/// another, and the captures of the later ones would wait for the pipes of the earlier ones.
+const PIPE_DELAY: Duration = Duration::from_millis(300);
+
+impl SessionPanes {
+    /// Starts to observe a pane, unless it must be captured again first.
+    pub(super) fn start_observing(
+        &mut self,
+        id: &PaneId,
+        captured: &mut PaneCapture,
+        context: ReplyContext<'_>,
+    ) -> Option<Pane> {
+        let known = self.emitter.resume_points.get(id).cloned();
+        if known.is_none() {
+            match self.config.transfers.arrive(id, self.config.session_id) {
+                Arrival::New => {}
+                Arrival::Moved(moving) => {
+                    return Some(self.take_over(*moving, id, captured, context));
+                }
+                Arrival::Held => {
+                    let since = *self.arriving.entry(id.clone()).or_insert(context.now);
+                    if context.now.saturating_duration_since(since) < ARRIVAL_TIMEOUT {
+                        return None;
+                    }
+                    // What that session reported of the pane is unknown here.
+                    return self.open(id, captured, &Begin::Resume(&ResumePoint::new()), context);
+                }
+            }
+        }
+        let existed = self.existed(id, context);
+        let begin = match &known {
+            Some(resume_point) => Begin::Resume(resume_point),
+            None if existed => Begin::Baseline,
+            None => Begin::Fresh,
+        };
+        self.open(id, captured, &begin, context)
+    }
+
+    /// Returns true if a pane without a resume point existed before its observation.
+    pub(super) fn existed(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
+        self.unwatched.contains(id) || context.first && !self.config.fresh
+    }
+
+    /// Continues a pane that moved here from another session.
+    pub(super) fn take_over(
+        &mut self,
+        Moving {
+            mut pane,
+            resume_point,
+        }: Moving,
+        id: &PaneId,
+        captured: &mut PaneCapture,
+        context: ReplyContext<'_>,
+    ) -> Pane {
+        let is_deepest = self.is_deepest(id, context);
+        self.arriving.remove(id);
+        self.unopened.remove(id);
+        self.emitter.resume_points.insert(id.clone(), resume_point);
+        self.add_command(&mut captured.state);
+        self.emitter.collect(id, false, context.now, |out| {
+            pane.arrive(&captured.state, out);
+            pane.handle_capture(captured, is_deepest, out);
+        });
+        self.needs_another_round |= context.again && pane.needs_full_capture();
+        pane
+    }
+
+    /// Returns true if the capture of an unopened pane is as deep as possible.
+    fn is_deepest(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
+        let margin = self.unopened.get(id).map(|unopened| unopened.margin);
+        context.again && margin == Some(Margin::All)
+    }
+
+    /// Opens a pane. If the capture is too short, requests a deeper one and returns `None`.
+    pub(super) fn open(
+        &mut self,
+        id: &PaneId,
+        captured: &mut PaneCapture,
+        begin: &Begin<'_>,
+        context: ReplyContext<'_>,
+    ) -> Option<Pane> {
+        let is_held = context.first && self.config.captured_first;
+        let pipe_after = is_held.then(|| context.now + PIPE_DELAY);
+        let capture = &captured.capture;
+        let is_whole = capture.is_complete() || matches!(begin, Begin::Baseline);
+        // A full-screen program started after the listing, so the screen behind it was not captured.
+        let is_hidden = capture.alternate && capture.saved.is_none();
+        if (!is_whole || is_hidden) && !self.is_deepest(id, context) {
+            self.needs_another_round |= context.again;
+            let unopened = UnopenedPane {
+                margin: Margin::All,
+                state: captured.state.clone(),
+                is_fresh: matches!(begin, Begin::Fresh),
+                pipe_after,
+            };
+            self.unopened.insert(id.clone(), unopened);
+            return None;
+        }
+        let unopened = self.unopened.remove(id);
+        let pipe_after = pipe_after.or(unopened.and_then(|unopened| unopened.pipe_after));
+        self.unwatched.remove(id);
+        self.arriving.remove(id);
+        // From here on the pane counts as known, even if this thread panics.
+        let resume_points = &mut self.emitter.resume_points;
+        resume_points.entry(id.clone()).or_default();
+        log::debug!("{}: observes pane {id}", context.name);
+        self.add_command(&mut captured.state);
+        let options = PaneOptions {
+            begin,
+            baseline_lines: self.config.baseline_lines,
+            settle: settle_time(&self.config.schedule),
+            turns: self.config.turns.as_ref(),
+            states: self.config.states.as_ref(),
+            shows_screen: self.config.shows_screens,
+            streams: self.pipes.is_some(),
+            pipe_after,
+        };
+        let open = |out: &mut PaneOutput<'_>| Pane::open(captured, options, out);
+        Some(self.emitter.collect(id, false, context.now, open))
+    }
+
+    /// Adds the pane's foreground program to its state; requests it for a new pane.
+    pub(super) fn add_command(&mut self, state: &mut PaneState) {
+        let (id, commands) = (state.pane(), &mut self.config.commands);
+        if !commands.contains_key(&id)
+            && let Ok(listing) = self.config.gateway.listing()
+        {
+            let named = listing.panes.iter();
+            *commands = named
+                .map(|state| (state.pane(), state.command.clone()))
+                .collect();
+        }
+        state.command = commands.get(&id).cloned().unwrap_or_default();
+    }
+}
+
+impl SessionPanes {
+    /// Handles that a pane is no longer in the session.
+    pub(super) fn pane_departed(
+        &mut self,
+        id: &PaneId,
+        departed: &HashMap<PaneId, DepartedPane>,
+        now: Instant,
+    ) {
+        let Some(pane) = self.panes.remove(id) else {
+            return;
+        };
+        let departed = departed.get(id).copied();
+        if pane.is_streamed() {
+            // A pane that moves to another session is released at once.
+            if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
+                && departed.is_some_and(|departed| departed.moved)
+            {
+                pipes.finish(token);
+            }
+        }
+        self.begin_departure(id, pane, departed, now);
+    }
+
+    /// Closes a pane, or keeps it until its last bytes have arrived and its program's end is known.
+    fn begin_departure(
+        &mut self,
+        id: &PaneId,
+        mut pane: Pane,
+        departed: Option<DepartedPane>,
+        now: Instant,
+    ) {
+        pane.mark_gone(bytes_read_by(self.config.server_pid), now);
+        self.programs.pane_closed(id, now);
+        let is_moved = departed.is_some_and(|departed| departed.moved);
+        if pane.is_streamed() || !is_moved && !self.programs.is_end_known(id, now) {
+            self.leaving.insert(id.clone(), (pane, departed));
+        } else {
+            self.finish_departure(id, pane, departed, now);
+        }
+    }
+
+    /// Closes a pane of which nothing more can be learned, or hands it over to another session.
+    pub(super) fn finish_departure(
+        &mut self,
+        id: &PaneId,
+        mut pane: Pane,
+        departed: Option<DepartedPane>,
+        now: Instant,
+    ) {
+        if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
+            pipes.close(token);
+        }
+        let ending = self.programs.close(id, now);
+        self.config.conversations.forget(id);
+        let (emitter, may_wait) = (&mut self.emitter, self.pipes.is_some());
+        if departed.is_some_and(|departed| departed.moved) {
+            emitter.collect(id, may_wait, now, |out| pane.leave(out));
+            let resume_point = emitter.resume_points.remove(id).unwrap_or_default();
+            self.config.transfers.leave(id, pane, resume_point);
+            return;
+        }
+        self.config.transfers.forget(id);
+        if let Some(proof) = departed.and_then(|departed| departed.freshness) {
+            pane.confirm_unchanged(proof);
+        }
+        for job in ending.jobs {
+            emitter.emit_job(id, job);
+        }
+        emitter.collect(id, may_wait, now, |out| {
+            if let Some(death) = ending.death {
+                pane.program_ended(death, out);
+            }
+            pane.close(out);
+        });
+        emitter.resume_points.remove(id);
+        self.outcome
+            .program_ended(pane.death(), ending.is_interactive);
+        if let Some(recording) = &mut self.config.recording {
+            recording.end(id, pane.exit_status());
+        }
+    }
+
+    /// Handles a new pane that ended before its first capture: all its output is missing.
+    pub(super) fn handle_vanished(
+        &mut self,
+        id: &PaneId,
+        departed: &HashMap<PaneId, DepartedPane>,
+        now: Instant,
+    ) {
+        let Some(unopened) = self.unopened.remove(id) else {
+            return;
+        };
+        if !unopened.is_fresh || departed.get(id).is_some_and(|departed| departed.moved) {
+            return;
+        }
+        let capture = Capture {
+            numbers: PaneNumbers {
+                width: unopened.state.width,
+                height: unopened.state.height,
+                ..PaneNumbers::default()
+            },
+            rows: vec![Row::default(); unopened.state.height as usize],
+            ..Capture::default()
+        };
+        let mut captured = PaneCapture {
+            state: unopened.state,
+            capture,
+            ..PaneCapture::default()
+        };
+        let context = ReplyContext {
+            name: "",
+            first: false,
+            again: true,
+            now,
+        };
+        if let Some(mut pane) = self.open(id, &mut captured, &Begin::Fresh, context) {
+            pane.mark_output_missing(now);
+            self.begin_departure(id, pane, None, now);
+        }
+    }
+
+    /// Handles the end of the session: its panes have ended or moved.
+    pub fn close(&mut self, departed: &HashMap<PaneId, DepartedPane>, now: Instant) {
+        let uncaptured: Vec<PaneId> = self.unopened.keys().cloned().collect();
+        for id in uncaptured {
+            self.handle_vanished(&id, departed, now);
+        }
+        let mut ids: Vec<PaneId> = self.panes.keys().cloned().collect();
+        ids.sort();
+        for id in ids {
+            self.pane_departed(&id, departed, now);
+        }
+    }
+
+    /// Returns the outcome of the session's programs that have ended so far.
+    pub fn outcome(&self) -> SessionOutcome {
+        self.outcome
+    }
+
+    /// Stops observing the panes, which continue.
+    pub fn detach(&mut self, now: Instant) {
+        self.detach_leaving(now);
+        for (id, mut pane) in self.panes.drain() {
+            self.config.transfers.forget(&id);
+            self.emitter
+                .collect(&id, self.pipes.is_some(), now, |out| pane.detach(out));
+        }
+    }
+
+    /// Requests the bytes that the drains hold, before the observer stops.
+    pub fn finish(&mut self) {
+        if let Some(pipes) = &self.pipes {
+            let streamed = self.panes.values().filter(|pane| pane.is_streamed());
+            streamed
+                .filter_map(Pane::pipe)
+                .for_each(|token| pipes.finish(token));
+        }
+    }
+
+    /// Returns true if bytes or exits are still to be awaited at the end.
+    pub fn has_pending_bytes(&self) -> bool {
+        let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
+        !self.leaving.is_empty() || streamed.next().is_some()
+    }
+
+    /// Emits delayed output of departed panes, and closes those that are complete.
+    pub(super) fn emit_leaving(&mut self, now: Instant) {
+        for (id, (pane, _)) in &mut self.leaving {
+            self.emitter.collect(id, self.pipes.is_some(), now, |out| {
+                pane.handle_timeout(out)
+            });
+        }
+        let complete = self.leaving.iter().filter(|(id, (pane, departed))| {
+            let is_moved = departed.is_some_and(|departed| departed.moved);
+            !pane.is_streamed() && (is_moved || self.programs.is_end_known(id, now))
+        });
+        let complete: Vec<PaneId> = complete.map(|(id, _)| id.clone()).collect();
+        for id in complete {
+            if let Some((pane, departed)) = self.leaving.remove(&id) {
+                self.finish_departure(&id, pane, departed, now);
+            }
+        }
+    }
+
+    /// Closes departed panes without waiting for their last bytes.
+    pub(super) fn detach_leaving(&mut self, now: Instant) {
+        for (id, (pane, departed)) in std::mem::take(&mut self.leaving) {
+            self.finish_departure(&id, pane, departed, now);
+        }
+    }
+}
+
+impl SessionPanes {
+    /// Returns true if all watched panes are streamed.
+    pub fn is_streamed(&self) -> bool {
+        let mut watched = self.panes.iter().filter(|(id, _)| self.is_watched(id));
+        self.pipes.is_some() && watched.all(|(_, pane)| pane.is_streamed())
+    }
+
+    /// Polls all panes, because nothing arrives from the drains any more.
+    pub fn pipes_lost(&mut self, now: Instant) {
+        self.pipes = None;
+        for (id, pane) in &mut self.panes {
+            self.emitter
+                .collect(id, false, now, |out| pane.follow_captures(out));
+        }
+        self.detach_leaving(now);
+    }
+
+    /// Notes a listed pane, which the next extra captures open.
+    pub(super) fn await_opening(
+        &mut self,
+        id: &PaneId,
+        state: PaneState,
+        context: ReplyContext<'_>,
+    ) {
+        let existed = self.existed(id, context);
+        let is_known = self.emitter.resume_points.contains_key(id);
+        let margin = match existed && !is_known {
+            true => Margin::Rows(BASELINE_ROWS),
+            false => Margin::All,
+        };
+        self.needs_another_round |= context.again && !self.unopened.contains_key(id);
+        self.unopened.entry(id.clone()).or_insert(UnopenedPane {
+            margin,
+            state,
+            is_fresh: !existed && !is_known,
+            pipe_after: None,
+        });
+    }
+
+    /// Starts to stream a pane if the reply opened its pipe; else closes the pipe.
+    pub(super) fn handle_pipe_reply(
+        &mut self,
+        pane: &mut Pane,
+        id: &PaneId,
+        PaneCapture {
+            capture, resync, ..
+        }: PaneCapture,
+        now: Instant,
+    ) {
+        let Some(pipes) = &mut self.pipes else { return };
+        let Some(token) = pipes.take_requested(id) else {
+            return;
+        };
+        match resync {
+            // If the capture was too short, both it and the pipe are requested again. tmux opens no
+            // pipe for a program that has ended.
+            Some(resync)
+                if resync.was_unpiped && !pane.needs_full_capture() && capture.dead.is_none() =>
+            {
+                let times = (self.config.gateway.epoch(), now);
+                let point = sync_point(capture, resync);
+                pane.follow_bytes(&point, token.clone(), times);
+                if let Some(recording) = &mut self.config.recording {
+                    recording.interrupt(id);
+                    recording.add_screen(id, &point);
+                }
+                pipes.set_owner(id, token);
+            }
+            resync => {
+                pipes.close(&token);
+                let is_captured = resync.is_some();
+                let is_foreign = resync.is_some_and(|resync| !resync.was_unpiped);
+                if is_foreign && let Some(recording) = &mut self.config.recording {
+                    recording.interrupt(id);
+                }
+                if is_foreign || !is_captured {
+                    self.emitter
+                        .collect(id, false, now, |out| pane.pipe_not_opened(is_foreign, out));
+                }
+            }
+        }
+    }
+
+    /// Closes a requested pipe of a pane that is not opened yet.
+    pub(super) fn drop_opening(&mut self, id: &PaneId) {
+        if let Some(pipes) = &mut self.pipes
+            && let Some(token) = pipes.take_requested(id)
+        {
+            pipes.close(&token);
+        }
+    }
+
+    /// Ignores a pane that is not selected, or not any more.
+    pub(super) fn stop_watching(&mut self, id: &PaneId, now: Instant) {
+        let Some(pane) = self.panes.get_mut(id) else {
+            self.unopened.remove(id);
+            self.unwatched.insert(id.clone());
+            return;
+        };
+        self.programs.forget(id);
+        if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
+            pipes.close(token);
+            self.emitter
+                .collect(id, false, now, |out| pane.follow_captures(out));
+        }
+    }
+
+    /// Returns the channel of the drains' messages, if panes are streamed.
+    pub fn arrivals(&self) -> Option<&Receiver<DrainMessage>> {
+        self.pipes.as_ref().map(SessionPipes::messages)
+    }
+
+    /// Returns true if a message contains output of a watched pane.
+    pub fn continues_stream(&self, message: &DrainMessage) -> bool {
+        let pipes = self.pipes.as_ref();
+        let owner = pipes.and_then(|pipes| pipes.owner(&message.token));
+        matches!(message.output, DrainOutput::Bytes(_))
+            && owner.is_some_and(|id| self.is_watched(id))
+    }
+
+    /// Ends the thread that reads the drains.
+    pub fn shutdown(self) {
+        if let Some(Err(panicked)) = self.pipes.map(SessionPipes::shutdown) {
+            log::error!("{panicked}");
+        }
+    }
+}
