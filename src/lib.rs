@@ -38,7 +38,7 @@
 //! | `escapes` | control sequences in a terminal's bytes: where they begin and end (pure) | `escapes.rs` |
 //! | `text` | cuts texts between characters (pure) | `text.rs` |
 //! | [`redact`] | secrets in text, removed before any subscriber sees them (pure) | `redact/rules.rs`: the rules, whose text is in files beside it; `redact/redactor.rs`: applies them to events |
-//! | `track` | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
+//! | `track` | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/align.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
 //! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_lane.rs`: to the log; `bus/throttle.rs`; `bus/filter.rs` |
 //! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`; `history/runs.rs`: which runs are removed; `history/dir.rs`: one writer a run; `history/read/reader.rs`; `history/read/pages.rs`: pages from any place |
@@ -85,7 +85,7 @@
 //! | `td-channel`: a wait for a tmux channel | `wait/started_wait.rs` | the wait |
 //! | `td-loop-timer`, `td-loop-stop`: cancel a loop at its timeout, at the engine's end | `agent_loop/model/cancel.rs` | `agent_loop/engine.rs`, `agent_loop/source.rs` |
 //! | `td-http`: an HTTP request; `td-answer`: reports a model's answer as it arrives | `agent_loop/model/http/connection.rs`, `agent_loop/conversation.rs` | the loop's thread |
-//! | `td-printer`: events on standard output | `face/printer.rs` | `cli/live.rs`, `cli/watch_observer.rs` |
+//! | `td-printer`: events on standard output | `face/event_writer.rs` | `cli/live.rs`, `cli/watch_observer.rs` |
 //! | `td-stdout`, `td-stderr`: a command's unchanged output | `cli/pass_through.rs` | the command |
 //! | `td-signals`: signals as messages | `cli/signals.rs` | the command |
 //! | `td-hooks`, `td-hook`: commands at events | `cli/hooks.rs` | `cli/watch.rs` |
@@ -100,8 +100,8 @@
 //!
 //! | to change | read |
 //! | --- | --- |
-//! | a resize | `PaneResized`: `observe/pane_observer/mod.rs`; lines of a polled pane: `track/reflow.rs`; of a streamed one: `track/stream/resync.rs` |
-//! | when a line is settled | `track/book.rs` knows the lines and since when they are unchanged; `track/reporting.rs` reports those that have settled; `observe/pane_observer/mod.rs` has the time of a polled pane, `observe/pane_observer/streamed_pane.rs` that of a streamed one |
+//! | a resize | `PaneResized`: `observe/pane_observer/mod.rs`; lines of a polled pane: `track/align.rs`; of a streamed one: `track/stream/resync.rs` |
+//! | when a line is settled | `track/book.rs` knows the lines and since when they are unchanged, and reports those that have settled; `observe/pane_observer/mod.rs` has the time of a polled pane, `observe/pane_observer/streamed_pane.rs` that of a streamed one |
 //! | gaps and their evidence | `track/align.rs` finds them; `track/change.rs` defines them |
 //! | who opens and closes a pipe | the poller, in `observe/poller/panes/membership.rs`; tmux's end is the process of `tmux/pipe/drain.rs`, which ends when the poller closes its socket in `tmux/pipe/drains.rs` |
 //! | a pane that moves to another session | `observe/pane_transfers.rs` |

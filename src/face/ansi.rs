@@ -4,15 +4,668 @@
 //! As on a terminal, a colour that is active at the end of a line stays active on the next line of its
 //! stream; it never affects other streams.
 
-mod lexer;
-mod sgr;
+use std::borrow::Cow;
 
-mod measure;
-mod painter;
+use super::sanitize::{is_printable, push_sanitized_at};
+use avt::Parser;
+use avt::parser::State;
+use memchr::memchr2_iter;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-pub(super) use measure::{cut_painted, end_of_painted, rows_of, wrap_painted};
-pub(super) use painter::Painter;
-pub(super) use sgr::RESET;
+// Separates text from escape sequences, including sequences that are split across pieces (pure).
+//
+// avt's parser knows where a sequence ends. This module adds what a line of text needs: it recognises
+// SGR, keeps its parameters as written, and treats a character that fits no sequence as text.
+
+/// The longest SGR parameters that pass, in bytes: two RGB colours and a few attributes.
+const PARAMS_MAX: usize = 64;
+
+/// The position in a stream of text and escape sequences.
+#[derive(Clone, Debug, Default)]
+struct Lexer {
+    state: State,
+    /// The parameters of the open control sequence, or of the last one.
+    params: String,
+    /// True if the control sequence cannot be SGR.
+    is_other: bool,
+}
+
+/// Text, and the part of the sequence after it that has arrived.
+#[derive(Debug)]
+pub(super) struct Token<'t> {
+    pub text: &'t str,
+    /// True if the sequence is a complete SGR; [`Lexer::params`] returns its parameters.
+    pub is_sgr: bool,
+    pub rest: &'t str,
+}
+
+impl Lexer {
+    /// Returns true if no sequence is open.
+    fn is_in_text(&self) -> bool {
+        self.state == State::Ground
+    }
+
+    /// The parameters of the last SGR.
+    pub fn params(&self) -> &str {
+        &self.params
+    }
+
+    /// Drops an open sequence.
+    pub fn reset(&mut self) {
+        self.state = State::Ground;
+    }
+
+    /// Takes the next token of `input`, which is at least one character.
+    pub fn next<'t>(&mut self, input: &'t str) -> Token<'t> {
+        let text = match self.is_in_text() {
+            true => &input[..find_escape(input)],
+            false => "",
+        };
+        let token = |is_sgr, rest| Token { text, is_sgr, rest };
+        let sequence = &input[text.len()..];
+        if sequence.is_empty() {
+            return token(false, "");
+        }
+        // This module ignores the parameters that avt collects, so a new parser can continue in any state.
+        let mut parser = Parser::default();
+        parser.state = self.state;
+        for (at, c) in sequence.char_indices() {
+            let is_broken = match parser.state {
+                State::Ground => false,
+                // A bell ends every string, so that text after a broken string stays visible.
+                state if is_string(state) => c == '\x07',
+                _ => !is_escape(c) && !matches!(c, ' '..='~'),
+            };
+            if is_broken {
+                let is_bell = is_string(parser.state);
+                self.reset();
+                return token(false, &sequence[at + usize::from(is_bell)..]);
+            }
+            let before = parser.state;
+            let _ = parser.feed(c);
+            self.state = parser.state;
+            let is_sgr = self.note_control(before, c);
+            if self.is_in_text() {
+                return token(is_sgr, &sequence[at + c.len_utf8()..]);
+            }
+        }
+        token(false, "")
+    }
+
+    /// Records the parameters of a control sequence; returns true if `c` completes an SGR.
+    fn note_control(&mut self, before: State, c: char) -> bool {
+        match (before, self.state) {
+            (_, State::CsiEntry) => {
+                self.params.clear();
+                self.is_other = false;
+            }
+            (_, State::CsiParam | State::CsiIntermediate | State::CsiIgnore) => {
+                self.is_other |= !matches!(c, '0'..='9' | ';' | ':');
+                self.is_other |= self.params.len() >= PARAMS_MAX;
+                if !self.is_other {
+                    self.params.push(c);
+                }
+            }
+            (State::CsiEntry | State::CsiParam | State::CsiIgnore, State::Ground) => {
+                return c == 'm' && !self.is_other;
+            }
+            _ => {}
+        }
+        false
+    }
+}
+
+/// Returns true if the state is inside a string for the terminal: a title, the clipboard, an image.
+fn is_string(state: State) -> bool {
+    matches!(
+        state,
+        State::OscString
+            | State::SosPmApcString
+            | State::DcsEntry
+            | State::DcsParam
+            | State::DcsIntermediate
+            | State::DcsPassthrough
+            | State::DcsIgnore
+    )
+}
+
+/// Returns true for ESC, and for the C1 controls, which are sequences of one character.
+fn is_escape(c: char) -> bool {
+    matches!(c, '\x1b' | '\u{80}'..='\u{9f}')
+}
+
+/// Returns the position of the first escape, or the length of the text. Searches bytes, because most text has
+/// no escape.
+fn find_escape(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    // In UTF-8, a C1 control is 0xc2 followed by a byte below 0xa0. Other characters also begin with 0xc2.
+    memchr2_iter(0x1b, 0xc2, bytes)
+        .find(|&at| bytes[at] == 0x1b || bytes.get(at + 1).is_some_and(|next| *next < 0xa0))
+        .unwrap_or(bytes.len())
+}
+
+// Tracks the colours and attributes that SGR sequences set (pure).
+
+/// Resets the terminal to its default colours.
+pub(super) const RESET: &str = "\x1b[0m";
+
+/// One entry for each code that ends an attribute, plus one, because bold and faint share an end code.
+const ACTIVE_MAX: usize = 13;
+
+/// The active attributes: the code that ends each, and the parameters that set it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attributes(Vec<(u16, String)>);
+
+impl Attributes {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Appends the sequence that sets all active attributes.
+    pub fn push(&self, out: &mut String) {
+        out.push_str("\x1b[");
+        for (at, (_, params)) in self.0.iter().enumerate() {
+            if at > 0 {
+                out.push(';');
+            }
+            out.push_str(params);
+        }
+        out.push('m');
+    }
+
+    /// Applies the parameters of a sequence.
+    pub fn apply(&mut self, params: &str) {
+        if is_reset(params) {
+            return self.0.clear();
+        }
+        let mut parts = params.split(';');
+        while let Some(part) = parts.next() {
+            let first = part.split(':').next().unwrap_or_default();
+            // An empty parameter is 0; a number that is too large has no meaning.
+            let code = match first.is_empty() {
+                true => 0,
+                false => first.parse().unwrap_or(u16::MAX),
+            };
+            let mut whole = part.to_owned();
+            if matches!(code, 38 | 48 | 58) && part == first {
+                // The colour follows in separate parameters: an index, or three channels.
+                let (kind, channels) = match parts.next() {
+                    Some("5") => ("5", 1),
+                    Some("2") => ("2", 3),
+                    _ => return,
+                };
+                whole.push(';');
+                whole.push_str(kind);
+                for _ in 0..channels {
+                    let Some(channel) = parts.next() else { return };
+                    whole.push(';');
+                    whole.push_str(channel);
+                }
+            }
+            if code == 0 {
+                self.0.clear();
+            } else if is_end(code) || part == "4:0" {
+                let ended = if part == "4:0" { 24 } else { code };
+                self.0.retain(|(end, _)| *end != ended);
+            } else if let Some(end) = end_of(code) {
+                // Bold and faint are separate attributes with the same end code.
+                self.0
+                    .retain(|(other, old)| *other != end || end == 22 && *old != whole);
+                self.0.truncate(ACTIVE_MAX - 1);
+                self.0.push((end, whole));
+            }
+        }
+    }
+}
+
+/// Returns true if a sequence only resets all attributes.
+fn is_reset(params: &str) -> bool {
+    params.bytes().all(|byte| matches!(byte, b'0' | b';'))
+}
+
+fn is_end(code: u16) -> bool {
+    matches!(code, 22..=25 | 27..=29 | 39 | 49 | 54 | 55 | 59)
+}
+
+/// Returns the code that ends the attribute set by `code`.
+fn end_of(code: u16) -> Option<u16> {
+    Some(match code {
+        1 | 2 => 22,
+        3 | 20 => 23,
+        4 | 21 => 24,
+        5 | 6 => 25,
+        7..=9 => code + 20,
+        30..=38 | 90..=97 => 39,
+        40..=48 | 100..=107 => 49,
+        51 | 52 => 54,
+        53 => 55,
+        58 => 59,
+        _ => return None,
+    })
+}
+
+// Prepares the lines of one stream for display (pure).
+
+/// Paints the lines of one stream in their order, with bounded memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Painter {
+    lexer: Lexer,
+    active: Attributes,
+}
+
+impl Painter {
+    /// Appends a line, or the next part of a line, for display. Appends nothing for a line without visible
+    /// text.
+    pub fn push(&mut self, out: &mut String, text: &str, coloured: bool) {
+        if self.passes_unchanged() && is_printable(text) {
+            return out.push_str(text);
+        }
+        let start = out.len();
+        let (mut is_empty, mut is_set) = (true, false);
+        if coloured && !self.active.is_empty() {
+            self.active.push(out);
+            is_set = true;
+        }
+        // Only tabs depend on the column.
+        let has_tabs = text.contains('\t');
+        let (mut column, mut rest) = (0, text);
+        while !rest.is_empty() {
+            let token = self.lexer.next(rest);
+            if !token.text.is_empty() {
+                let before = out.len();
+                push_sanitized_at(out, token.text, column);
+                is_empty = false;
+                if has_tabs {
+                    column += out[before..].width();
+                }
+            }
+            if token.is_sgr && coloured {
+                let params = self.lexer.params();
+                for part in ["\x1b[", params, "m"] {
+                    out.push_str(part);
+                }
+                is_set = !is_reset(params);
+                self.active.apply(params);
+            }
+            rest = token.rest;
+        }
+        if is_empty {
+            out.truncate(start);
+        } else if is_set {
+            out.push_str(RESET);
+        }
+    }
+
+    /// Returns true if printable text passes unchanged: no colour is active, and no sequence is open.
+    pub fn passes_unchanged(&self) -> bool {
+        self.active.is_empty() && self.lexer.is_in_text()
+    }
+
+    /// Applies the colour changes of text that is not shown.
+    pub fn absorb(&mut self, text: &str) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let token = self.lexer.next(rest);
+            if token.is_sgr {
+                self.active.apply(self.lexer.params());
+            }
+            rest = token.rest;
+        }
+    }
+
+    /// Ends the line, and drops an open sequence, so that it hides nothing beyond its line.
+    pub fn end_line(&mut self) {
+        self.lexer.reset();
+    }
+
+    #[cfg(test)]
+    pub(super) fn attributes(&self) -> usize {
+        self.active.len()
+    }
+}
+
+// Cuts, wraps and measures painted text, whose only escape sequences are SGR (pure).
+
+/// A part of painted text.
+enum Part<'t> {
+    Sgr(&'t str),
+    Char(char),
+}
+
+/// The parts of painted text, each with its position.
+fn parts(painted: &str) -> impl Iterator<Item = (usize, Part<'_>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (start, rest) = (at, &painted[at..]);
+        let part = match rest.chars().next()? {
+            '\x1b' => {
+                let end = rest.find('m').map_or(rest.len(), |end| end + 1);
+                at += end;
+                Part::Sgr(&rest[..end])
+            }
+            c => {
+                at += c.len_utf8();
+                Part::Char(c)
+            }
+        };
+        Some((start, part))
+    })
+}
+
+/// Returns the rows of a painted line on a terminal with this many columns.
+pub(super) fn rows_of(painted: &str, columns: usize) -> usize {
+    let widths = parts(painted).map(|(_, part)| match part {
+        Part::Sgr(_) => 0,
+        Part::Char(c) => c.width().unwrap_or(0),
+    });
+    widths.sum::<usize>().div_ceil(columns.max(1)).max(1)
+}
+
+/// Returns the start of a painted line that fits into `columns`.
+pub(super) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str> {
+    let (mut used, mut is_coloured) = (0, false);
+    for (at, part) in parts(painted) {
+        match part {
+            Part::Sgr(_) => is_coloured = true,
+            Part::Char(c) => used += c.width().unwrap_or(0),
+        }
+        if used > columns {
+            let fits = &painted[..at];
+            return match is_coloured {
+                true => Cow::Owned([fits, RESET].concat()),
+                false => Cow::Borrowed(fits),
+            };
+        }
+    }
+    Cow::Borrowed(painted)
+}
+
+/// Wraps a painted line into rows of at most `columns`; each row repeats the active colours.
+pub(super) fn wrap_painted(painted: &str, columns: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let (mut row, mut used) = (String::new(), 0);
+    // The sequences since the last reset.
+    let mut active = String::new();
+    for (_, part) in parts(painted) {
+        let c = match part {
+            Part::Char(c) => c,
+            Part::Sgr(sequence) => {
+                row.push_str(sequence);
+                match sequence {
+                    "\x1b[m" | RESET => active.clear(),
+                    _ => active.push_str(sequence),
+                }
+                continue;
+            }
+        };
+        let width = c.width().unwrap_or(0);
+        if used + width > columns && used > 0 {
+            if !active.is_empty() {
+                row.push_str(RESET);
+            }
+            rows.push(std::mem::replace(&mut row, active.clone()));
+            used = 0;
+        }
+        used += width;
+        row.push(c);
+    }
+    // A row without visible text is dropped, unless it is the only one.
+    if used > 0 || rows.is_empty() {
+        rows.push(row);
+    } else if let Some(last) = rows.last_mut() {
+        last.push_str(&row);
+    }
+    rows
+}
+
+/// Returns the end of painted text that fits into `columns`. Text that is cut loses its colours.
+pub(super) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
+    let plain: String = parts(painted)
+        .filter_map(|(_, part)| match part {
+            Part::Sgr(_) => None,
+            Part::Char(c) => Some(c),
+        })
+        .collect();
+    if plain.width() <= columns {
+        return Cow::Borrowed(painted);
+    }
+    // The ellipsis takes the first column.
+    let mut used = 1;
+    let mut start = plain.len();
+    for (at, c) in plain.char_indices().rev() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            break;
+        }
+        start = at;
+    }
+    Cow::Owned(match columns {
+        0 => String::new(),
+        _ => format!("…{}", &plain[start..]),
+    })
+}
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Tests that hostile lines lose their escape sequences and keep their colours.
+
+    use super::*;
+    use crate::face::sanitize::tests::nasty;
+    use proptest::prelude::*;
+    use unicode_width::UnicodeWidthChar;
+
+    /// Returns the painted lines of one stream.
+    fn painted(lines: &[&str], coloured: bool) -> Vec<String> {
+        let mut painter = Painter::default();
+        let one = |line: &&str| {
+            let mut out = String::new();
+            painter.push(&mut out, line, coloured);
+            painter.end_line();
+            out
+        };
+        lines.iter().map(one).collect()
+    }
+
+    /// Removes SGR, and checks that no other sequence remains.
+    fn without_sgr(painted: &str) -> String {
+        let (mut text, mut rest) = (String::new(), painted);
+        while let Some((before, after)) = rest.split_once("\x1b[") {
+            let (params, after) = after.split_once('m').unwrap();
+            let is_sgr = |c: char| c.is_ascii_digit() || ";:".contains(c);
+            assert!(params.chars().all(is_sgr), "{painted:?}");
+            text.push_str(before);
+            rest = after;
+        }
+        text + rest
+    }
+
+    /// Generates lines of complete and broken sequences.
+    fn escaped() -> impl Strategy<Value = String> {
+        let some = prop::sample::select(vec![
+            "\x1b[31m",
+            "\x1b[0m",
+            "\x1b[m",
+            "\x1b[1;38;5;9m",
+            "\x1b[2J",
+            "\x1b[31",
+            "\x1b",
+            "\x1b]0;t",
+            "\x07",
+            "\x1b\\",
+            "\x1bPq",
+            "\u{9b}32m",
+            "\u{9d}",
+            "\u{9c}",
+            "\x1b(B",
+            "\x1b(",
+            ";4:3m",
+            "m",
+            "\t",
+            "a",
+            "漢",
+            "\x1b[>4m",
+            "\x1b[39m",
+            "\x1b[22m",
+            "\u{85}",
+            "\x18",
+            "\x1b[4;48;2;1;2;3m",
+        ]);
+        let one = prop_oneof![3 => some.prop_map(str::to_owned), 1 => nasty()];
+        prop::collection::vec(one, 0..12).prop_map(|parts| parts.concat().replace(['\n', '\r'], ""))
+    }
+
+    #[test]
+    fn colours_pass_and_other_sequences_do_not() {
+        for (line, coloured, plain) in [
+            ("plain", "plain", "plain"),
+            ("\x1b[31mred\x1b[0m.", "\x1b[31mred\x1b[0m.", "red."),
+            ("\x1b[31mred", "\x1b[31mred\x1b[0m", "red"),
+            ("\u{9b}1;4:3mbold", "\x1b[1;4:3mbold\x1b[0m", "bold"),
+            // These sequences end with the letter of SGR, but are not SGR.
+            ("\x1b[>4;2ma\x1b[?4mb\x1b[0 mc", "abc", "abc"),
+            ("a\x1b[2J\x1b[1;1Hb\x1b[?25lc\x1b[Kd", "abcd", "abcd"),
+            ("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c", "abc", "abc"),
+            (
+                "a\x1bPq#0;\x1b\\b\x1b_x\u{9c}c\x1b^y\x1b\\d\x1bXz\x18e",
+                "abcde",
+                "abcde",
+            ),
+            ("a\u{9d}52;c;x\x07b\u{90}q\u{9c}c\u{84}d", "abcd", "abcd"),
+            (
+                "a\x1b(Bb\x1b=c\x1bMd\x1b#8e\x1bcf\x1b%Gg",
+                "abcdefg",
+                "abcdefg",
+            ),
+            // A broken sequence ends at the beginning of the next one.
+            ("a\x1b[31\x1b[1mb", "a\x1b[1mb\x1b[0m", "ab"),
+            ("a\x1b\x01b\x1b[3漢c", "a^Ab漢c", "a^Ab漢c"),
+            ("a\x1b]0;never ended", "a", "a"),
+            (
+                "bell\x07 \u{202e}x\x7f",
+                "bell^G <202e>x^?",
+                "bell^G <202e>x^?",
+            ),
+            ("\x1b[1ma\tb", "\x1b[1ma       b\x1b[0m", "a       b"),
+            ("a\x1b[1mb\tc", "a\x1b[1mb      c\x1b[0m", "ab      c"),
+            // No visible text.
+            ("\x1b[?25h\x1b[0m\x1b[31m", "", ""),
+        ] {
+            assert_eq!(painted(&[line], true), [coloured], "{line:?}");
+            assert_eq!(painted(&[line], false), [plain], "{line:?}");
+        }
+        let long = format!("\x1b[{}mx", "1;".repeat(PARAMS_MAX));
+        assert_eq!(painted(&[&long], true), ["x"]);
+    }
+
+    #[test]
+    fn a_colour_stays_active_until_it_ends() {
+        for (line, next) in [
+            ("\x1b[31mred", "\x1b[31mx\x1b[0m"),
+            ("\x1b[31mred\x1b[m", "x"),
+            ("\x1b[31mred\x1b[39m", "x"),
+            ("\x1b[1;31mred\x1b[22m", "\x1b[31mx\x1b[0m"),
+            ("\x1b[1;2m\x1b[31m\x1b[32mx\x1b[1m", "\x1b[2;32;1mx\x1b[0m"),
+            (
+                "\x1b[38;5;0mx\x1b[48;2;0;0;0m",
+                "\x1b[38;5;0;48;2;0;0;0mx\x1b[0m",
+            ),
+            (
+                "\x1b[4:3;38:2::1:2:3mx\x1b[4:0m",
+                "\x1b[38:2::1:2:3mx\x1b[0m",
+            ),
+            ("\x1b[31;0;7mx", "\x1b[7mx\x1b[0m"),
+            // Broken or unknown.
+            ("\x1b[38;9mx\x1b[38m\x1b[48;2;1m\x1b[66;999999m", "x"),
+            ("\x1b[31mx\x1b]0;", "\x1b[31mx\x1b[0m"),
+        ] {
+            assert_eq!(painted(&[line, "x"], true)[1], next, "{line:?}");
+            assert_eq!(painted(&[line, "", "x"], true)[1..], ["", next], "{line:?}");
+        }
+        let mut painter = Painter::default();
+        painter.absorb("\x1b[31m10%");
+        let mut out = String::new();
+        painter.push(&mut out, "50%", true);
+        assert_eq!(out, "\x1b[31m50%\x1b[0m");
+    }
+
+    #[test]
+    fn a_cut_line_fits_and_ends_its_colours() {
+        for (columns, expected) in [
+            (9, "a\x1b[1m漢b\x1b[0mc"),
+            (4, "a\x1b[1m漢b\x1b[0m\x1b[0m"),
+            (2, "a\x1b[1m\x1b[0m"),
+            (0, ""),
+        ] {
+            assert_eq!(cut_painted("a\x1b[1m漢b\x1b[0mc", columns), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn only_sgr_remains(lines in prop::collection::vec(escaped(), 1..4), columns in 0_usize..20) {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let plain = painted(&lines, false);
+            for (coloured, plain) in painted(&lines, true).iter().zip(&plain) {
+                prop_assert_eq!(&without_sgr(coloured), plain);
+                prop_assert!(!plain.contains(char::is_control) && !plain.contains('\u{202e}'), "{:?}", plain);
+                // Colours are reset at the end of the line.
+                let last = coloured.rsplit_once("\x1b[").map(|(_, last)| last.split_once('m').unwrap().0);
+                prop_assert!(last.is_none_or(is_reset), "{:?}", coloured);
+                let short = cut_painted(coloured, columns).into_owned();
+                prop_assert!(plain.starts_with(&without_sgr(&short)));
+                let used: usize = without_sgr(&short).chars().map(|c| c.width().unwrap_or(0)).sum();
+                prop_assert!(used <= columns);
+            }
+        }
+
+        /// Without tabs, whose width depends on the beginning of each part.
+        #[test]
+        fn a_line_in_parts_reads_like_the_whole_line(line in escaped(), cut in any::<prop::sample::Index>()) {
+            let line = line.replace('\t', " ");
+            let mut at = cut.index(line.len() + 1);
+            while !line.is_char_boundary(at) {
+                at -= 1;
+            }
+            for coloured in [false, true] {
+                let (mut painter, mut parts) = (Painter::default(), String::new());
+                painter.push(&mut parts, &line[..at], coloured);
+                painter.push(&mut parts, &line[at..], coloured);
+                prop_assert_eq!(without_sgr(&parts), without_sgr(&painted(&[&line], coloured)[0]));
+                prop_assert!(painter.attributes() <= ACTIVE_MAX);
+            }
+        }
+
+        /// A terminal shows each character in the colours set by its program.
+        #[test]
+        fn each_character_keeps_the_colour_of_its_program(
+            lines in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![
+                "\x1b[31m", "\x1b[0m", "\x1b[m", "\x1b[1;38;5;9m", "\x1b[39m", "\x1b[22m", "\x1b[4;48;2;1;2;3m",
+                "\x1b[2m", "\x1b[24m", "\x1b[7m", "\x1b[27;49m", "\x1b[3m", "\x1b[23m", "\x1b[91;102m", "a", "b",
+            ]), 0..8), 1..6),
+        ) {
+            let lines: Vec<String> = lines.iter().map(|parts| parts.concat()).collect();
+            let shown = painted(&lines.iter().map(String::as_str).collect::<Vec<_>>(), true);
+            let cells = |lines: &[String]| {
+                let mut terminal = avt::Terminal::new(20, 10).unwrap();
+                terminal.feed(lines.join("\r\n").as_str());
+                let rows = terminal.screen().visible_lines();
+                rows.map(|row| format!("{:?}", row.cells())).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(cells(&shown), cells(&lines));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_long_line_is_shown() {
+        for (columns, expected) in [(0, ""), (1, "…"), (2, "…c"), (4, "…漢c")] {
+            assert_eq!(end_of_painted("\x1b[1ma\x1b[0mb漢c", columns), expected);
+        }
+        let whole = "\x1b[1ma\x1b[0mb漢c";
+        assert_eq!(end_of_painted(whole, 5), whole);
+    }
+}

@@ -8,35 +8,23 @@
 //! unchanged. If the state rules recognize an agent's screen, the rows that it draws around its text are
 //! omitted.
 
-mod error_lines;
-mod line_buffer;
-
-mod printed_rows;
-mod row_writer;
-
-mod pane_display;
-mod pane_writer;
-mod panes;
-
-mod alerts;
-mod footer;
-
-mod handle;
-
-use super::describe::{Description, lagged};
-use super::execution_lines::live_text;
-use super::session_labels::SessionLabels;
+use super::conversation::conversation_lines;
+use super::describe::{
+    Description, HUNG_UP, agent_and_detail, agent_phrase, describe, duration, end_in_words, lagged,
+};
+use super::sanitize::{Tone, push_styled};
+use super::session_labels::{ExecutionText, Label, SessionLabels, live_text, push_event};
 use super::stream_lines::StreamLines;
-use super::tone::{Tone, push_styled};
 use crate::agent::StateRules;
-use crate::event::{Envelope, TdEvent};
-use alerts::Alerts;
-use footer::Footer;
-use pane_display::{PaneDisplay, PanePolicy, PaneSink};
-use panes::Panes;
-use printed_rows::PrintedRows;
-pub(crate) use row_writer::ConsoleOptions;
-use row_writer::RowWriter;
+use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent, lines_in};
+use pane_display::{KnownPane, PaneDisplay, PaneKey, PanePolicy, PaneSink, Panes};
+pub(crate) use rows::ConsoleOptions;
+use rows::{PrintedRows, RowWriter};
+
+mod rows;
+
+mod line_buffer;
+mod pane_display;
 
 /// Renders events.
 #[derive(Debug, Default)]
@@ -205,6 +193,562 @@ impl Console {
 
 fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     [one, other].into_iter().flatten().min()
+}
+
+// Handles one event: appends its lines, and updates its pane or session (pure).
+
+/// The name by which the rules report a program that is not an agent.
+const SHELL: &str = "shell";
+
+impl Console {
+    pub(super) fn handle(&mut self, envelope: &Envelope, out: &mut String) {
+        let event = &envelope.event;
+        let at = envelope.ts.micros();
+        self.labels.note(event);
+        let (id, pane) = (event.execution_id(), event.pane());
+        let label = self.labels.label(id, pane);
+        self.rows.make_room(&label);
+        if self.rows.columns.is_some() {
+            self.alerts.note(event, at);
+        }
+        if let Some(pane) = pane {
+            if follows_held_lines(event) {
+                self.with_pane(id, pane, &label, at, out, |display, sink| {
+                    display.release(at, sink);
+                });
+            }
+            match event {
+                TdEvent::TurnCompleted { .. } => self.display(id, pane).is_turn_over = true,
+                TdEvent::PromptSent { .. } => self.display(id, pane).is_turn_over = false,
+                _ => {}
+            }
+        }
+        if let TdEvent::Error { context, .. } = event {
+            self.failed = Some(Box::new((id.to_owned(), context.clone())));
+        }
+        if let Some(lines) = conversation_lines(event, self.rows.options.verbose) {
+            for line in lines {
+                self.rows.row(&label, '|', line.tone, &line.text, out);
+            }
+            return;
+        }
+        if self.add_text(event, &label, out) {
+            return;
+        }
+        match event {
+            TdEvent::OutputUpdate {
+                pane,
+                first_line,
+                chunk,
+                styles,
+                is_complete,
+                ..
+            } => {
+                self.set_styles(id, pane, *first_line, chunk, styles);
+                self.with_pane(id, pane, &label, at, out, |display, sink| {
+                    display.settle(*first_line, chunk, at, sink);
+                    if *is_complete {
+                        display.release(at, sink);
+                    }
+                });
+            }
+            TdEvent::OutputRevised {
+                pane,
+                line,
+                text,
+                styles,
+                ..
+            } => {
+                self.set_styles(id, pane, *line, text, styles);
+                let number = self.panes.get(id, pane).number;
+                let is_printed = self.printed.can_rewrite((number, *line));
+                self.with_pane(id, pane, &label, at, out, |display, sink| {
+                    display.revise(*line, text, (at, is_printed), sink);
+                });
+            }
+            TdEvent::ScreenSnapshot { rows, .. } if self.rows.options.shows_snapshots => {
+                for row in rows {
+                    self.rows.row(&label, '|', Tone::Dim, &row.text, out);
+                }
+            }
+            TdEvent::ScreenUpdate { pane, .. } => {
+                self.with_pane(id, pane, &label, at, out, |display, _| {
+                    display.draw_screen(at)
+                });
+            }
+            TdEvent::OutputGap {
+                pane,
+                first_line,
+                lost_lines,
+                ..
+            } => {
+                let next = first_line.saturating_add_unsigned(lost_lines.unwrap_or(0));
+                self.with_pane(id, pane, &label, at, out, |display, _| {
+                    display.skip_to(next)
+                });
+            }
+            TdEvent::AgentState {
+                pane: Some(pane),
+                state,
+                ..
+            } => {
+                let (name, _) = agent_and_detail(event);
+                let agent = Some(name).filter(|agent| *agent != SHELL);
+                self.with_pane(id, pane, &label, at, out, |display, _| {
+                    display.set_agent(agent)
+                });
+                let is_same_agent =
+                    |failed: &mut Box<(String, String)>| failed.0 == id && failed.1 == name;
+                let failed = self.failed.take_if(is_same_agent);
+                let is_shown = match state.known() {
+                    Some(AgentState::Done) => self.display(id, pane).is_turn_over,
+                    Some(AgentState::Error) => failed.is_some(),
+                    _ => false,
+                };
+                if is_shown && !self.rows.options.verbose {
+                    return;
+                }
+            }
+            TdEvent::PaneOpened {
+                pane,
+                command,
+                height,
+                ..
+            } => {
+                self.display(id, pane).set_rows(*height);
+                if command != SHELL && self.policy.is_agent(command) {
+                    self.with_pane(id, pane, &label, at, out, |display, _| {
+                        display.set_agent(Some(command));
+                    });
+                }
+            }
+            TdEvent::PaneResized { pane, height, .. } => self.display(id, pane).set_rows(*height),
+            TdEvent::SessionStarted { session, .. }
+            | TdEvent::SessionRenamed { to: session, .. } => {
+                let label = self.labels.label_of_session(id, session);
+                return self.add_description(event, &label, out);
+            }
+            TdEvent::SessionEnded { session, .. } => {
+                let label = self.labels.label_of_session(id, session);
+                for pane in self.labels.panes_of(id, session) {
+                    self.end_pane(id, &pane, out);
+                }
+                self.labels.remove(id, session);
+                return self.add_description(event, &label, out);
+            }
+            TdEvent::PaneClosed { pane, .. } => {
+                self.end_pane(id, pane, out);
+                self.labels.remove_pane(id, pane);
+            }
+            TdEvent::LogGap { .. } => self.end_lines(out),
+            _ => {}
+        }
+        self.add_description(event, &label, out);
+    }
+
+    fn add_description(&self, event: &TdEvent, label: &Label, out: &mut String) {
+        let is_verbose = self.rows.options.verbose;
+        let description = describe(event, is_verbose).filter(|text| is_verbose || !text.is_detail);
+        if let Some(text) = description {
+            self.rows.row(label, '|', text.tone, &text.marked(), out);
+        }
+    }
+
+    /// Appends the text of an execution; returns true if the event needs no description.
+    fn add_text(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
+        let rows = &self.rows;
+        // Rendered once, because an event may have thousands of lines.
+        let mut prefix = None;
+        push_event(&mut self.executions, event, &mut |text| {
+            let prefix = prefix.get_or_insert_with(|| rows.prefix(label));
+            let start = out.len();
+            text.push(out, prefix, rows.options.coloured);
+            rows.wrap_painted(label, prefix, start, out);
+        })
+    }
+
+    /// Appends the open lines of executions.
+    pub(super) fn end_lines(&mut self, out: &mut String) {
+        let (rows, labels) = (&self.rows, &self.labels);
+        self.executions.end_all(&mut |line| {
+            let label = labels.label(line.execution_id, None);
+            let (prefix, start) = (rows.prefix(&label), out.len());
+            ExecutionText::Line(line).push(out, &prefix, rows.options.coloured);
+            rows.wrap_painted(&label, &prefix, start, out);
+        });
+    }
+
+    /// Keeps the colours of lines if colours are shown.
+    fn set_styles(&mut self, id: &str, pane: &PaneId, first: i64, text: &str, styles: &Styles) {
+        if self.rows.options.coloured {
+            // A revision to blank text is still one line.
+            let lines = lines_in(text).count().max(1) as i64;
+            self.panes.get(id, pane).styles.set(first, lines, styles);
+        }
+    }
+
+    fn display(&mut self, id: &str, pane: &PaneId) -> &mut PaneDisplay {
+        &mut self.panes.get(id, pane).display
+    }
+
+    /// Calls `act` with the display of a pane, and writes its output.
+    fn with_pane(
+        &mut self,
+        id: &str,
+        pane: &PaneId,
+        label: &Label,
+        at: i64,
+        out: &mut String,
+        act: impl FnOnce(&mut PaneDisplay, &mut PaneSink<'_>),
+    ) {
+        let (known, policy) = (self.panes.get(id, pane), &self.policy);
+        let printed = &mut self.printed;
+        let error = known.write(&self.rows, label, printed, out, policy, act);
+        known.styles.truncate();
+        self.deadline = earliest(self.deadline, known.display.deadline(policy));
+        if let (Some(error), Some(_)) = (error, self.rows.columns) {
+            self.alerts.add_error_message(id, pane, &error, at);
+        }
+    }
+
+    /// Appends the last lines of a pane that has ended.
+    fn end_pane(&mut self, id: &str, pane: &PaneId, out: &mut String) {
+        let label = self.labels.label(id, Some(pane));
+        if let Some(mut known) = self.panes.remove(id, pane) {
+            let (printed, policy) = (&mut self.printed, &self.policy);
+            known.write(
+                &self.rows,
+                &label,
+                printed,
+                out,
+                policy,
+                PaneDisplay::finish,
+            );
+        }
+    }
+}
+
+/// Returns true if the event's text follows the lines that its pane printed before.
+fn follows_held_lines(event: &TdEvent) -> bool {
+    match event {
+        TdEvent::OutputGap { .. } | TdEvent::AgentState { .. } | TdEvent::TurnCompleted { .. } => {
+            true
+        }
+        TdEvent::ExecutionCompleted { exit_code, .. } => !matches!(exit_code, None | Some(0)),
+        _ => false,
+    }
+}
+
+// Alerts for the user: waiting agents, failed commands, the last error message of each pane (pure).
+
+/// The display time of an error message, in microseconds.
+const MESSAGE_SHOWN: i64 = 30_000_000;
+
+/// The display time of a failed command, in microseconds, unless another command starts in its pane.
+const FAILURE_SHOWN: i64 = 300_000_000;
+
+/// The maximum number of alerts to keep: more than fit on a screen.
+const ALERTS_MAX: usize = 64;
+
+/// The kind of an alert, in ascending urgency: the most urgent alert of a pane is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum AlertKind {
+    ErrorMessage,
+    CommandFailed,
+    /// An agent cannot continue by itself.
+    AgentStopped,
+    /// An agent asks its user.
+    AgentWaits,
+}
+
+#[derive(Clone, Debug)]
+struct Alert {
+    pub execution_id: String,
+    pub pane: Option<PaneId>,
+    pub kind: AlertKind,
+    pub text: String,
+    since: i64,
+    until: i64,
+}
+
+#[derive(Debug, Default)]
+struct Alerts {
+    alerts: Vec<Alert>,
+    /// The commands running in panes.
+    commands: Vec<(String, PaneId, String)>,
+}
+
+impl Alerts {
+    pub fn note(&mut self, event: &TdEvent, at: i64) {
+        let id = event.execution_id();
+        match event {
+            TdEvent::AgentState {
+                pane: Some(pane),
+                state,
+                ..
+            } => {
+                self.remove_where(id, Some(pane), |kind| kind > AlertKind::CommandFailed);
+                let (agent, detail) = agent_and_detail(event);
+                let Some(phrase) = agent_phrase(state.known()) else {
+                    return;
+                };
+                let kind = match *state == AgentState::Waiting {
+                    true => AlertKind::AgentWaits,
+                    false => AlertKind::AgentStopped,
+                };
+                let text = match detail.is_empty() {
+                    true => format!("{agent} {phrase}"),
+                    false => format!("{agent} {phrase}: {detail}"),
+                };
+                self.add(id, Some(pane), (kind, text), (at, i64::MAX));
+            }
+            TdEvent::ExecutionStarted {
+                pane: Some(pane),
+                command,
+                ..
+            } => {
+                self.remove_where(id, Some(pane), |kind| kind <= AlertKind::CommandFailed);
+                self.take_command(id, pane);
+                if self.commands.len() < ALERTS_MAX {
+                    let command = (id.to_owned(), pane.clone(), command.clone());
+                    self.commands.push(command);
+                }
+            }
+            TdEvent::ExecutionCompleted {
+                pane: Some(pane),
+                exit_code,
+                signal,
+                duration_ms,
+                ..
+            } => {
+                let command = self.take_command(id, pane);
+                // The user knows about a command that they interrupted.
+                let is_expected = matches!(exit_code, None | Some(0 | HUNG_UP | 130));
+                if signal.is_none() && is_expected {
+                    return;
+                }
+                let command = command.unwrap_or_else(|| "a command".to_owned());
+                let words = end_in_words(*exit_code, *signal);
+                let took = duration(*duration_ms);
+                let text = format!("{command} failed: {words} after {took}");
+                let until = at.saturating_add(FAILURE_SHOWN);
+                self.add(
+                    id,
+                    Some(pane),
+                    (AlertKind::CommandFailed, text),
+                    (at, until),
+                );
+            }
+            TdEvent::SessionEnded {
+                exit_status: Some(status @ 1..),
+                ..
+            } if *status != HUNG_UP => {
+                self.remove(id, None);
+                let text = format!("failed: exit status {status}");
+                let until = at.saturating_add(FAILURE_SHOWN);
+                self.add(id, None, (AlertKind::CommandFailed, text), (at, until));
+            }
+            TdEvent::SessionEnded { .. } => self.remove(id, None),
+            TdEvent::PaneClosed { pane, .. } => self.remove(id, Some(pane)),
+            _ => {}
+        }
+    }
+
+    /// Adds an error message that a program printed.
+    fn add_error_message(&mut self, id: &str, pane: &PaneId, line: &str, at: i64) {
+        self.remove_where(id, Some(pane), |kind| kind == AlertKind::ErrorMessage);
+        let until = at.saturating_add(MESSAGE_SHOWN);
+        let text = line.trim().to_owned();
+        self.add(id, Some(pane), (AlertKind::ErrorMessage, text), (at, until));
+    }
+
+    /// Returns the most urgent alert of each pane, the most urgent and newest first.
+    pub fn current(&self, at: i64) -> Vec<&Alert> {
+        let mut now: Vec<&Alert> = Vec::new();
+        for alert in self.alerts.iter().filter(|alert| alert.until > at) {
+            let same = |other: &&mut &Alert| {
+                (&other.execution_id, &other.pane) == (&alert.execution_id, &alert.pane)
+            };
+            match now.iter_mut().find(same) {
+                Some(other) if (other.kind, other.since) < (alert.kind, alert.since) => {
+                    *other = alert;
+                }
+                Some(_) => {}
+                None => now.push(alert),
+            }
+        }
+        now.sort_by_key(|alert| std::cmp::Reverse((alert.kind, alert.since)));
+        now
+    }
+
+    /// Returns the next time, in microseconds, at which an alert expires.
+    pub fn deadline(&self, at: i64) -> Option<i64> {
+        let ends = self.alerts.iter().map(|alert| alert.until);
+        ends.filter(|until| *until > at && *until < i64::MAX).min()
+    }
+
+    fn add(
+        &mut self,
+        id: &str,
+        pane: Option<&PaneId>,
+        (kind, text): (AlertKind, String),
+        (since, until): (i64, i64),
+    ) {
+        self.alerts.retain(|alert| alert.until > since);
+        if self.alerts.len() >= ALERTS_MAX {
+            self.alerts.remove(0);
+        }
+        self.alerts.push(Alert {
+            execution_id: id.to_owned(),
+            pane: pane.cloned(),
+            kind,
+            text,
+            since,
+            until,
+        });
+    }
+
+    fn remove_where(
+        &mut self,
+        id: &str,
+        pane: Option<&PaneId>,
+        is_obsolete: impl Fn(AlertKind) -> bool,
+    ) {
+        self.alerts.retain(|alert| {
+            let belongs = alert.execution_id == id && alert.pane.as_ref() == pane;
+            !(belongs && is_obsolete(alert.kind))
+        });
+    }
+
+    /// Drops the alerts and commands of a closed pane, or of an ended execution.
+    fn remove(&mut self, id: &str, pane: Option<&PaneId>) {
+        let belongs =
+            |owner: &str, other: Option<&PaneId>| owner == id && (pane.is_none() || other == pane);
+        self.alerts
+            .retain(|alert| !belongs(&alert.execution_id, alert.pane.as_ref()));
+        self.commands
+            .retain(|(owner, other, _)| !belongs(owner, Some(other)));
+    }
+
+    fn take_command(&mut self, id: &str, pane: &PaneId) -> Option<String> {
+        let mut commands = self.commands.iter();
+        let at = commands.position(|(owner, other, _)| owner == id && other == pane)?;
+        Some(self.commands.swap_remove(at).2)
+    }
+}
+
+// The live rows of a terminal: alerts, then open and changing lines (pure).
+//
+// Live rows fill at most half of the terminal. Every pane gets one row before any pane gets two. Panes and
+// their lines keep their order, so that rows do not jump.
+
+/// The maximum number of rows of alerts below their heading.
+const ALERT_ROWS_MAX: usize = 6;
+
+/// The maximum number of live rows: more are hard to follow.
+const ROWS_MAX: usize = 12;
+
+/// The time, in microseconds, after which a pane at an empty prompt is hidden.
+const PROMPT_SHOWN: i64 = 3_000_000;
+
+/// An open or changing line: number, text, time of the last change.
+type LiveLine<'a> = (i64, &'a str, i64);
+
+/// Renders the live rows.
+struct Footer<'a> {
+    rows: &'a RowWriter,
+    pub labels: &'a SessionLabels,
+    pub columns: usize,
+    pub rows_max: usize,
+}
+
+impl Footer<'_> {
+    /// Returns the number of live rows on a terminal.
+    pub fn rows_max(terminal_rows: usize) -> usize {
+        (terminal_rows / 2).clamp(1, ROWS_MAX)
+    }
+
+    /// Appends the alerts.
+    fn push_alerts(&self, alerts: &[&Alert], out: &mut Vec<String>) {
+        let room = self
+            .rows_max
+            .saturating_sub(out.len() + 1)
+            .min(ALERT_ROWS_MAX);
+        if alerts.is_empty() || room == 0 {
+            return;
+        }
+        let heading = match alerts.len() {
+            1 => "── 1 needs you ".to_owned(),
+            count => format!("── {count} need you "),
+        };
+        out.push(self.rows.heading(&heading, self.columns));
+        for alert in alerts.iter().take(room) {
+            let label = self.labels.label(&alert.execution_id, alert.pane.as_ref());
+            let tone = match alert.kind {
+                AlertKind::AgentWaits => Tone::Caution,
+                _ => Tone::Alarm,
+            };
+            let text = self.rows.styled(tone, &alert.text);
+            out.extend(self.rows.fitting(&label, '!', &text, self.columns));
+        }
+    }
+
+    /// Appends the open and changing lines of panes.
+    fn push_panes(
+        &self,
+        panes: &[(&PaneKey, &KnownPane)],
+        at: i64,
+        policy: &PanePolicy,
+        out: &mut Vec<String>,
+    ) {
+        let room = self.rows_max.saturating_sub(out.len());
+        let newest = panes.iter().map(|(_, pane)| pane.display.changed).max();
+        let mut shown: Vec<(usize, Vec<LiveLine<'_>>)> = Vec::new();
+        for (position, (_, pane)) in panes.iter().enumerate() {
+            let pane = &pane.display;
+            let lines: Vec<_> = pane.live(policy).collect();
+            let is_unchanged = pane.changed.saturating_add(PROMPT_SHOWN) <= at;
+            let is_newest = Some(pane.changed) == newest;
+            let is_prompt = matches!(&lines[..], [(_, text, _)] if is_prompt(text));
+            let is_idle = is_prompt && is_unchanged && !is_newest;
+            if !lines.is_empty() && !is_idle {
+                shown.push((position, lines));
+            }
+        }
+        // If not all panes fit, those that changed last are shown.
+        shown.sort_by_key(|(position, _)| std::cmp::Reverse(panes[*position].1.display.changed));
+        shown.truncate(room);
+        shown.sort_by_key(|(position, _)| *position);
+        // Each row goes to the first pane with the fewest rows.
+        let mut row_counts = vec![0; shown.len()];
+        for _ in 0..room {
+            let has_more = (0..shown.len()).filter(|at| row_counts[*at] < shown[*at].1.len());
+            let Some(at) = has_more.min_by_key(|at| row_counts[*at]) else {
+                break;
+            };
+            row_counts[at] += 1;
+        }
+        for (rows, (position, lines)) in row_counts.iter().zip(&mut shown) {
+            let ((id, pane), known) = panes[*position];
+            let label = self.labels.label(id, Some(pane));
+            // If not all lines of a pane fit, those that changed last are shown.
+            lines.sort_by_key(|(number, _, changed)| std::cmp::Reverse((*changed, *number)));
+            lines.truncate(*rows);
+            lines.sort_by_key(|(number, _, _)| *number);
+            for (number, text, _) in lines.iter() {
+                let painted = known.styles.paint(*number, text);
+                let painted = painted.unwrap_or_else(|| self.rows.styled(Tone::Plain, text));
+                let row = self.rows.fitting(&label, '|', &painted, self.columns);
+                out.extend(row);
+            }
+        }
+    }
+}
+
+/// Returns true if a line is a shell's empty prompt, judged by its last character.
+fn is_prompt(text: &str) -> bool {
+    let ends = ['$', '#', '%', '>', '❯', '➜'];
+    text.trim_end().ends_with(ends) && text.len() < 200
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! (pure).
 
 use super::describe::{beginning, tool_result};
-use super::tone::Tone;
+use super::sanitize::Tone;
 use crate::agent::tool_question;
 use crate::event::TdEvent;
 

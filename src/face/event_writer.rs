@@ -1,15 +1,19 @@
 //! Writes rendered events to standard output, with live rows at the foot of a terminal.
 
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::borrow::Cow;
+use std::io;
+use std::io::{BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::time::{Duration, Instant};
 
+use super::board_table::LiveRows;
 use super::console::Console;
-use super::json;
-use super::live_rows::LiveRows;
 use super::tree::Tree;
-use crate::bus::Delivery;
+use crate::bus::{Delivery, RecvTimeoutError, Subscription, TryRecvError};
 use crate::clock::Clock;
 use crate::event::{Envelope, StreamEvent, TdEvent};
+use crate::thread;
+use crate::thread::{Handle, Panicked, Stop, stop_pair};
+use serde::Serialize;
 
 /// The size of the output buffer: a few screens, so that a burst of events needs few writes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -122,7 +126,7 @@ impl<W: Write> EventWriter<W> {
     }
 
     /// Writes a subscription's delivery.
-    pub fn write_delivery(&mut self, delivery: &Delivery) -> io::Result<()> {
+    fn write_delivery(&mut self, delivery: &Delivery) -> io::Result<()> {
         let missed = match delivery {
             Delivery::Event(envelope) => return self.write_event(envelope),
             Delivery::Lagged { missed } => *missed,
@@ -130,7 +134,7 @@ impl<W: Write> EventWriter<W> {
         match &mut self.renderer {
             Renderer::Json => {
                 let event = StreamEvent::Lagged { missed };
-                json::push_line(&mut self.text, &event.at(self.clock.wall()));
+                push_line(&mut self.text, &event.at(self.clock.wall()));
             }
             Renderer::Console(console) => console.lagged(missed, &mut self.text),
             Renderer::Tree(tree) => tree.lagged(missed, &mut self.text),
@@ -142,7 +146,7 @@ impl<W: Write> EventWriter<W> {
     pub fn open_stream(&mut self) -> io::Result<()> {
         if self.is_json() {
             let event = StreamEvent::opened();
-            json::push_line(&mut self.text, &event.at(self.clock.wall()));
+            push_line(&mut self.text, &event.at(self.clock.wall()));
         }
         self.write()
     }
@@ -151,7 +155,7 @@ impl<W: Write> EventWriter<W> {
     pub fn write_event(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.last = Some((envelope.ts.micros(), self.clock.now()));
         match &mut self.renderer {
-            Renderer::Json => json::push_line(&mut self.text, envelope),
+            Renderer::Json => push_line(&mut self.text, envelope),
             Renderer::Console(console) => console.event(envelope, &mut self.text),
             Renderer::Tree(tree) => tree.event(envelope, &mut self.text),
         }
@@ -163,7 +167,7 @@ impl<W: Write> EventWriter<W> {
         if self.is_json()
             && let Ok(line) = std::str::from_utf8(line)
         {
-            json::push_text(&mut self.text, line);
+            push_text(&mut self.text, line);
             return self.write();
         }
         self.write_event(envelope)
@@ -285,98 +289,254 @@ pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }
 
+// Renders events in the wire format, one JSON object per line (pure).
+
+/// Appends the line of a value: an event, or an entry of a list.
+pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
+    match serde_json::to_string(value) {
+        Ok(line) => push_text(out, &line),
+        // Serialization of strings, numbers and maps with string keys does not fail.
+        Err(error) => log::error!("cannot serialize a line of JSON: {error}"),
+    }
+}
+
+/// Appends the line of an event as the log has it.
+pub(super) fn push_text(out: &mut String, line: &str) {
+    out.push_str(&escaped(line));
+    out.push('\n');
+}
+
+/// Escapes DEL and C1 controls. JSON allows them unescaped, but terminals interpret some of them.
+fn escaped(line: &str) -> Cow<'_, str> {
+    let is_control = |c: char| matches!(c, '\x7f'..='\u{9f}');
+    if !line.contains(is_control) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::with_capacity(line.len() + 16);
+    for c in line.chars() {
+        // Control characters occur only in strings, where escapes are allowed.
+        if is_control(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+// The printer thread: writes a subscription's deliveries to standard output.
+//
+// `td-printer` blocks on its subscription and on standard output. While the output is blocked, the
+// subscription lags and delays no other thread. The thread ends when the bus is closed and all events are
+// printed, or when the output is closed. Callers must join it with a deadline.
+
+/// The input of a printer: a subscription, or the events of an observer.
+pub(crate) trait Deliveries: Send + 'static {
+    /// Returns the next delivery, if one is ready.
+    fn try_recv(&mut self) -> Result<Delivery, TryRecvError>;
+
+    /// Waits for the next delivery, until the deadline if there is one.
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError>;
+}
+
+impl Deliveries for Subscription {
+    fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
+        Subscription::try_recv(self)
+    }
+
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
+        Subscription::recv_until(self, deadline)
+    }
+}
+
+/// A running printer.
+#[derive(Debug)]
+#[must_use = "join it, or the last events are not printed"]
+pub(crate) struct Printer {
+    thread: Handle<io::Result<()>>,
+    ended: Stop,
+}
+
+impl Printer {
+    /// Starts the thread.
+    pub fn start(events: impl Deliveries, renderer: Renderer, clock: Clock) -> crate::Result<Self> {
+        let (running, ended) = stop_pair();
+        let thread = thread::spawn("td-printer", move || {
+            let _running = running;
+            unless_broken_pipe(print(events, &mut EventWriter::stdout(renderer, clock)))
+        })?;
+        Ok(Self { thread, ended })
+    }
+
+    /// Returns a channel that closes when the printer has ended.
+    pub fn ended(&self) -> Stop {
+        self.ended.clone()
+    }
+
+    /// Joins the thread. Returns `None` if the output is still blocked at the deadline; the thread then ends
+    /// with the process.
+    pub fn join_deadline(self, deadline: Instant) -> Option<Result<io::Result<()>, Panicked>> {
+        self.thread.join_deadline(deadline).ok()
+    }
+}
+
+fn print<W: io::Write>(mut events: impl Deliveries, writer: &mut EventWriter<W>) -> io::Result<()> {
+    writer.open_stream()?;
+    loop {
+        let delivery = match events.try_recv() {
+            Ok(delivery) => Ok(delivery),
+            Err(TryRecvError::Empty) => {
+                writer.flush()?;
+                events.recv_until(writer.deadline())
+            }
+            Err(TryRecvError::Closed) => break,
+        };
+        match delivery {
+            Ok(delivery) => writer.write_delivery(&delivery)?,
+            // The deadline has passed: the next flush writes the lines held until then.
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Closed) => break,
+        }
+    }
+    writer.finish()
+}
+
 #[cfg(test)]
 mod tests {
+    mod event_writer {
 
-    use super::*;
-    use crate::bus::EventBus;
-    use crate::face::{ConsoleOptions, TreeOptions};
+        use super::super::*;
+        use crate::bus::EventBus;
+        use crate::face::{ConsoleOptions, TreeOptions};
 
-    fn printed(
-        renderer: Renderer,
-        size: Option<fn() -> (usize, usize)>,
-        emit: impl FnOnce(&crate::bus::EventEmitter),
-    ) -> String {
-        let bus = EventBus::new(100);
-        let mut events = bus.subscribe();
-        emit(&bus.emitter_for("x"));
-        let mut writer = EventWriter::new(Vec::new(), renderer, size, Clock::system());
-        bus.close();
-        for delivery in events.iter() {
-            writer.write_delivery(&delivery).unwrap();
-            writer.flush().unwrap();
+        fn printed(
+            renderer: Renderer,
+            size: Option<fn() -> (usize, usize)>,
+            emit: impl FnOnce(&crate::bus::EventEmitter),
+        ) -> String {
+            let bus = EventBus::new(100);
+            let mut events = bus.subscribe();
+            emit(&bus.emitter_for("x"));
+            let mut writer = EventWriter::new(Vec::new(), renderer, size, Clock::system());
+            bus.close();
+            for delivery in events.iter() {
+                writer.write_delivery(&delivery).unwrap();
+                writer.flush().unwrap();
+            }
+            writer.finish().unwrap();
+            String::from_utf8(writer.out.into_inner().unwrap()).unwrap()
         }
-        writer.finish().unwrap();
-        String::from_utf8(writer.out.into_inner().unwrap()).unwrap()
-    }
 
-    #[test]
-    fn a_terminal_shows_the_live_row_and_rewrites_it() {
-        let emit = |emitter: &crate::bus::EventEmitter| {
-            emitter.session_started("job", vec!["%1".into()]);
-            emitter.output_revised(&"%1".into(), 1, "10%");
-            emitter.output_update(&"%1".into(), 1, "all\n");
-        };
-        let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
-        let text = printed(console(), Some(|| (80, 24)), emit);
-        assert_eq!(
-            text,
-            "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n"
-        );
-        assert_eq!(
-            printed(console(), None, emit),
-            "job | [watching 1 pane]\njob | all\n"
-        );
-    }
-
-    #[test]
-    fn a_printed_line_is_rewritten_above_the_live_rows() {
-        let emit = |emitter: &crate::bus::EventEmitter| {
-            let pane = "%1".into();
-            let update = |first_line, chunk| {
-                emitter.output_update(&pane, first_line, chunk);
+        #[test]
+        fn a_terminal_shows_the_live_row_and_rewrites_it() {
+            let emit = |emitter: &crate::bus::EventEmitter| {
+                emitter.session_started("job", vec!["%1".into()]);
+                emitter.output_revised(&"%1".into(), 1, "10%");
+                emitter.output_update(&"%1".into(), 1, "all\n");
             };
-            emitter.session_started("job", vec![pane.clone()]);
-            update(1, "a 1\nb 1\n");
-            emitter.output_revised(&pane, 3, "? ");
-            emitter.output_revised(&pane, 1, "a 2");
-            update(3, "? yes\n");
-        };
-        let console = Renderer::Console(Console::new(ConsoleOptions::default()));
-        assert_eq!(
-            printed(console, Some(|| (80, 24)), emit),
-            "job | [watching 1 pane]\njob | a 1\njob | b 1\njob | ? \
+            let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
+            let text = printed(console(), Some(|| (80, 24)), emit);
+            assert_eq!(
+                text,
+                "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n"
+            );
+            assert_eq!(
+                printed(console(), None, emit),
+                "job | [watching 1 pane]\njob | all\n"
+            );
+        }
+
+        #[test]
+        fn a_printed_line_is_rewritten_above_the_live_rows() {
+            let emit = |emitter: &crate::bus::EventEmitter| {
+                let pane = "%1".into();
+                let update = |first_line, chunk| {
+                    emitter.output_update(&pane, first_line, chunk);
+                };
+                emitter.session_started("job", vec![pane.clone()]);
+                update(1, "a 1\nb 1\n");
+                emitter.output_revised(&pane, 3, "? ");
+                emitter.output_revised(&pane, 1, "a 2");
+                update(3, "? yes\n");
+            };
+            let console = Renderer::Console(Console::new(ConsoleOptions::default()));
+            assert_eq!(
+                printed(console, Some(|| (80, 24)), emit),
+                "job | [watching 1 pane]\njob | a 1\njob | b 1\njob | ? \
              \r\u{1b}[K\r\u{1b}[2A\u{1b}[2Kjob | a 2\n\u{1b}[1Bjob | ? \
              \r\u{1b}[Kjob | ? yes\n"
-        );
-        // On a low terminal the row has scrolled off, so it is printed again at the end.
-        let console = Renderer::Console(Console::new(ConsoleOptions::default()));
-        let shown = printed(console, Some(|| (80, 2)), emit);
-        assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");
+            );
+            // On a low terminal the row has scrolled off, so it is printed again at the end.
+            let console = Renderer::Console(Console::new(ConsoleOptions::default()));
+            let shown = printed(console, Some(|| (80, 2)), emit);
+            assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");
+        }
+
+        #[test]
+        fn the_open_line_of_an_execution_is_live_and_is_printed_at_the_end() {
+            let emit = |emitter: &crate::bus::EventEmitter| {
+                emitter.execution_output("stdout", "10%");
+                emitter.execution_output("stdout", "\r50%");
+                emitter.execution_output("stderr", "oh\n");
+            };
+            let options = |drawn| TreeOptions {
+                framed: drawn,
+                ..TreeOptions::default()
+            };
+            let tree = |drawn| Renderer::Tree(Tree::new(options(drawn)));
+            assert_eq!(
+                printed(tree(true), Some(|| (80, 24)), emit),
+                " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
+            );
+            assert_eq!(printed(tree(false), None, emit), "[stderr] oh\n50%\n");
+            let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
+            assert_eq!(
+                printed(console(), Some(|| (80, 24)), emit),
+                "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"
+            );
+            assert_eq!(printed(console(), None, emit), "x | [stderr] oh\nx | 50%\n");
+        }
     }
 
-    #[test]
-    fn the_open_line_of_an_execution_is_live_and_is_printed_at_the_end() {
-        let emit = |emitter: &crate::bus::EventEmitter| {
-            emitter.execution_output("stdout", "10%");
-            emitter.execution_output("stdout", "\r50%");
-            emitter.execution_output("stderr", "oh\n");
-        };
-        let options = |drawn| TreeOptions {
-            framed: drawn,
-            ..TreeOptions::default()
-        };
-        let tree = |drawn| Renderer::Tree(Tree::new(options(drawn)));
-        assert_eq!(
-            printed(tree(true), Some(|| (80, 24)), emit),
-            " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
-        );
-        assert_eq!(printed(tree(false), None, emit), "[stderr] oh\n50%\n");
-        let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
-        assert_eq!(
-            printed(console(), Some(|| (80, 24)), emit),
-            "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"
-        );
-        assert_eq!(printed(console(), None, emit), "x | [stderr] oh\nx | 50%\n");
+    mod json {
+
+        use super::super::*;
+        use crate::event::{Envelope, SCHEMA, StreamEvent, TdEvent};
+        use crate::face::sanitize::tests::nasty;
+        use crate::timestamp::Timestamp;
+        use proptest::prelude::*;
+
+        proptest! {
+            #[test]
+            fn a_line_parses_into_its_envelope_without_control_characters(message in nasty()) {
+                let event = TdEvent::Warning {
+                    execution_id: "x".into(),
+                    context: "test".into(),
+                    message,
+                };
+                let envelope = Envelope::new(Some(1), Timestamp::default(), event);
+                let mut line = String::new();
+                push_line(&mut line, &envelope);
+                prop_assert!(!line.trim_end_matches('\n').contains(char::is_control), "{:?}", line);
+                let read: Envelope = serde_json::from_str(&line).unwrap();
+                prop_assert_eq!(read, envelope);
+            }
+        }
+
+        #[test]
+        fn events_of_streams_have_no_number() {
+            let now = Timestamp::from_micros(0);
+            let mut lines = String::new();
+            push_line(&mut lines, &StreamEvent::opened().at(now));
+            push_line(&mut lines, &StreamEvent::Lagged { missed: 7 }.at(now));
+            let (version, ts) = (env!("CARGO_PKG_VERSION"), "1970-01-01T00:00:00.000000Z");
+            let expected = [
+                format!(
+                    r#"{{"seq":null,"ts":"{ts}","event":{{"type":"StreamOpened","schema":{SCHEMA},"version":"{version}"}}}}"#
+                ),
+                format!(r#"{{"seq":null,"ts":"{ts}","event":{{"type":"Lagged","missed":7}}}}"#),
+            ];
+            assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
 use crate::track::cut;
+use anstyle::{AnsiColor, Style};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The distance of tab stops on terminals.
 const TAB_COLUMNS: usize = 8;
@@ -168,5 +168,44 @@ pub(super) mod tests {
         }
         assert_eq!(one_line("a\nb\n"), "a b");
         assert_eq!(cut("漢字x", 3), "漢");
+    }
+}
+
+// Defines tones of text, and writes text in a tone (pure).
+
+/// The emphasis of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    /// A person's prompt to an agent.
+    Prompt,
+    Dim,
+    Good,
+    Caution,
+    Alarm,
+}
+
+impl Tone {
+    pub fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Prompt => Style::new().bold(),
+            Self::Dim => Style::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Caution => AnsiColor::Yellow.on_default(),
+            Self::Alarm => AnsiColor::Red.on_default().bold(),
+        }
+    }
+}
+
+/// Appends sanitized text in a style.
+pub(super) fn push_styled(out: &mut String, coloured: bool, style: Style, text: &str) {
+    if coloured && style != Style::new() {
+        // Writing to a string does not fail.
+        let _ = write!(out, "{style}");
+        push_sanitized(out, text);
+        let _ = write!(out, "{style:#}");
+    } else {
+        push_sanitized(out, text);
     }
 }

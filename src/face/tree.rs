@@ -15,11 +15,11 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::describe::{describe, duration, lagged};
-use super::execution_lines::{ExecutionText, live_text, push_event};
 use super::local_time::RowTime;
 use super::sanitize::one_line;
+use super::sanitize::{Tone, push_styled};
+use super::session_labels::{ExecutionText, live_text, push_event};
 use super::stream_lines::StreamLines;
-use super::tone::{Tone, push_styled};
 use crate::event::{Envelope, EventKind, TdEvent};
 
 const HEAD: &str = " ╭───";
@@ -202,5 +202,222 @@ impl TreeRows {
 }
 
 #[cfg(test)]
-#[path = "tree_tests.rs"]
-mod tests;
+mod tests {
+    //! Tests of the tree's rows.
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::face::samples::{check, checked, completed, output, started};
+    use crate::face::sanitize::tests::nasty;
+    use crate::timestamp::Timestamp;
+
+    fn show(tree: &mut Tree, event: TdEvent) -> String {
+        let mut out = String::new();
+        tree.event(
+            &Envelope::new(Some(1), Timestamp::default(), event),
+            &mut out,
+        );
+        out
+    }
+
+    fn tree(coloured: bool, framed: bool) -> Tree {
+        Tree::new(TreeOptions {
+            coloured,
+            framed,
+            has_timestamps: false,
+        })
+    }
+
+    fn shown(mut tree: Tree, events: &[TdEvent]) -> String {
+        let mut text: String = events
+            .iter()
+            .map(|event| show(&mut tree, event.clone()))
+            .collect();
+        tree.finish(&mut text);
+        text
+    }
+
+    #[test]
+    fn an_execution_is_a_tree() {
+        let events = [
+            started("make test"),
+            output("stdout", "first\n\n"),
+            output("stderr", "prob"),
+            output("stdout", "no newline"),
+            output("stderr", "lem\n\n"),
+            completed(Some(7), None),
+        ];
+        let drawn = " ╭───< make@17 >\n ├─► [command] make test\n │   first\n │\n │   [stderr] problem\n │   [stderr]\n │   no newline\n ├─► [execution_status] FAILURE: exit code 7\n ╰──● after 1.5 s\n";
+        let plain = "[command] make test\nfirst\n\n[stderr] problem\n[stderr]\nno newline\n[execution_status] FAILURE: exit code 7 after 1.5 s\n";
+        assert_eq!(shown(tree(false, true), &events), drawn);
+        assert_eq!(shown(tree(false, false), &events), plain);
+    }
+
+    #[test]
+    fn each_event_has_its_row() {
+        let warning = TdEvent::Warning {
+            execution_id: "make@17".into(),
+            context: "disk".into(),
+            message: "full\nsoon".into(),
+        };
+        let error = TdEvent::Error {
+            execution_id: "make@17".into(),
+            context: "disk".into(),
+            message: "full".into(),
+        };
+        let check_started = TdEvent::ValidationStarted {
+            execution_id: "make@17".into(),
+            iteration: 1,
+            command: "cargo test".into(),
+        };
+        let missing = TdEvent::LogGap {
+            execution_id: "make@17".into(),
+            first_seq: 4,
+            last_seq: 6,
+        };
+        let tool = TdEvent::ToolCallCompleted {
+            execution_id: "make@17".into(),
+            iteration: 1,
+            tool_name: "Bash".into(),
+            success: false,
+            result_summary: "no \u{1b}[2J\nfile".into(),
+            duration_ms: 30,
+            pane: None,
+        };
+        let token = TdEvent::TokenReceived {
+            execution_id: "make@17".into(),
+            iteration: 1,
+            token: "x".into(),
+            pane: None,
+        };
+        for (events, expected) in [
+            (
+                vec![completed(Some(0), None)],
+                "[execution_status] SUCCESS after 1.5 s\n",
+            ),
+            (
+                vec![completed(None, Some(9))],
+                "[execution_status] FAILURE: signal 9 (KILL) after 1.5 s\n",
+            ),
+            (vec![started("a\nb")], "[command] a b\n"),
+            (
+                vec![warning, error],
+                "[warning] disk: full soon\n[error] disk: full\n",
+            ),
+            (
+                vec![
+                    check_started,
+                    check("ok", false),
+                    check("1%\r2%", true),
+                    check("", false),
+                    checked(0, 300),
+                ],
+                "[validation] cargo test\nok\n[stderr] 2%\n\n[validation] PASSED after 0.30 s\n",
+            ),
+            (
+                vec![checked(1, 300)],
+                "[validation] FAILED: exit code 1 after 0.30 s\n",
+            ),
+            // Text after a gap does not continue a line before it.
+            (
+                vec![output("stdout", "a"), missing, output("stdout", "b\n")],
+                "a\n[missing] events 4 to 6 are not in the log\nb\n",
+            ),
+            // An answer arrives in pieces, and another event ends it.
+            (
+                vec![token.clone(), token.clone(), tool, token],
+                "xx\n[tool] Bash FAILED after 0.03 s: no ^[[2J file\nx\n",
+            ),
+            // A line without visible text has no row.
+            (
+                vec![
+                    output("stdout", "a\n\u{1b}[0m\u{1b}[?25h"),
+                    completed(Some(0), None),
+                ],
+                "a\n[execution_status] SUCCESS after 1.5 s\n",
+            ),
+            (
+                vec![output("stdout", "10%\r"), output("stdout", "100%\nend")],
+                "100%\nend\n",
+            ),
+        ] {
+            assert_eq!(shown(tree(false, false), &events), expected, "{events:?}");
+        }
+        let mut out = String::new();
+        let mut drawn = tree(false, true);
+        show(&mut drawn, output("stdout", "a"));
+        drawn.lagged(7, &mut out);
+        drawn.finish(&mut out);
+        assert_eq!(
+            out,
+            " │   a\n ├─► [missing] 7 events were not shown: reading was too slow\n ╰──●\n"
+        );
+    }
+
+    #[test]
+    fn the_live_row_is_the_open_line() {
+        let mut drawn = tree(false, true);
+        assert_eq!(drawn.live(80), None);
+        show(&mut drawn, output("stdout", "[####      ] 40%"));
+        assert_eq!(drawn.live(80).unwrap(), " │   [####      ] 40%");
+        assert_eq!(drawn.live(9).unwrap(), " │   [###");
+        assert_eq!(drawn.live(4), None);
+        show(&mut drawn, output("stderr", "oh"));
+        assert_eq!(drawn.live(80).unwrap(), " │   [stderr] oh");
+        show(&mut drawn, output("stderr", "\n"));
+        assert_eq!(drawn.live(80).unwrap(), " │   [####      ] 40%");
+        show(&mut drawn, output("stdout", "\rdone\n"));
+        assert_eq!(drawn.live(80), None);
+    }
+
+    #[test]
+    fn colours_stay_in_their_stream() {
+        let mut coloured = tree(true, false);
+        let mut shown = |stream: &str, text: &str| show(&mut coloured, output(stream, text));
+        assert_eq!(shown("stdout", "\x1b[32mgreen\n"), "\x1b[32mgreen\x1b[0m\n");
+        assert_eq!(shown("stderr", "x\n"), "\x1b[1m\x1b[31m[stderr]\x1b[0m x\n");
+        assert_eq!(shown("stdout", "on\x1b[0m\n"), "\x1b[32mon\x1b[0m\n");
+        assert_eq!(shown("stdout", "off\n"), "off\n");
+    }
+
+    /// Removes SGR.
+    fn without_sgr(text: &str) -> String {
+        let mut parts = text.split("\x1b[");
+        let mut left = parts.next().unwrap().to_owned();
+        for part in parts {
+            left.push_str(part.split_once('m').unwrap().1);
+        }
+        left
+    }
+
+    proptest! {
+        /// Streams, commands and lines add only SGR and line ends.
+        #[test]
+        fn no_control_character_reaches_the_terminal(text in nasty(), name in nasty(), drawn in any::<bool>()) {
+            let id = crate::event::ExecutionId::from(name.as_str());
+            for coloured in [false, true] {
+                let mut tree = tree(coloured, drawn);
+                let mut out = String::new();
+                for event in [
+                    started(&text), output(&name, &text), check(&text, true), output("stdout", &text),
+                    TdEvent::TokenReceived { execution_id: id.clone(), iteration: 1, token: text.clone(), pane: None },
+                    TdEvent::ToolCallStarted { execution_id: id.clone(), iteration: 1, tool_name: name.clone(), tool_args_summary: text.clone(), pane: None },
+                    TdEvent::AgentFailed { execution_id: id.clone(), agent_id: name.clone(), error: text.clone(), evidence: text.clone().into(), pane: None },
+                    TdEvent::Warning { execution_id: id.clone(), context: name.clone(), message: text.clone() },
+                ] {
+                    out.push_str(&show(&mut tree, event));
+                }
+                let live = tree.live(40).unwrap_or_default();
+                tree.finish(&mut out);
+                if !coloured {
+                    prop_assert!(!out.contains('\x1b'));
+                }
+                let (live, out) = (without_sgr(&live), without_sgr(&out));
+                prop_assert!(!live.contains(char::is_control), "{:?}", live);
+                prop_assert!(!out.contains(|c: char| c.is_control() && c != '\n'), "{:?}", out);
+                prop_assert!(live.width() <= 40, "{:?}", live);
+            }
+        }
+    }
+}

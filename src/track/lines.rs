@@ -1,11 +1,11 @@
-//! Groups the rows of tmux into the lines that the program printed (pure).
+//! Groups the rows of tmux into the lines that the program printed, and expands their tabs (pure).
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::FxHasher;
-use unicode_width::UnicodeWidthChar;
-
 use super::capture::Row;
+use rustc_hash::FxHasher;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// One logical line: a row and those that it wraps into.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,65 +116,123 @@ pub(super) fn fills_row(text: &str, width: u32) -> bool {
     columns > 0 && columns >= columns.div_ceil(width) * (width - 1)
 }
 
+// Expands the tabs of rows to blanks (pure).
+//
+// tmux 3.6 and newer keeps tabs. Captures and streams expand them in the same way, so that texts are
+// equal in every version and from both sources, and columns match the screen.
+
+/// The distance of tab stops, in columns. A capture does not show which tabs were printed with other
+/// stops.
+const TAB_STOP: usize = 8;
+
+/// Returns the row with its tabs expanded to blanks. Tabs at its end are dropped: older versions only
+/// move the cursor there, without writing blanks.
+pub(crate) fn expand_tabs(row: &str, width: usize) -> Cow<'_, str> {
+    if !row.contains('\t') {
+        return row.into();
+    }
+    let mut pieces = row.trim_end_matches('\t').split('\t');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    let mut column = text.width();
+    for piece in pieces {
+        let stop = next_stop(column, width);
+        text.extend(std::iter::repeat_n(' ', stop - column));
+        text.push_str(piece);
+        column = stop + piece.width();
+    }
+    text.into()
+}
+
+/// Returns the column to which a tab moves the cursor: never beyond the last one.
+pub(super) fn next_stop(column: usize, width: usize) -> usize {
+    let stop = (column / TAB_STOP + 1) * TAB_STOP;
+    stop.min(width.saturating_sub(1)).max(column)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    mod lines {
 
-    fn row(text: &str, wrapped: bool) -> Row {
-        Row {
-            text: text.into(),
-            wrapped,
+        use super::super::*;
+
+        fn row(text: &str, wrapped: bool) -> Row {
+            Row {
+                text: text.into(),
+                wrapped,
+            }
+        }
+
+        #[test]
+        fn wrapped_rows_are_one_line() {
+            let rows = [
+                row("abc", true),
+                row("d", false),
+                row("", false),
+                row("e", true),
+            ];
+            let lines = group(&rows, -2);
+            assert_eq!(lines.len(), 3);
+            assert_eq!(
+                lines[0],
+                LogicalLine {
+                    start: -2,
+                    rows: 2,
+                    text: "abcd".into()
+                }
+            );
+            assert_eq!(
+                lines[1],
+                LogicalLine {
+                    start: 0,
+                    rows: 1,
+                    text: "".into()
+                }
+            );
+            assert_eq!(
+                lines[2],
+                LogicalLine {
+                    start: 1,
+                    rows: 1,
+                    text: "e".into()
+                }
+            );
+        }
+
+        #[test]
+        fn a_wrapped_line_fills_its_rows() {
+            let fills = |text| fills_row(text, 5);
+            assert!(fills("abcde") && fills("abc世") && fills("abcdeabcde"));
+            assert!(!fills("") && !fills("abc") && !fills("abcdeab"));
+        }
+
+        #[test]
+        fn the_screen_is_used_to_the_last_text_and_to_the_cursor() {
+            let rows = [row("a", false), row("  ", false), row("", false)];
+            assert_eq!(used_rows(&rows, 0), 1);
+            assert_eq!(used_rows(&rows, 2), 3);
+            assert_eq!(used_rows(&rows, 9), 3);
         }
     }
 
-    #[test]
-    fn wrapped_rows_are_one_line() {
-        let rows = [
-            row("abc", true),
-            row("d", false),
-            row("", false),
-            row("e", true),
-        ];
-        let lines = group(&rows, -2);
-        assert_eq!(lines.len(), 3);
-        assert_eq!(
-            lines[0],
-            LogicalLine {
-                start: -2,
-                rows: 2,
-                text: "abcd".into()
-            }
-        );
-        assert_eq!(
-            lines[1],
-            LogicalLine {
-                start: 0,
-                rows: 1,
-                text: "".into()
-            }
-        );
-        assert_eq!(
-            lines[2],
-            LogicalLine {
-                start: 1,
-                rows: 1,
-                text: "e".into()
-            }
-        );
-    }
+    mod tabs {
 
-    #[test]
-    fn a_wrapped_line_fills_its_rows() {
-        let fills = |text| fills_row(text, 5);
-        assert!(fills("abcde") && fills("abc世") && fills("abcdeabcde"));
-        assert!(!fills("") && !fills("abc") && !fills("abcdeab"));
-    }
+        use super::super::*;
 
-    #[test]
-    fn the_screen_is_used_to_the_last_text_and_to_the_cursor() {
-        let rows = [row("a", false), row("  ", false), row("", false)];
-        assert_eq!(used_rows(&rows, 0), 1);
-        assert_eq!(used_rows(&rows, 2), 3);
-        assert_eq!(used_rows(&rows, 9), 3);
+        #[test]
+        fn tabs_become_blanks_up_to_the_next_stop() {
+            for (row, want) in [
+                ("a\tb", "a       b"),
+                ("\ttab", "        tab"),
+                ("12345678\tx\t\ty", "12345678        x      y"),
+                ("漢字\tx", "漢字    x"),
+                ("a\t \t", "a        "),
+                ("a\t\t", "a"),
+                ("12345678901234567890\tx", "12345678901234567890   x"),
+                ("123456789012345678901234\tx", "123456789012345678901234x"),
+                ("none", "none"),
+            ] {
+                assert_eq!(expand_tabs(row, 24), want, "{row:?}");
+            }
+        }
     }
 }

@@ -1,15 +1,14 @@
 //! The tracker of one polled pane: numbers its lines and returns the changes of each capture (pure).
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use super::align::{Alignment, Facts, Footprint, align};
+use super::align::{Alignment, Facts, Footprint, align, place};
 use super::book::{Book, Moved, Taken};
-use super::capture::{Capture, ProcessExit};
+use super::capture::{Capture, ProcessExit, Row};
 use super::change::{Change, GapReason, Loss};
-use super::lines::LogicalLine;
-use super::normal::NormalScreen;
-use super::reflow;
-use super::screen::ScreenDiff;
+use super::lines::{LogicalLine, group};
+use crate::event::{Cursor, ScreenRow};
 
 /// Rows of history that a capture should hold above the new ones, to align it with the last capture.
 const MARGIN_ROWS: u32 = 32;
@@ -320,7 +319,7 @@ impl Tracker {
     }
 
     /// Takes the lines as the baseline. The cursor's line gets the next number.
-    pub(super) fn take_baseline(&mut self, (footprint, lines): (Footprint, Vec<LogicalLine>)) {
+    fn take_baseline(&mut self, (footprint, lines): (Footprint, Vec<LogicalLine>)) {
         let at_cursor = lines
             .iter()
             .rposition(|line| line.start <= footprint.cursor_row);
@@ -369,7 +368,7 @@ impl Tracker {
                 .sum();
             bytes.is_none_or(|bytes| least as u64 <= bytes)
         };
-        reflow::place(&known, lines, |after: usize| {
+        place(&known, lines, |after: usize| {
             // All text below the former line of the cursor was printed since the last capture.
             lines.get(after + 1..).is_none_or(&printable)
         })
@@ -387,5 +386,202 @@ impl Tracker {
         } else {
             self.screen.leave();
         }
+    }
+}
+
+// The lines of a capture's normal screen, even if a full-screen program hides it (pure).
+
+/// The normal screen of a capture, with the rows of the history.
+pub(super) struct NormalScreen<'a> {
+    pub rows: Cow<'a, [Row]>,
+    height: usize,
+    cursor_row: u32,
+}
+
+impl<'a> NormalScreen<'a> {
+    pub fn of(capture: &'a Capture) -> Self {
+        match &capture.saved {
+            Some(saved) if capture.alternate => {
+                let mut rows = capture.rows[..capture.history_rows()].to_vec();
+                rows.extend_from_slice(&saved.rows);
+                Self {
+                    rows: rows.into(),
+                    height: saved.rows.len(),
+                    cursor_row: saved.cursor.y,
+                }
+            }
+            _ => {
+                let mut rows = Cow::Borrowed(&capture.rows[..]);
+                if capture.dead.is_some() && rows.last().is_some_and(is_death_notice) {
+                    leave_out_notice(rows.to_mut());
+                }
+                Self {
+                    height: (capture.height as usize).min(rows.len()),
+                    rows,
+                    // tmux moves the cursor of a dead pane, so only the text counts.
+                    cursor_row: if capture.dead.is_some() {
+                        0
+                    } else {
+                        capture.cursor.y
+                    },
+                }
+            }
+        }
+    }
+
+    pub fn footprint(&self, capture: &Capture) -> Footprint {
+        Footprint::new(
+            &self.rows,
+            self.height,
+            capture.history_size,
+            self.cursor_row,
+        )
+    }
+
+    /// Returns the footprint and the lines.
+    pub fn in_full(&self, capture: &Capture) -> (Footprint, Vec<LogicalLine>) {
+        let footprint = self.footprint(capture);
+        let lines = self.lines(&footprint);
+        (footprint, lines)
+    }
+
+    /// Returns the lines in use.
+    pub fn lines(&self, footprint: &Footprint) -> Vec<LogicalLine> {
+        let unused = (footprint.height - footprint.used).max(0) as usize;
+        group(
+            &self.rows[..self.rows.len() - unused],
+            -footprint.history_rows,
+        )
+    }
+}
+
+/// Blanks the notice that tmux wrote into a dead pane.
+pub(super) fn leave_out_notice(rows: &mut [Row]) {
+    if let Some(notice) = rows.last_mut().filter(|row| is_death_notice(row)) {
+        *notice = Row::default();
+    }
+}
+
+/// Returns true if a row is the notice that tmux writes at the bottom of a dead pane.
+fn is_death_notice(row: &Row) -> bool {
+    row.text.starts_with("Pane is dead")
+}
+
+// The changed rows on the alternate screen of a full-screen program (pure).
+
+/// The last reported screen.
+#[derive(Debug, Default)]
+pub(super) struct ScreenDiff {
+    /// `None` while no full-screen program runs.
+    shown: Option<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    width: u32,
+    height: u32,
+    cursor: Cursor,
+    rows: Vec<String>,
+}
+
+impl ScreenDiff {
+    /// Returns the change of the screen, if any. A new screen, or one of a new size, is compared with
+    /// a blank one: rows that the change does not contain are empty.
+    pub fn update(
+        &mut self,
+        width: u32,
+        height: u32,
+        cursor: Cursor,
+        rows: &[Row],
+    ) -> Option<Change> {
+        let same_size = self
+            .shown
+            .as_ref()
+            .is_some_and(|shown| (shown.width, shown.height) == (width, height));
+        if !same_size {
+            let blank = vec![String::new(); rows.len()];
+            self.shown = Some(Shown {
+                width,
+                height,
+                cursor,
+                rows: blank,
+            });
+        }
+        let shown = self.shown.as_mut()?;
+        let mut changed = Vec::new();
+        for ((row, old), new) in (0..).zip(&mut shown.rows).zip(rows) {
+            let text = new.text.trim_end_matches(' ');
+            if old != text {
+                text.clone_into(old);
+                changed.push(ScreenRow {
+                    row,
+                    text: text.to_owned(),
+                });
+            }
+        }
+        let moved = std::mem::replace(&mut shown.cursor, cursor) != cursor;
+        (!same_size || moved || !changed.is_empty()).then_some(Change::Screen {
+            width,
+            height,
+            cursor,
+            rows: changed,
+        })
+    }
+
+    /// Returns true if a full-screen program runs.
+    pub fn is_shown(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// Forgets the screen, because the full-screen program has ended.
+    pub fn leave(&mut self) {
+        self.shown = None;
+    }
+}
+
+// Resumes a pane where an earlier observer stopped (pure).
+
+impl Tracker {
+    /// Continues where an earlier observer of the same pane stopped. `known` contains the last lines
+    /// that it reported, in order of their numbers; `next` is the number of the next line. If these
+    /// lines do not match exactly one place in the pane, a gap is reported and the pane's content is
+    /// the baseline.
+    pub fn resume(capture: &Capture, known: &[(i64, String)], next: i64) -> (Self, Vec<Change>) {
+        let mut tracker = Self::empty(capture, next);
+        let (footprint, lines) = NormalScreen::of(capture).in_full(capture);
+        let settled: Vec<(i64, &str)> = known
+            .iter()
+            .filter(|(number, _)| *number < next)
+            .map(|(number, text)| (*number, text.as_str()))
+            .collect();
+        let mut changes = Vec::new();
+        if let Some(first) = place(&settled, &lines, |_| true) {
+            tracker.take(lines, first, Moved::Unknown, footprint);
+            tracker.book.mark_reported(known);
+            tracker.book.settle(&mut changes, capture.dead.is_some());
+        } else {
+            let gone = settled.iter().rev().take(1).any(|(_, last)| {
+                let same = |line: &LogicalLine| line.text.trim_end() == last.trim_end();
+                !lines.iter().any(same)
+            });
+            // The last known line has been trimmed, perhaps with lines after it.
+            let is_trimmed = capture.may_be_trimmed() && gone;
+            let reason = GapReason::ObserverAbsent;
+            let loss = match is_trimmed {
+                true => Loss::confirmed(reason),
+                false => Loss::possible(reason),
+            };
+            changes.push(tracker.book.gap(loss));
+            if is_trimmed {
+                // All lines in the pane follow the known ones.
+                tracker.take(lines, next, Moved::Unknown, footprint);
+                tracker.book.settle(&mut changes, capture.dead.is_some());
+            } else {
+                tracker.take_baseline((footprint, lines));
+            }
+        }
+        tracker.note_top(capture, false);
+        tracker.show_screen(capture, &mut changes);
+        (tracker, changes)
     }
 }

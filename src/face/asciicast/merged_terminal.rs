@@ -1,11 +1,11 @@
 //! Draws the whole run on one terminal: labelled lines of panes, as the console prints them, and other text
 //! unchanged, with its open line below (pure).
 
+use super::super::text_export::PlainText;
 use super::pane_terminal::DEFAULT_SIZE;
 use super::terminal::ExportTerminal;
 use crate::event::{Envelope, TdEvent};
 use crate::face::console::Console;
-use crate::face::plain_text::PlainText;
 use crate::recording::{Encoder, EventCode};
 
 /// The size for runs with panes, which has room for labels and for the last lines of several panes.

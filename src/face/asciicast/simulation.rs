@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use avt::{ScreenKind, Terminal};
 use proptest::prelude::*;
 
+use super::super::sanitize::tests::nasty;
 use super::AsciicastOptions;
 use super::player::*;
 use super::wrapping::open_line;
 use crate::event::TdEvent;
 use crate::face::samples::*;
 use crate::face::sanitize::sanitized;
-use crate::face::sanitize::tests::nasty;
 
 /// A change of a pane.
 #[derive(Clone, Debug)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 use avt::ScreenKind;
 use proptest::prelude::*;
 
+use super::super::sanitize::tests::nasty;
 use super::AsciicastOptions;
 use super::player::*;
 use crate::event::{Envelope, EventKind, TdEvent};
 use crate::face::samples::*;
-use crate::face::sanitize::tests::nasty;
 use crate::timestamp::Timestamp;
 
 fn pane() -> AsciicastOptions {

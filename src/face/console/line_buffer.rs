@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::super::lines::LINES_MAX;
 use crate::event::{line_ends_in, lines_in};
-use crate::face::line_styles::LINES_MAX;
 
 /// The time, in microseconds, that a changed line must stay unchanged before it is printed again: longer than
 /// the steps of a progress display, and short enough for a reader.

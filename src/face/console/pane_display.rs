@@ -1,8 +1,14 @@
 //! The display of one pane: its lines, full-screen programs, and agents that draw its screen (pure).
 
+use std::collections::BTreeMap;
+
+use super::super::lines::LineStyles;
+use super::super::sanitize::{Tone, are_printable, push_sanitized};
+use super::super::session_labels::Label;
 use super::line_buffer::{Hold, LineBuffer, LineOutput, LineSink, split_lines};
+use super::rows::{PrintedRows, RowWriter, is_error_line};
 use crate::agent::{RowKind, StateRules};
-use crate::event::lines_in;
+use crate::event::{PaneId, lines_in};
 
 /// The time, in microseconds, within which the command line of a full-screen program settles: two captures of
 /// a pane that is polled once a second.
@@ -260,4 +266,172 @@ fn is_box_edge(row: &str) -> bool {
     let row = row.strip_prefix('╭').unwrap_or(row);
     let edge = row.chars().take(RULE_COLUMNS_MIN);
     edge.filter(|c| matches!(c, '─' | '▄' | '▀')).count() == RULE_COLUMNS_MIN
+}
+
+// Writes the output of a pane with its label, wrapped, and with error messages in red (pure).
+
+/// Writes the output of a pane's display.
+pub(super) struct PaneWriter<'a> {
+    pub rows: &'a RowWriter,
+    pub label: &'a Label,
+    pub number: u64,
+    pub styles: &'a LineStyles,
+    pub printed: &'a mut PrintedRows,
+    /// True if error messages are recognized. Agents write about errors, so the lines of agents are excluded.
+    finds_errors: bool,
+    /// The last error message.
+    pub error: Option<String>,
+    pub out: &'a mut String,
+}
+
+impl PaneWriter<'_> {
+    pub fn write(&mut self, output: PaneOutput<'_>) {
+        match output {
+            PaneOutput::FullScreen => {
+                let text = "[full-screen program]";
+                self.rows.row(self.label, '|', Tone::Dim, text, self.out);
+            }
+            PaneOutput::Lines(LineOutput::Chunk(first, chunk)) => self.write_chunk(first, chunk),
+            PaneOutput::Lines(LineOutput::Line(number, line)) => self.write_line('|', number, line),
+            PaneOutput::Lines(LineOutput::Changed(number, line)) => {
+                self.write_line('~', number, line);
+            }
+            PaneOutput::Lines(LineOutput::Replace(number, line)) => {
+                let mut rows = String::new();
+                self.push_rows('|', number, line, &mut rows);
+                self.printed.replace((self.number, number), Some(&rows));
+            }
+            PaneOutput::Lines(LineOutput::Remove(number)) => {
+                self.printed.replace((self.number, number), None);
+            }
+        }
+    }
+
+    fn write_line(&mut self, mark: char, number: i64, line: &str) {
+        let start = self.out.len();
+        let mut out = std::mem::take(self.out);
+        self.push_rows(mark, number, line, &mut out);
+        *self.out = out;
+        self.mark_line(start, number);
+    }
+
+    fn push_rows(&mut self, mark: char, number: i64, line: &str, out: &mut String) {
+        let tone = self.tone(line);
+        let painted = self.styles.paint(number, line);
+        let painted = painted.unwrap_or_else(|| self.rows.styled(tone, line));
+        self.rows.painted(self.label, mark, &painted, out);
+    }
+
+    /// Records that the text from `start` on is the line with this number.
+    fn mark_line(&mut self, start: usize, number: i64) {
+        self.printed
+            .mark_line(start, self.out.len(), (self.number, number));
+    }
+
+    /// Writes a chunk. It may have thousands of lines, so their common prefix is rendered once.
+    fn write_chunk(&mut self, first_line: i64, chunk: &str) {
+        let mut before = String::new();
+        self.rows.push_label(self.label, '|', &mut before);
+        let is_printable = are_printable(chunk);
+        let room = self.rows.text_columns(self.label).unwrap_or(usize::MAX);
+        let has_styles = !self.styles.is_empty();
+        for (number, line) in (first_line..=i64::MAX).zip(lines_in(chunk)) {
+            let is_plain = self.tone(line) == Tone::Plain;
+            // A line has at most as many columns as bytes.
+            if !is_plain || line.len() > room || has_styles {
+                self.write_line('|', number, line);
+                continue;
+            }
+            let start = self.out.len();
+            self.out.push_str(&before);
+            if !line.is_empty() {
+                self.out.push(' ');
+                match is_printable {
+                    true => self.out.push_str(line),
+                    false => push_sanitized(self.out, line),
+                }
+            }
+            self.out.push('\n');
+            self.mark_line(start, number);
+        }
+    }
+
+    fn tone(&mut self, line: &str) -> Tone {
+        if !self.finds_errors || !is_error_line(line) {
+            return Tone::Plain;
+        }
+        self.error = Some(line.to_owned());
+        Tone::Alarm
+    }
+}
+
+// The panes that are displayed (pure).
+
+/// The execution and the id of a pane.
+pub(super) type PaneKey = (String, PaneId);
+
+/// A displayed pane.
+#[derive(Debug, Default)]
+pub(super) struct KnownPane {
+    /// Identifies the pane's lines on the terminal; never reused.
+    pub number: u64,
+    pub display: PaneDisplay,
+    pub styles: LineStyles,
+}
+
+/// All displayed panes.
+#[derive(Debug, Default)]
+pub(super) struct Panes {
+    pub map: BTreeMap<PaneKey, KnownPane>,
+    /// The number of panes so far.
+    count: u64,
+}
+
+impl Panes {
+    /// Returns a pane; adds it if it is new.
+    pub fn get(&mut self, id: &str, pane: &PaneId) -> &mut KnownPane {
+        let panes = self.map.entry((id.to_owned(), pane.clone()));
+        panes.or_insert_with(|| {
+            self.count += 1;
+            KnownPane {
+                number: self.count,
+                ..KnownPane::default()
+            }
+        })
+    }
+
+    pub fn remove(&mut self, id: &str, pane: &PaneId) -> Option<KnownPane> {
+        self.map.remove(&(id.to_owned(), pane.clone()))
+    }
+}
+
+impl KnownPane {
+    /// Calls `act` with the display, and writes its output; returns the last error message in it.
+    pub fn write(
+        &mut self,
+        rows: &RowWriter,
+        label: &Label,
+        printed: &mut PrintedRows,
+        out: &mut String,
+        policy: &PanePolicy,
+        act: impl FnOnce(&mut PaneDisplay, &mut PaneSink<'_>),
+    ) -> Option<String> {
+        let is_for_people = rows.options.coloured || rows.columns.is_some();
+        let mut writer = PaneWriter {
+            rows,
+            label,
+            number: self.number,
+            styles: &self.styles,
+            printed,
+            finds_errors: is_for_people && !self.display.has_agent(),
+            error: None,
+            out,
+        };
+        let mut sink = PaneSink {
+            policy,
+            emit: &mut |output| writer.write(output),
+        };
+        act(&mut self.display, &mut sink);
+        writer.error
+    }
 }

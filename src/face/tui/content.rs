@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use ratatui::style::{Color, Modifier, Style};
 
+use super::super::lines::LineStyles;
+use super::super::sanitize::Tone;
 use super::line::{Position, ViewLine};
 use super::painted::StyledText;
 use super::view::ViewKind;
 use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{Description, describe, lagged};
-use crate::face::line_styles::LineStyles;
 use crate::face::local_time::LocalTime;
 use crate::face::sanitize::{one_line, sanitized};
 use crate::face::stream_lines::{StreamLine, StreamLines};
-use crate::face::tone::Tone;
 use crate::timestamp::Timestamp;
 
 /// The longest line, in characters; the view cuts longer ones, which are complete in the log.

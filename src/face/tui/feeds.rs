@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, select_biased};
 
+use super::super::lines::LineStyles;
 use super::content::pane_line;
 use super::effect::{CaptureRequest, CapturedPane, Connection, FollowedRun, Input, Screen};
 use super::painted::StyledText;
@@ -19,7 +20,6 @@ use super::window::{EVENTS_FOLLOWED, weight};
 use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded};
 use crate::clock::Clock;
 use crate::event::{Cursor, Envelope, ScreenRow, Styles};
-use crate::face::line_styles::LineStyles;
 use crate::thread::{Stop, is_stopped, lock};
 
 /// The longest time for which the observer holds a request for changes.

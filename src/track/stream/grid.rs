@@ -4,12 +4,14 @@
 //! normal screen go to the history, even from a scroll region below the top. Rows that are erased,
 //! deleted, or scrolled on the alternate screen do not.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use super::cell::Clusters;
-use super::grid_row::GridRow;
-use super::scrolled::Scrolled;
-use crate::track::version::TmuxVersion;
+use super::super::capture::{Row, TmuxVersion};
+use super::super::lines::expand_tabs;
+use super::cell::{Cell, Clusters, JOINER};
+use super::ink::{Ink, Inks, Run};
 
 /// A screen, and the rows that have scrolled off it.
 #[derive(Clone, Debug)]
@@ -204,5 +206,459 @@ impl Grid {
     pub fn row(&mut self, y: usize) -> &mut GridRow {
         let last = self.rows.len() - 1;
         &mut self.rows[y.min(last)]
+    }
+}
+
+// Joins the rows that have scrolled off the screen to lines (pure).
+
+/// The length at which a line is cut, because a program may never end it. Lines of child processes
+/// are cut at the same length.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// The lines that have scrolled off since the last [`Scrolled::take`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scrolled {
+    /// Whole lines, each ended by `\n`, then the beginning of the open line, which continues in the top
+    /// row of the screen.
+    text: String,
+    /// The length of the whole lines, in bytes.
+    whole: usize,
+    /// The number of rows of each whole line.
+    rows: Vec<u32>,
+    /// The number of rows of the open line that have scrolled off.
+    open_rows: u32,
+    is_open: bool,
+    /// The runs of all these lines that are not plain. The open line is the last.
+    inked: Vec<Inked>,
+    /// The number of runs in whole lines.
+    whole_inked: usize,
+    /// The number of rows that have scrolled off since the last take.
+    count: i64,
+    /// The number of rows that have ever scrolled off.
+    total: i64,
+    pub history: History,
+}
+
+/// The size of tmux's history, which tmux trims when it is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct History {
+    /// Its number of rows.
+    pub size: u32,
+    /// The maximum number of rows.
+    pub limit: u32,
+}
+
+impl History {
+    fn grow(&mut self) {
+        if self.size > 0 && self.size >= self.limit {
+            self.size -= (self.limit / 10).clamp(1, self.size);
+        }
+        self.size += 1;
+    }
+}
+
+/// Whole lines that have scrolled off.
+#[derive(Debug, Default)]
+pub(super) struct ScrolledOff {
+    /// The lines, each ended by `\n`.
+    pub text: String,
+    /// The number of rows of each line.
+    pub rows: Vec<u32>,
+    /// The number of rows that have scrolled off, including those of the open line.
+    pub count: i64,
+    /// The runs of the lines that are not plain.
+    pub inked: Vec<Inked>,
+}
+
+impl Scrolled {
+    /// Sets the beginning of the line that continues in the top row.
+    pub fn set_open(&mut self, text: &str, rows: u32) {
+        self.text.push_str(text);
+        self.open_rows = rows;
+        self.is_open = true;
+    }
+
+    pub fn push(&mut self, row: &GridRow, clusters: &Clusters, width: usize) {
+        if !row.inks.is_empty() {
+            let before = self.text[self.whole..].chars().count();
+            push_inked(row, clusters, (self.rows.len(), before), &mut self.inked);
+        }
+        row.show(clusters, width, &mut self.text);
+        self.count += 1;
+        self.total += 1;
+        self.history.grow();
+        self.open_rows += 1;
+        self.is_open = true;
+        if !row.wrapped || self.text.len() - self.whole >= LINE_BYTES_MAX {
+            self.close();
+        }
+    }
+
+    /// Adds a whole line of `rows` rows. No line must be open.
+    pub fn push_line(&mut self, line: &str, rows: u32) {
+        self.text.push_str(line);
+        self.count += i64::from(rows);
+        self.total += i64::from(rows);
+        (0..rows).for_each(|_| self.history.grow());
+        self.open_rows = rows;
+        self.is_open = true;
+        self.close();
+    }
+
+    /// Ends the open line, if any.
+    pub fn close(&mut self) {
+        if !self.is_open {
+            return;
+        }
+        self.text.push('\n');
+        self.whole = self.text.len();
+        self.rows.push(self.open_rows);
+        self.whole_inked = self.inked.len();
+        self.open_rows = 0;
+        self.is_open = false;
+    }
+
+    /// Returns the beginning of the open line and the number of its rows.
+    pub fn open(&self) -> Option<(&str, i64)> {
+        self.is_open
+            .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
+    }
+
+    /// Returns the runs of the open line that are not plain.
+    pub fn open_inked(&self) -> Vec<Inked> {
+        let open = self.inked[self.whole_inked..].iter();
+        open.map(|inked| Inked { line: 0, ..*inked }).collect()
+    }
+
+    /// Returns true if no row has scrolled off and no line has ended since the last take.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.rows.is_empty()
+    }
+
+    /// Returns the size of the lines and runs that wait to be taken, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.whole + self.whole_inked * size_of::<Inked>()
+    }
+
+    /// Returns how many rows have ever scrolled off, which is the number of the top row.
+    pub fn total(&self) -> i64 {
+        self.total
+    }
+
+    /// Takes the whole lines. The open line stays.
+    pub fn take(&mut self) -> ScrolledOff {
+        let open = self.text.split_off(self.whole);
+        self.whole = 0;
+        let open_inked = self.open_inked();
+        self.inked.truncate(std::mem::take(&mut self.whole_inked));
+        ScrolledOff {
+            text: std::mem::replace(&mut self.text, open),
+            rows: std::mem::take(&mut self.rows),
+            count: std::mem::take(&mut self.count),
+            inked: std::mem::replace(&mut self.inked, open_inked),
+        }
+    }
+}
+
+// One row of the grid (pure).
+
+/// The number of cells that are converted at once.
+const ASCII_CELLS: usize = 32;
+
+/// One row. Its cells end where the program stopped writing, blanks included.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GridRow {
+    pub cells: Vec<Cell>,
+    /// The number of cells that tmux has allocated. Erasing a row without any does nothing.
+    pub room: usize,
+    /// The row continues in the next one.
+    pub wrapped: bool,
+    /// The styles that are not plain, never beyond the cells.
+    pub inks: Inks,
+}
+
+impl GridRow {
+    /// Creates a row from one of tmux, in a pane of this width.
+    pub fn of(row: &Row, width: usize, clusters: &mut Clusters) -> Self {
+        let mut grid_row = Self {
+            cells: Vec::new(),
+            room: 0,
+            wrapped: row.wrapped,
+            // A capture has no colours.
+            inks: Inks::default(),
+        };
+        let mut after_joiner = false;
+        for (at, character) in row.text.char_indices() {
+            let columns = match clusters.widths.columns(character) {
+                Some(columns) if !after_joiner => columns,
+                _ => 0,
+            };
+            after_joiner = character == JOINER;
+            let before = grid_row
+                .cells
+                .iter()
+                .rposition(|cell| *cell != Cell::PADDING);
+            if grid_row.cells.len() + columns > width
+                && let Some(before) = before
+            {
+                // The row is longer in tmux than computed here, so the rest goes into the last cell.
+                let rest = &row.text[at..];
+                grid_row.cells[before] = clusters.with(grid_row.cells[before], rest);
+                break;
+            }
+            match (columns, before) {
+                (0, Some(before)) => {
+                    let mut text = [0; 4];
+                    let mark = character.encode_utf8(&mut text);
+                    grid_row.cells[before] = clusters.with(grid_row.cells[before], mark);
+                }
+                (0, None) => {}
+                _ => grid_row.push(Cell::of(character), columns),
+            }
+        }
+        grid_row.room = grid_row.cells.len();
+        grid_row
+    }
+
+    fn push(&mut self, cell: Cell, columns: usize) {
+        self.cells.push(cell);
+        self.cells.extend((1..columns).map(|_| Cell::PADDING));
+    }
+
+    /// Appends the row's text in a pane of this width.
+    pub fn show(&self, clusters: &Clusters, width: usize, text: &mut String) {
+        let begin = text.len();
+        let mut may_have_tabs = false;
+        text.reserve(self.cells.len());
+        let mut ascii = [0; ASCII_CELLS];
+        for cells in self.cells.chunks(ASCII_CELLS) {
+            // Most text is ASCII, so that many cells can be converted at once.
+            let mut all = 0;
+            for (byte, cell) in ascii.iter_mut().zip(cells) {
+                let code = cell.code();
+                all |= code;
+                *byte = code as u8;
+            }
+            match std::str::from_utf8(&ascii[..cells.len()]) {
+                Ok(shown) if all < 0x80 => text.push_str(shown),
+                _ => {
+                    may_have_tabs = true;
+                    cells.iter().for_each(|cell| clusters.show(*cell, text));
+                }
+            }
+        }
+        // A tab is a cluster, not ASCII.
+        if may_have_tabs && let Cow::Owned(row) = expand_tabs(&text[begin..], width) {
+            text.truncate(begin);
+            text.push_str(&row);
+        }
+    }
+
+    /// Returns the number of characters in these columns.
+    pub fn chars(&self, columns: Range<usize>, clusters: &Clusters) -> usize {
+        let cells = self.cells.iter().take(columns.end).skip(columns.start);
+        cells.map(|cell| clusters.chars(*cell)).sum()
+    }
+
+    pub fn row(&self, clusters: &Clusters, width: usize) -> Row {
+        let mut text = String::new();
+        self.show(clusters, width, &mut text);
+        Row {
+            text,
+            wrapped: self.wrapped,
+        }
+    }
+
+    /// Empties the row. With a background, `room` is the whole width.
+    pub fn reset(&mut self, room: usize) {
+        self.cells.clear();
+        self.inks.clear();
+        self.room = room;
+        self.wrapped = false;
+    }
+
+    /// Returns true if the row is empty and without a background.
+    pub fn is_new(&self) -> bool {
+        self.cells.is_empty() && self.room == 0 && !self.wrapped
+    }
+
+    pub fn get(&self, x: usize) -> Cell {
+        self.cells.get(x).copied().unwrap_or(Cell::BLANK)
+    }
+
+    /// Allocates room for `cells` cells, in the same steps as tmux.
+    fn make_room(&mut self, cells: usize, width: usize) {
+        if cells > self.room {
+            self.room = if cells < width / 4 {
+                width / 4
+            } else if cells < width / 2 {
+                width / 2
+            } else {
+                width.max(cells)
+            };
+        }
+    }
+
+    /// Extends the row to `end` cells.
+    fn reach(&mut self, end: usize, width: usize) {
+        self.make_room(end, width);
+        if self.cells.len() < end {
+            self.cells.resize(end, Cell::BLANK);
+        }
+    }
+
+    pub fn set(&mut self, x: usize, cell: Cell, width: usize) {
+        self.reach(x + 1, width);
+        self.cells[x] = cell;
+    }
+
+    /// Writes printable ASCII, one byte per cell.
+    pub fn set_ascii(&mut self, x: usize, text: &[u8], width: usize) {
+        self.make_room(x + text.len(), width);
+        if self.cells.len() < x {
+            self.cells.resize(x, Cell::BLANK);
+        }
+        let over = (self.cells.len() - x).min(text.len());
+        for (cell, byte) in self.cells[x..].iter_mut().zip(text) {
+            *cell = Cell::ascii(*byte);
+        }
+        self.cells
+            .extend(text[over..].iter().map(|byte| Cell::ascii(*byte)));
+    }
+
+    /// Removes wide characters that a run of ASCII over `cells` cells would cut in half. Before 3.6,
+    /// tmux `keeps_first`: it does not remove one in the first column.
+    pub fn split(&mut self, x: usize, cells: usize, clusters: &Clusters, keeps_first: bool) {
+        if x > 0 && self.get(x) == Cell::PADDING {
+            let head = self.blank_padding_back(x);
+            let is_kept = head == 0 && keeps_first;
+            if !is_kept && clusters.columns(self.cells[head]) > 1 {
+                self.blank(head);
+            }
+        }
+        self.blank_padding(x + cells);
+    }
+
+    /// Removes wide characters that one character over `columns` columns would cut in half. The
+    /// conditions of tmux differ from those for a run.
+    pub fn split_for_one(&mut self, x: usize, columns: usize, clusters: &Clusters) {
+        let old = self.get(x);
+        if old == Cell::PADDING {
+            let head = self.blank_padding_back(x);
+            self.blank(head);
+        }
+        if columns != 1 || old == Cell::PADDING || clusters.columns(old) != 1 {
+            self.blank_padding(x + columns);
+        }
+    }
+
+    fn blank(&mut self, x: usize) {
+        self.cells[x] = Cell::BLANK;
+        self.inks.set(x, x + 1, Ink::default());
+    }
+
+    /// Blanks the second halves up to `x`, and returns the column of the character itself.
+    fn blank_padding_back(&mut self, mut x: usize) -> usize {
+        while x > 0 && self.cells[x] == Cell::PADDING {
+            self.blank(x);
+            x -= 1;
+        }
+        x
+    }
+
+    /// Blanks the second halves from `x` on.
+    fn blank_padding(&mut self, x: usize) {
+        let after = self.cells.iter_mut().skip(x);
+        let mut end = x;
+        for cell in after.take_while(|cell| **cell == Cell::PADDING) {
+            *cell = Cell::BLANK;
+            end += 1;
+        }
+        self.inks.set(x, end, Ink::default());
+    }
+
+    /// Blanks up to `cells` cells. The row keeps its length.
+    pub fn clear(&mut self, x: usize, cells: usize) {
+        let end = (x + cells).min(self.cells.len());
+        if let Some(cells) = self.cells.get_mut(x..end) {
+            cells.fill(Cell::BLANK);
+        }
+        self.inks.set(x, end, Ink::default());
+    }
+
+    /// Moves `cells` cells to another column and blanks their old place.
+    fn shift(&mut self, to: usize, from: usize, cells: usize, width: usize) {
+        if cells == 0 || to == from {
+            return;
+        }
+        let used = self.cells.len().max(to + cells);
+        self.reach(from + cells, width);
+        self.reach(to + cells, width);
+        self.inks.shift(to, from, cells);
+        self.cells.copy_within(from..from + cells, to);
+        let moved = to..to + cells;
+        for x in (from..from + cells).filter(|x| !moved.contains(x)) {
+            self.cells[x] = Cell::BLANK;
+        }
+        self.cells.truncate(used);
+        self.inks.truncate(used);
+    }
+
+    /// Inserts blanks. Cells moved beyond the edge are dropped.
+    pub fn insert(&mut self, x: usize, cells: usize, width: usize) {
+        if x + 1 >= width {
+            self.clear(x, 1);
+        } else {
+            self.shift(x + cells, x, width.saturating_sub(x + cells), width);
+        }
+    }
+
+    /// Removes cells and closes the gap.
+    pub fn delete(&mut self, x: usize, cells: usize, width: usize) {
+        self.shift(x, x + cells, width.saturating_sub(x + cells), width);
+    }
+}
+
+/// A run of characters in one of several lines, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Inked {
+    pub line: usize,
+    pub run: Run,
+}
+
+/// Appends the runs of a row of a line, which has `before` characters in earlier rows.
+pub(super) fn push_inked(
+    row: &GridRow,
+    clusters: &Clusters,
+    (line, before): (usize, usize),
+    inked: &mut Vec<Inked>,
+) {
+    if row.inks.is_empty() {
+        return;
+    }
+    // The cells do not determine the columns of characters after a tab.
+    if row.cells.iter().any(|cell| clusters.is_tab(*cell)) {
+        return;
+    }
+    // The runs are in order, so that each cell is examined once.
+    let (mut column, mut chars) = (0, before);
+    let mut chars_to = |to: usize| {
+        chars += row.chars(column..to, clusters);
+        column = to;
+        chars
+    };
+    for &Run { from, to, ink } in row.inks.runs() {
+        let run = Run {
+            from: chars_to(from),
+            to: chars_to(to),
+            ink,
+        };
+        match inked.last_mut() {
+            _ if run.from >= run.to => {}
+            Some(last) if (last.line, last.run.to, last.run.ink) == (line, run.from, ink) => {
+                last.run.to = run.to;
+            }
+            _ => inked.push(Inked { line, run }),
+        }
     }
 }

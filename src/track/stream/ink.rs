@@ -183,9 +183,9 @@ impl Inks {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
+    use proptest::prelude::*;
 
     fn ink(number: u8) -> Ink {
         let mut ink = Ink::default();

@@ -7,15 +7,13 @@
 
 use std::time::Duration;
 
+use super::super::capture::TmuxVersion;
+use super::grid::{Grid, GridRow};
+use super::ink::Ink;
+use super::marks::Marks;
+use super::terminal::{Pen, Position, Terminal};
 use avt::Parser;
 use avt::parser::{EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
-
-use super::ink::Ink;
-use super::plain::{BYTES_MAX, Plain};
-use super::sequence::{SEQUENCE_BYTES, Sequence};
-use super::shell_marks::Marks;
-use super::terminal::{Pen, Position, Terminal};
-use crate::track::version::TmuxVersion;
 
 /// The time after which tmux abandons a string without an end. Later bytes are text.
 const STRING_PERIOD: Duration = Duration::from_secs(5);
@@ -402,4 +400,331 @@ fn set(terminal: &mut Terminal, mode: usize, is_set: bool) {
 fn printable(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| !(b' '..=b'~').contains(byte));
     &bytes[..end.unwrap_or(bytes.len())]
+}
+
+// Parses the sequences that tmux supports, whose rules differ from those of `avt` (pure).
+
+/// tmux ignores a sequence with more parameters than this.
+const NUMBERS_MAX: usize = 23;
+const NUMBERS_BYTES_MAX: usize = 63;
+
+/// The bytes of a sequence that are kept: more than any sequence that tmux accepts has.
+const SEQUENCE_BYTES: usize = NUMBERS_BYTES_MAX + 4;
+
+/// The parameters of a sequence after an `ESC`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sequence<'a> {
+    numbers: &'a [u8],
+}
+
+impl<'a> Sequence<'a> {
+    /// Parses the bytes after `ESC`, without controls. Returns `None` for sequences that tmux ignores.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() >= SEQUENCE_BYTES {
+            return None;
+        }
+        let (last, before) = bytes.split_last()?;
+        let control = before.strip_prefix(b"[");
+        let mut rest = control.unwrap_or(before);
+        let mut kind = None;
+        if control.is_some()
+            && let Some((first @ b'<'..=b'?', after)) = rest.split_first()
+        {
+            (kind, rest) = (Some(*first), after);
+        }
+        let end = rest.iter().take_while(|byte| (b'0'..=b';').contains(byte));
+        let (numbers, rest) = rest.split_at(end.count());
+        kind = match (rest, kind) {
+            ([], kind) => kind,
+            ([intermediate], None) => Some(*intermediate),
+            _ => return None,
+        };
+        let finals: &[u8] = match (control.is_some(), kind) {
+            (true, None) => b"@ABCDEFGHJKLMPSTXZ`bcdfghlmnrstu",
+            (true, Some(b'?')) => b"hl",
+            (true, Some(b'>')) => b"cmnq",
+            (true, Some(b' ')) => b"q",
+            (false, None) => b"78=>DEHM\\c",
+            (false, Some(b'(' | b')')) => b"0B",
+            (false, Some(b'#')) => b"8",
+            _ => b"",
+        };
+        let sequence = Self { numbers };
+        (finals.contains(last) && sequence.is_accepted()).then_some(sequence)
+    }
+
+    /// Returns true if tmux accepts the parameters.
+    fn is_accepted(&self) -> bool {
+        let is_accepted =
+            |part: &[u8]| part.is_empty() || part.contains(&b':') || number(part).is_some();
+        self.numbers.len() <= NUMBERS_BYTES_MAX
+            && self.parts().count() <= NUMBERS_MAX
+            && self.parts().all(is_accepted)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.numbers.split(|byte| *byte == b';')
+    }
+
+    fn part(&self, at: usize) -> &'a [u8] {
+        self.parts().nth(at).unwrap_or_default()
+    }
+
+    /// Returns true if a parameter is not a single number, because it has subparameters.
+    pub fn is_text(&self, at: usize) -> bool {
+        self.part(at).contains(&b':')
+    }
+
+    /// Returns a parameter, if it is a number.
+    pub fn number(&self, at: usize) -> Option<usize> {
+        number(self.part(at))
+    }
+
+    /// Returns a parameter that is a count: a missing one, or zero, means one.
+    pub fn count(&self, at: usize) -> usize {
+        self.number(at).unwrap_or_default().max(1)
+    }
+
+    pub fn numbers(&self) -> impl Iterator<Item = usize> + use<'a> {
+        self.parts().filter_map(number)
+    }
+}
+
+fn number(part: &[u8]) -> Option<usize> {
+    let number: i32 = std::str::from_utf8(part).ok()?.parse().ok()?;
+    usize::try_from(number).ok()
+}
+
+// Prints plain lines at the bottom of the screen in bulk (pure).
+//
+// Of a thousand lines that scroll by, only the last few remain on the screen. The text of the others
+// goes directly to the lines that have scrolled off, without the grid.
+
+/// The most bytes taken at a time, which bounds the text that waits to be reported.
+pub(super) const BYTES_MAX: usize = 64 * 1024;
+
+/// The fewest bytes to scan. Scanned bytes that are not plain are parsed again.
+const BYTES_LEAST: usize = 512;
+
+/// The longest line, in bytes. Longer ones are printed through the grid.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// The number of bytes that are examined at once.
+const SCAN_BYTES: usize = 64;
+
+/// Leading plain lines: printable ASCII, each ended by `\n` after one or more `\r`. Programs that print
+/// `\r\n` themselves send `\r\r\n`, because the terminal adds a return.
+#[derive(Debug, Default)]
+pub(super) struct Plain<'a> {
+    /// The lines, without their ends.
+    lines: Vec<&'a str>,
+    /// Their number of rows.
+    rows: usize,
+    /// Their number of bytes, including their ends.
+    pub bytes: usize,
+}
+
+impl<'a> Plain<'a> {
+    /// Scans up to `bytes_max` bytes for leading plain lines.
+    pub fn leading(bytes: &'a [u8], bytes_max: usize, width: usize) -> Self {
+        let bytes = plain_part(&bytes[..bytes.len().min(bytes_max)]);
+        let mut plain = Self::default();
+        let mut returns = 0;
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return plain;
+        };
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            let Some(mut line) = text[plain.bytes..end].strip_suffix('\r') else {
+                break;
+            };
+            while let Some(shorter) = line.strip_suffix('\r') {
+                line = shorter;
+            }
+            if line.len() > LINE_BYTES_MAX {
+                break;
+            }
+            returns += end - plain.bytes - line.len();
+            plain.rows += rows_of(line, width);
+            plain.lines.push(line);
+            plain.bytes = end + 1;
+        }
+        // A return within a line overwrites it, so the plain lines end before that line.
+        if memchr::memchr_iter(b'\r', &bytes[..plain.bytes]).count() != returns {
+            let lines = plain.lines.iter();
+            let kept = lines.take_while(|line| !line.contains('\r')).count();
+            plain.lines.truncate(kept);
+            plain.rows = plain.lines.iter().map(|line| rows_of(line, width)).sum();
+            let end = memchr::memchr_iter(b'\n', bytes).take(kept).last();
+            plain.bytes = end.map_or(0, |end| end + 1);
+        }
+        plain
+    }
+
+    /// Returns how many bytes to scan next, in proportion to the plain bytes.
+    fn next_bytes_max(&self) -> usize {
+        (2 * self.bytes).clamp(BYTES_LEAST, BYTES_MAX)
+    }
+}
+
+/// Returns the leading printable ASCII and line ends.
+fn plain_part(bytes: &[u8]) -> &[u8] {
+    let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) | (byte == b'\r') | (byte == b'\n');
+    // A loop without an early exit can examine many bytes at once.
+    let is_other = |others: bool, byte: &u8| others | !is_plain(*byte);
+    let whole = bytes
+        .chunks(SCAN_BYTES)
+        .take_while(|chunk| !chunk.iter().fold(false, is_other))
+        .map(<[u8]>::len)
+        .sum();
+    let (plain, rest) = bytes.split_at(whole);
+    let more = rest.iter().take_while(|byte| is_plain(**byte)).count();
+    &bytes[..plain.len() + more]
+}
+
+fn rows_of(line: &str, width: usize) -> usize {
+    match line.len() {
+        short if short <= width => 1,
+        long => long.div_ceil(width),
+    }
+}
+
+impl Terminal {
+    /// Returns true if a plain line printed now only scrolls all others up.
+    fn only_scrolls(&self) -> bool {
+        let last = self.height() - 1;
+        let is_all = self.saved.is_none() && (self.upper, self.lower) == (0, last);
+        let is_at_the_bottom = (self.cursor.x, self.cursor.y) == (0, last);
+        let bottom = self.grid.rows.back();
+        is_all
+            && is_at_the_bottom
+            && bottom.is_some_and(GridRow::is_new)
+            && self.wrap
+            && !self.insert
+            && !self.joins
+            && self.room() == 0
+            && self.ink.is_plain()
+    }
+
+    /// Prints lines if that [`Terminal::only_scrolls`]. Returns false, without printing, if they do not
+    /// fill the screen.
+    fn print_lines(&mut self, plain: &Plain<'_>) -> bool {
+        let (width, last) = (self.width(), self.height() - 1);
+        let Some(mut off) = plain.rows.checked_sub(last).filter(|_| plain.rows > 0) else {
+            return false;
+        };
+        let Grid {
+            rows,
+            clusters,
+            scrolled,
+            ..
+        } = &mut self.grid;
+        for row in rows.iter().take(last) {
+            scrolled.push(row, clusters, width);
+        }
+        let mut y = 0;
+        for line in &plain.lines {
+            let count = rows_of(line, width);
+            if count <= off && scrolled.open().is_none() {
+                scrolled.push_line(line, count as u32);
+                off -= count;
+                continue;
+            }
+            let mut rest = line.as_bytes();
+            for left in (0..count).rev() {
+                let (now, after) = rest.split_at(rest.len().min(width));
+                rest = after;
+                let Some(row) = rows.get_mut(y) else { break };
+                row.reset(0);
+                row.set_ascii(0, now, width);
+                row.wrapped = left > 0;
+                if off > 0 {
+                    scrolled.push(row, clusters, width);
+                    off -= 1;
+                } else {
+                    y += 1;
+                }
+            }
+        }
+        if let Some(bottom) = rows.back_mut() {
+            bottom.reset(0);
+        }
+        self.last = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod sequence {
+
+        use super::super::*;
+
+        #[test]
+        fn numbers_are_those_of_tmux() {
+            let sequence = Sequence::read(b"[;5;0;7:3H").unwrap();
+            let numbers: Vec<_> = (0..5).map(|at| sequence.number(at)).collect();
+            assert_eq!(numbers, [None, Some(5), Some(0), None, None]);
+            assert!(sequence.is_text(3) && !sequence.is_text(4));
+            assert_eq!((sequence.count(1), sequence.count(2)), (5, 1));
+            assert_eq!(sequence.numbers().collect::<Vec<_>>(), [5, 0]);
+        }
+
+        #[test]
+        fn sequences_that_tmux_ignores_are_none() {
+            for bytes in [
+                "[?9z",
+                "##8",
+                "[! p",
+                "[?? h",
+                "[2147483648D",
+                "[a",
+                "",
+                "(C",
+                "[3?D",
+            ] {
+                assert!(Sequence::read(bytes.as_bytes()).is_none(), "{bytes}");
+            }
+            for bytes in ["[?25h", "#8", "[2 q", "[2147483647D", "c", "(B", "7"] {
+                assert!(Sequence::read(bytes.as_bytes()).is_some(), "{bytes}");
+            }
+            let many = |count: usize| format!("[{}H", ";".repeat(count - 1));
+            assert!(Sequence::read(many(23).as_bytes()).is_some());
+            assert!(Sequence::read(many(24).as_bytes()).is_none());
+            let long = |count: usize| format!("[?{:0count$}h", 1);
+            assert!(Sequence::read(long(63).as_bytes()).is_some());
+            assert!(Sequence::read(long(64).as_bytes()).is_none());
+        }
+    }
+
+    mod plain {
+
+        use super::super::*;
+
+        fn plain(text: &str) -> (Vec<&str>, usize) {
+            let plain = Plain::leading(text.as_bytes(), BYTES_MAX, 80);
+            (plain.lines, plain.bytes)
+        }
+
+        #[test]
+        fn lines_may_end_with_several_returns() {
+            assert_eq!(plain("a\r\r\n\r\r\r\nb\r\nc"), (vec!["a", "", "b"], 11));
+        }
+
+        #[test]
+        fn a_line_that_is_drawn_again_is_not_plain() {
+            assert_eq!(plain("a\r\r\nb\r\n1\r2\r\nc\r\n"), (vec!["a", "b"], 7));
+            assert_eq!(plain("1\r2\r\nc\r\n"), (vec![], 0));
+        }
+
+        /// Scanned bytes that are not plain are parsed again, so few are scanned next.
+        #[test]
+        fn few_bytes_are_scanned_where_few_are_plain() {
+            let text = "1\r2\r\n".repeat(100_000);
+            let plain = Plain::leading(text.as_bytes(), BYTES_MAX, 80);
+            assert_eq!(plain.next_bytes_max(), BYTES_LEAST);
+            let text = "1\r\n".repeat(100_000);
+            let plain = Plain::leading(text.as_bytes(), BYTES_LEAST, 80);
+            assert_eq!(plain.next_bytes_max(), 2 * plain.bytes);
+        }
+    }
 }

@@ -5,63 +5,35 @@
 //! parser is that of `avt`. Its terminal does not keep a row as tmux does (written blanks, marks on
 //! characters, wraps), nor the rows that a scroll region scrolls off.
 
-mod widths;
-
 mod cell;
-mod grid_row;
+
+mod grid;
 mod ink;
-mod scrolled;
+mod marks;
 mod styled;
 
 #[cfg(feature = "cli")]
 mod sgr_rows;
 
-mod grid;
-
-mod sync_point;
+mod print;
 mod terminal;
 
-mod motion;
-mod print;
-
-mod combine;
-
-mod erase;
-
-mod restore;
-
-mod notices;
-mod shell_marks;
-
-mod plain;
-
 mod input;
-
-mod sequence;
 
 mod agreement;
 
 mod tracker;
 
-mod reported;
-
-mod broken;
-
 mod numbering;
 
-mod difference;
-
-mod realign;
-
-mod placement;
 mod resync;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use notices::{NoticeParser, TerminalNotice};
+pub use agreement::{SyncPoint, TerminalModes, unescape};
+pub use marks::ShellMark;
+pub(crate) use marks::{NoticeParser, TerminalNotice};
 #[cfg(feature = "cli")]
 pub(crate) use sgr_rows::sgr_rows;
-pub use shell_marks::ShellMark;
-pub use sync_point::{SyncPoint, TerminalModes, unescape};
 pub use tracker::StreamTracker;

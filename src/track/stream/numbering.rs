@@ -4,17 +4,17 @@
 //! reported one. Rows of the history keep their positions until it is full, cleared or rewrapped.
 //! Therefore the number of one line, at the last agreement, determines the numbers of all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use super::super::align::Footprint;
+use super::super::align::place;
+use super::super::book::{Line, Moved};
+use super::super::capture::Capture;
+use super::super::lines::LogicalLine;
+use super::super::tracker::NormalScreen;
 use super::agreement::Anchor;
-use super::broken::{has_text, is_blank, join_down, join_up, mend_cut};
-use super::difference::Difference;
-use super::realign::by_text;
-use super::tracker::StreamTracker;
-use crate::track::book::Line;
-use crate::track::capture::Capture;
-use crate::track::lines::LogicalLine;
-use crate::track::normal::NormalScreen;
+use super::tracker::{Difference, StreamTracker, has_text, is_blank, join_down, join_up, mend_cut};
+use crate::event::Cursor;
 
 /// The most rows of the history that are compared. Capturing them costs the server a millisecond.
 const ROWS_MAX: i64 = 1000;
@@ -331,5 +331,370 @@ impl StreamTracker {
             let line = lines.get(usize::try_from(number - first).ok()?)?;
             (!has_text(&line.text, reported)).then_some((number, &*line.text))
         })
+    }
+}
+
+// Compares a capture's lines with those of the stream to number them (pure).
+
+/// The numbers of the lines of a capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placement {
+    /// The number of the first line.
+    pub first: i64,
+    /// The number of the first line that is certainly the known one of that number.
+    pub known_from: i64,
+    pub moved: Moved,
+}
+
+impl Placement {
+    /// Gives the cursor's line this number. Lines above it are unknown.
+    pub fn of_cursor(number: i64, at_cursor: i64) -> Self {
+        Self {
+            first: number - at_cursor,
+            known_from: number,
+            moved: Moved::Unknown,
+        }
+    }
+}
+
+/// The lines of a capture and those of the stream.
+pub(super) struct LineComparison<'a> {
+    stream: &'a StreamTracker,
+    capture: &'a Capture,
+    lines: &'a [LogicalLine],
+    /// The stream's lines, in order.
+    known: Vec<(i64, &'a str)>,
+    /// The index of the capture's line that contains the cursor.
+    pub at_cursor: i64,
+    /// Another program runs in the pane. No byte shows that tmux has erased the screen and moved the
+    /// cursor to its top, so that in the stream the first line of the new program continues the last
+    /// one of the old.
+    pub respawned: bool,
+}
+
+impl<'a> LineComparison<'a> {
+    pub fn new(
+        stream: &'a StreamTracker,
+        capture: &'a Capture,
+        lines: &'a [LogicalLine],
+        footprint: &Footprint,
+    ) -> Self {
+        let book = &stream.tracker.book;
+        let oldest = book.oldest_known();
+        let older = stream.recent.iter().filter(|(number, _)| *number < oldest);
+        let older = older.map(|(number, text)| (*number, text.as_str()));
+        let at_cursor = match capture.dead {
+            // tmux has moved the cursor, which was below the last text.
+            Some(_) => lines
+                .iter()
+                .rposition(|line| !line.text.trim_end().is_empty())
+                .map(|last| last + 1),
+            None => lines
+                .iter()
+                .rposition(|line| line.start <= footprint.cursor_row),
+        };
+        Self {
+            stream,
+            capture,
+            lines,
+            known: older.chain(book.lines()).collect(),
+            at_cursor: at_cursor.unwrap_or(0) as i64,
+            respawned: capture.pid != stream.tracker.pid && !stream.respawn_pending,
+        }
+    }
+
+    pub fn cursor_line(&self) -> i64 {
+        self.stream.tracker.book.cursor_line
+    }
+
+    /// Returns the text of the stream's cursor line.
+    pub fn cursor_text(&self) -> &'a str {
+        self.text(self.cursor_line()).unwrap_or_default()
+    }
+
+    pub fn has_cursor_text(&self) -> bool {
+        !self.cursor_text().trim_end().is_empty()
+    }
+
+    fn text(&self, number: i64) -> Option<&'a str> {
+        let at = self.known.binary_search_by_key(&number, |line| line.0);
+        at.ok().map(|at| self.known[at].1)
+    }
+
+    /// Numbers the lines: unchanged, from the stream's cursor line, by the size of the history, or by
+    /// the only position that matches the last known lines.
+    pub fn placement(&self, difference: Option<&Difference>) -> Option<Placement> {
+        let book = &self.stream.tracker.book;
+        let history = self.stream.terminal.grid.scrolled.history;
+        if self.stream.keeps_rows(self.capture, difference) {
+            let first = book.first_number(self.lines, 0);
+            return Some(Placement {
+                first,
+                known_from: first,
+                moved: Moved::By(0),
+            });
+        }
+        let cursor_line = self.cursor_line();
+        let is_alive = self.capture.dead.is_none();
+        let fits_at_cursor = |number| self.fits(number - self.at_cursor, cursor_line);
+        let at_cursor = match (is_alive, self.respawned) {
+            (true, _) => fits_at_cursor(cursor_line),
+            // Below the last line, if that is the last known one, even if it has no end.
+            (false, true) => {
+                fits_at_cursor(cursor_line + i64::from(self.has_cursor_text())).filter(|at| at.1)
+            }
+            // tmux has moved the cursor itself, which proves nothing.
+            (false, false) => None,
+        };
+        if let Some((place, _)) = at_cursor {
+            return Some(place);
+        }
+        if self.respawned {
+            return None;
+        }
+        let by_history = || {
+            let grown = i64::from(self.capture.history_size) - i64::from(history.size);
+            let same_width = self.capture.width as usize == self.stream.terminal.width();
+            same_width.then(|| book.first_number(self.lines, grown))
+        };
+        let by_text = || {
+            let above = self.known.iter().copied();
+            let above: Vec<_> = above.filter(|line| line.0 < cursor_line).collect();
+            place(&above, self.lines, |_| true)
+        };
+        // Without the cursor, its line may end with text that tmux wrote itself.
+        let fits = |first: i64| {
+            let (place, is_proved) = self.fits(first, cursor_line - 1)?;
+            let goes_back = is_alive && first + self.at_cursor < cursor_line;
+            (is_proved && !goes_back).then_some(place)
+        };
+        by_history()
+            .and_then(fits)
+            .or_else(|| by_text().and_then(fits))
+    }
+
+    /// Returns true if tmux has left the cursor's line in the history and moved the cursor to the top
+    /// of the screen, as it does when rewrapped rows push the cursor off the screen.
+    pub fn is_left_above(&self, place: Option<Placement>) -> bool {
+        let at_top = self.capture.cursor == Cursor::default() && self.capture.dead.is_none();
+        place.is_some_and(|place| {
+            let mut below = self.cursor_line() + 1 - place.first..=self.at_cursor;
+            at_top && !below.is_empty() && below.all(|at| self.is_blank(at))
+        })
+    }
+
+    /// Numbers the lines from `first` on, if they equal the known ones from number `last` upwards. Also
+    /// returns true if any such line is not blank.
+    fn fits(&self, first: i64, last: i64) -> Option<(Placement, bool)> {
+        let last = (last - first).min(self.lines.len() as i64 - 1);
+        let mut known_from = first + last.max(0);
+        let mut is_proved = false;
+        for at in (0..=last).rev() {
+            match self.is_same(first, at) {
+                None => break,
+                Some(true) => is_proved |= !self.is_blank(at),
+                // The new program began here.
+                Some(false) if self.respawned && self.ends_known(first + at, at) => {
+                    (known_from, is_proved) = (first + at, true);
+                    break;
+                }
+                Some(false) if !is_proved => return None,
+                // A line between two equal lines is the known one, even if its text differs.
+                Some(false) => {
+                    let above = at - 1;
+                    let is_between =
+                        !self.is_blank(above) && self.is_same(first, above) == Some(true);
+                    if self.respawned || !is_between {
+                        break;
+                    }
+                }
+            }
+            known_from = first + at;
+        }
+        let place = Placement {
+            first,
+            known_from,
+            moved: Moved::Unknown,
+        };
+        Some((place, is_proved))
+    }
+
+    /// Returns true if all known lines are equal there.
+    pub fn is_whole(&self, place: Placement) -> bool {
+        let last = (self.cursor_line() - place.first).min(self.lines.len() as i64 - 1);
+        let mut is_proved = self
+            .known
+            .iter()
+            .all(|(_, text)| text.trim_end().is_empty());
+        for at in 0..=last {
+            match self.is_same(place.first, at) {
+                None => {}
+                Some(true) => is_proved |= !self.is_blank(at),
+                Some(false) => return false,
+            }
+        }
+        is_proved
+    }
+
+    /// Compares a captured line with the known one. Returns `None` if either is missing.
+    fn is_same(&self, first: i64, at: i64) -> Option<bool> {
+        Some(self.text(first + at)?.trim_end() == self.line(at)?.trim_end())
+    }
+
+    /// Returns true if a line of the capture is the end of the known one.
+    fn ends_known(&self, number: i64, at: i64) -> bool {
+        let line = self.line(at).unwrap_or_default().trim_end();
+        let known = self.text(number).unwrap_or_default().trim_end();
+        !line.is_empty() && known.ends_with(line)
+    }
+
+    fn is_blank(&self, at: i64) -> bool {
+        self.line(at).is_none_or(|line| line.trim_end().is_empty())
+    }
+
+    fn line(&self, at: i64) -> Option<&'a str> {
+        let line = self.lines.get(usize::try_from(at).ok()?)?;
+        Some(&line.text)
+    }
+}
+
+/// Returns true if a capture shows another screen, or one of another size.
+pub(super) fn is_another_size(difference: Option<&Difference>) -> bool {
+    matches!(difference, Some(Difference::Size | Difference::Screen))
+}
+
+// Numbers a capture's lines by their texts, where neither a row nor the screen determines them (pure).
+//
+// Some events move every line without a byte: `send-keys -R` scrolls a screen off, and
+// `clear-history` removes the rows from which others are counted. After both, the stream has
+// overwritten lines that tmux still has. Up to that event the stream is right: the first of tmux's lines
+// match the reported ones, which determines all numbers. If they do not match, most of the equal lines
+// decide, and a possible gap marks the uncertainty.
+
+/// The most lines that may have the same text for that text to determine a position.
+const PLACES_MAX: usize = 64;
+
+/// The number of lines at the top that must have their reported texts to determine the position.
+const TOP_LINES: usize = 2;
+
+/// The number of a line, by texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ByText {
+    /// The index of a line that has its reported text.
+    pub at: usize,
+    pub number: i64,
+    /// The first lines determine it unambiguously.
+    pub is_sure: bool,
+}
+
+/// Finds the position at which the greatest number of the first `lines` have their reported texts or, if
+/// none of these have, the greatest number of all lines. Of several positions, it returns the last. No
+/// number is less than `oldest`. If the first line `is_cut`, tmux may have only its end.
+fn by_text(
+    known: &BTreeMap<i64, &str>,
+    oldest: i64,
+    lines: &[LogicalLine],
+    is_cut: bool,
+) -> Option<ByText> {
+    let mut places: HashMap<&str, Vec<i64>> = HashMap::new();
+    for (number, text) in known {
+        places.entry(text.trim_end()).or_default().push(*number);
+    }
+    // For each number of the first line: how many lines are equal, and the index of the first of them.
+    let mut same: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
+    for (at, line) in lines.iter().enumerate() {
+        let text = line.text.trim_end();
+        let numbers = places.get(text).filter(|numbers| {
+            let is_blank = text.is_empty();
+            !is_blank && numbers.len() <= PLACES_MAX
+        });
+        let numbers = numbers.into_iter().flatten();
+        for number in numbers.filter(|number| *number - at as i64 >= oldest) {
+            same.entry(number - at as i64).or_insert((0, at)).0 += 1;
+        }
+    }
+    let at_top = |first: i64| same_at_top(known, first, lines, is_cut);
+    let (top, _) = same
+        .keys()
+        .map(|first| (at_top(*first), *first))
+        .max()
+        .filter(|(top, _)| *top >= TOP_LINES)
+        .unwrap_or_default();
+    let candidates = same
+        .iter()
+        .filter(|(first, _)| top == 0 || at_top(**first) == top);
+    let (&first, &(_, at)) = candidates.clone().max_by_key(|(_, (count, _))| *count)?;
+    Some(ByText {
+        at,
+        number: first + at as i64,
+        is_sure: top > 0 && candidates.count() == 1,
+    })
+}
+
+/// Returns how many of the first known lines have their reported texts, without blank ones.
+fn same_at_top(
+    known: &BTreeMap<i64, &str>,
+    first: i64,
+    lines: &[LogicalLine],
+    is_cut: bool,
+) -> usize {
+    let pairs = (first..).zip(lines).filter_map(|(number, line)| {
+        let (reported, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
+        let is_end = is_cut && number == first && !text.is_empty() && reported.ends_with(text);
+        (!reported.is_empty() || !text.is_empty()).then_some(is_end || reported == text)
+    });
+    pairs.take_while(|same| *same).count()
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<LogicalLine> {
+        let line = |(start, text): (i64, &&str)| LogicalLine {
+            start,
+            rows: 1,
+            text: (*text).to_owned(),
+        };
+        (0..).zip(texts).map(line).collect()
+    }
+
+    fn known(first: i64, texts: &[&'static str]) -> BTreeMap<i64, &'static str> {
+        (first..).zip(texts.iter().copied()).collect()
+    }
+
+    #[test]
+    fn most_equal_texts_determine_the_place() {
+        let reported = known(19, &["cc a", "mixed", "", "x", "cc b", "cc c", "-"]);
+        let shown = lines(&["cc d", "", "", "cc b", "cc c", "-", "", "done"]);
+        let place = ByText {
+            at: 3,
+            number: 23,
+            is_sure: false,
+        };
+        assert_eq!(by_text(&reported, 1, &shown, true), Some(place));
+        assert_eq!(by_text(&reported, 1, &lines(&["", "other"]), true), None);
+    }
+
+    #[test]
+    fn repeated_lines_alone_do_not_determine_the_place() {
+        let reported = known(1, &["ok", "ok", "ok"]);
+        let place = by_text(&reported, 1, &lines(&["ok"]), false);
+        let place = place.map(|place| (place.number, place.is_sure));
+        assert_eq!(place, Some((3, false)));
+    }
+
+    #[test]
+    fn the_first_lines_determine_the_place() {
+        let reported = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
+        // One line more than reported, so that most of them have moved.
+        let shown = lines(&["one", "cc b", "", "right", "more", "x", "y", "z"]);
+        let place = by_text(&reported, 1, &shown, true);
+        let first = place.map(|place| (place.number - place.at as i64, place.is_sure));
+        assert_eq!(first, Some((1, true)));
+        // Not the end of the line, but another one.
+        let place = by_text(&reported, 1, &shown, false);
+        assert!(place.is_some_and(|place| !place.is_sure));
     }
 }

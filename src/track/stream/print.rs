@@ -1,9 +1,9 @@
 //! Prints into a terminal's cells: wrapping, wide characters, marks and joiners (pure).
 
+use super::super::capture::TmuxVersion;
 use super::cell::{Cell, JOINER};
 use super::grid::Grid;
 use super::terminal::{Pen, Position, Terminal};
-use crate::track::version::TmuxVersion;
 
 impl Terminal {
     /// Prints characters from space to tilde.
@@ -185,4 +185,164 @@ impl Terminal {
             }
         }
     }
+}
+
+// Combines characters with the one before them, as tmux does from 3.4 on (pure).
+//
+// Older versions combine only marks and characters after a joiner, see [`Terminal::print`].
+
+/// The variation selector for the emoji form of a character.
+const EMOJI_FORM: char = '\u{fe0f}';
+
+/// Hangul's filler, which tmux does not print.
+const HANGUL_FILLER: char = '\u{3164}';
+
+/// The effect of a character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It gets a cell of its own.
+    Alone,
+    /// It joins the character before it.
+    Joins { makes_wide: bool },
+    /// It is not printed.
+    Dropped,
+}
+
+impl Terminal {
+    /// Combines a character with the one before the cursor, or drops it. Returns false, without an
+    /// effect, if it gets a cell of its own.
+    pub(super) fn combines(&mut self, character: char, columns: usize) -> bool {
+        let from_3_6 = self.version >= TmuxVersion::new(3, 6);
+        if character == HANGUL_FILLER && from_3_6 {
+            return true;
+        }
+        let is_mark = columns == 0 || matches!(character, JOINER | EMOJI_FORM);
+        let Some((x, cell)) = self.before_cursor() else {
+            return is_mark;
+        };
+        let fate = match is_mark {
+            true => Fate::Joins {
+                makes_wide: character == EMOJI_FORM,
+            },
+            false => self.fate(cell, character),
+        };
+        let makes_wide = match fate {
+            Fate::Alone => return false,
+            Fate::Dropped => return true,
+            Fate::Joins { makes_wide } => makes_wide,
+        };
+        let clusters = &mut self.grid.clusters;
+        let wide = clusters.columns(cell);
+        let becomes_wide = makes_wide && wide == 1;
+        let columns = if becomes_wide { 2 } else { wide };
+        let Some(combined) = clusters.combine_as(cell, character, columns) else {
+            return is_mark && self.version >= TmuxVersion::new(3, 8);
+        };
+        let (y, width) = (self.cursor.y, self.width());
+        self.grid.row(y).set(x, combined, width);
+        if becomes_wide {
+            // Before 3.5, tmux puts the padding one column too far.
+            let padding = match self.version < TmuxVersion::new(3, 5) {
+                true => x + 2,
+                false => x + 1,
+            };
+            self.grid.row(y).set(padding, Cell::PADDING, width);
+            self.cursor.x = (self.cursor.x + 1).min(width);
+        }
+        true
+    }
+
+    /// Returns the character that ends right before the cursor, if any, and its column.
+    fn before_cursor(&mut self) -> Option<(usize, Cell)> {
+        let (x, y) = (self.cursor.x, self.cursor.y);
+        let mut back = 1;
+        let mut cell = self.grid.row(y).get(x.checked_sub(back)?);
+        if x != 1 && cell == Cell::PADDING {
+            back = 2;
+            cell = self.grid.row(y).get(x.checked_sub(back)?);
+        }
+        let ends_here = cell != Cell::PADDING && self.grid.clusters.columns(cell) == back;
+        ends_here.then_some((x - back, cell))
+    }
+
+    /// Returns the effect of a character that is not a mark.
+    fn fate(&self, before: Cell, character: char) -> Fate {
+        let mut text = String::new();
+        self.grid.clusters.show(before, &mut text);
+        let follows_joiner = text.ends_with(JOINER);
+        let joined = Fate::Joins { makes_wide: false };
+        let first = text.chars().next().unwrap_or(' ');
+        if self.version < TmuxVersion::new(3, 6) {
+            return match (is_modifier(character), follows_joiner) {
+                (true, _) if text.len() < 2 => Fate::Alone,
+                (true, _) => Fate::Joins { makes_wide: true },
+                (false, true) => joined,
+                (false, false) => Fate::Alone,
+            };
+        }
+        let last = text.chars().next_back().unwrap_or(' ');
+        match (Jamo::of(last), Jamo::of(character)) {
+            (_, Some(Jamo::Initial)) => return Fate::Alone,
+            (Some(Jamo::Initial), Some(Jamo::Medial)) => return joined,
+            (Some(Jamo::Medial), Some(Jamo::Final)) => return joined,
+            (_, Some(_)) => return Fate::Dropped,
+            (_, None) => {}
+        }
+        let counts = self.version >= TmuxVersion::new(3, 7);
+        if is_indicator(first) && is_indicator(character) {
+            // A flag has two indicators.
+            let indicators = text.chars().filter(|part| is_indicator(*part)).count();
+            let whole = counts && indicators != 1;
+            if !whole {
+                return Fate::Joins { makes_wide: true };
+            }
+        }
+        if is_tone(first) && has_tones(character) || is_tone(character) && has_tones(first) {
+            return Fate::Joins { makes_wide: true };
+        }
+        if follows_joiner { joined } else { Fate::Alone }
+    }
+}
+
+/// A part of a Hangul syllable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Jamo {
+    Initial,
+    Medial,
+    Final,
+}
+
+impl Jamo {
+    fn of(character: char) -> Option<Self> {
+        Some(match character {
+            '\u{1100}'..='\u{115f}' | '\u{a960}'..='\u{a97c}' => Self::Initial,
+            '\u{1160}'..='\u{11a7}' | '\u{d7b0}'..='\u{d7c6}' => Self::Medial,
+            '\u{11a8}'..='\u{11ff}' | '\u{d7cb}'..='\u{d7fb}' => Self::Final,
+            _ => return None,
+        })
+    }
+}
+
+/// Returns true if a character is a regional indicator, half of a flag.
+fn is_indicator(character: char) -> bool {
+    matches!(character, '\u{1f1e6}'..='\u{1f1ff}')
+}
+
+/// Returns true if a character is a skin tone.
+fn is_tone(character: char) -> bool {
+    matches!(character, '\u{1f3fb}'..='\u{1f3ff}')
+}
+
+fn is_modifier(character: char) -> bool {
+    is_indicator(character) || is_tone(character)
+}
+
+/// Returns true if tmux combines a character with a skin tone.
+fn has_tones(character: char) -> bool {
+    matches!(u32::from(character),
+        0x1f44b..=0x1f450 | 0x1f466..=0x1f469 | 0x1f46e | 0x1f470..=0x1f478 | 0x1f47c
+        | 0x1f481..=0x1f483 | 0x1f485..=0x1f487 | 0x1f4aa | 0x1f575 | 0x1f57a | 0x1f590
+        | 0x1f595 | 0x1f596 | 0x1f645..=0x1f647 | 0x1f64b..=0x1f64f | 0x1f6b4..=0x1f6b6
+        | 0x1f926 | 0x1f937..=0x1f939 | 0x1f93d | 0x1f93e | 0x1f9b5 | 0x1f9b6 | 0x1f9b8
+        | 0x1f9b9 | 0x1f9cd..=0x1f9cf | 0x1f9d1..=0x1f9df)
 }

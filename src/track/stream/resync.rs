@@ -7,17 +7,17 @@
 
 use std::time::Duration;
 
-use super::difference::Difference;
+use super::super::tracker::NormalScreen;
+use super::agreement::SyncPoint;
 use super::numbering::NumberedLines;
-use super::placement::{LineComparison, Placement, is_another_size};
-use super::sync_point::SyncPoint;
+use super::numbering::{LineComparison, Placement, is_another_size};
+use super::tracker::Difference;
 use super::tracker::StreamTracker;
 use crate::track::align::Footprint;
 use crate::track::book::Moved;
 use crate::track::capture::{Capture, SavedScreen};
 use crate::track::change::{Change, GapReason, Loss};
 use crate::track::lines::LogicalLine;
-use crate::track::normal::NormalScreen;
 use crate::track::tracker::Tracker;
 
 impl StreamTracker {

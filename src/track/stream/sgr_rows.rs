@@ -4,10 +4,10 @@ use avt::parser::Function;
 use avt::{Charset, Parser};
 use unicode_width::UnicodeWidthStr;
 
+use super::super::lines::next_stop;
 use super::ink::{Ink, Inks};
 use super::styled::style;
 use crate::event::Styles;
-use crate::track::tabs::next_stop;
 
 /// Separates rows of `width` columns with SGR into texts, without plain blanks at their ends, and styles.
 /// The style at the end of a row continues in the next row.

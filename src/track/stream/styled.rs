@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::FxHasher;
-
-use super::grid_row::{Inked, push_inked};
+use super::super::lines::LogicalLine;
+use super::grid::{Inked, push_inked};
 use super::ink::Run;
 use super::terminal::Terminal;
 use crate::event::{STYLES_MAX, Style, Styles, lines_in};
-use crate::track::lines::LogicalLine;
+use rustc_hash::FxHasher;
 
 /// The most runs that are kept for a pane: those of many screens, in little memory. Beyond that, the
 /// runs of the oldest lines are dropped, and these lines are reported as plain.

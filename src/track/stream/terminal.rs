@@ -3,10 +3,14 @@
 //! It follows measurements of tmux 3.3a and its source. It has no character sets, because captures
 //! contain line-drawing characters as letters.
 
-use super::grid::Grid;
+use std::collections::VecDeque;
+
+use super::super::capture::{Row, SavedScreen, TmuxVersion};
+use super::agreement::{SyncPoint, TerminalModes};
+use super::cell::Cell;
+use super::grid::{Grid, GridRow};
 use super::ink::Ink;
-use super::sync_point::TerminalModes;
-use crate::track::version::TmuxVersion;
+use crate::event::Cursor;
 
 /// A position of the cursor. Behind the last column, the next character wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +22,7 @@ pub(super) struct Position {
 /// The normal screen, while the alternate one is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
-    pub rows: std::collections::VecDeque<super::grid_row::GridRow>,
+    pub rows: std::collections::VecDeque<super::grid::GridRow>,
     pub cursor: Position,
     /// The style that was set on the normal screen.
     pub ink: Ink,
@@ -42,7 +46,7 @@ pub(super) struct Terminal {
     /// The alternate screen is enabled. Otherwise, switching screens has no effect.
     pub alternates: bool,
     /// The position of the cursor after leaving the alternate screen. tmux never resets it.
-    pub normal_cursor: Option<Position>,
+    normal_cursor: Option<Position>,
     /// The state that `ESC 7` saved: cursor and origin mode.
     pub saved_cursor: (Position, bool),
     pub wrap: bool,
@@ -218,6 +222,353 @@ impl Terminal {
     }
 }
 
-pub(super) fn every_eighth(width: usize) -> Vec<bool> {
+fn every_eighth(width: usize) -> Vec<bool> {
     (0..width).map(|x| x > 0 && x % 8 == 0).collect()
+}
+
+// Movements of a terminal's cursor: by cells, to tabs, within the scroll region (pure).
+
+impl Terminal {
+    pub fn carriage_return(&mut self) {
+        self.cursor.x = 0;
+    }
+
+    pub fn back(&mut self) {
+        let Position { x, y } = self.cursor;
+        if x > 0 {
+            self.cursor.x -= 1;
+        } else if y > 0 && self.grid.row(y - 1).wrapped {
+            self.cursor = Position {
+                x: self.width() - 1,
+                y: y - 1,
+            };
+        }
+    }
+
+    pub fn up(&mut self, rows: usize) {
+        let top = if self.cursor.y < self.upper {
+            0
+        } else {
+            self.upper
+        };
+        self.cursor.y -= rows.min(self.cursor.y - top);
+        self.leave_edge();
+    }
+
+    pub fn down(&mut self, rows: usize) {
+        let below = self.cursor.y > self.lower;
+        let bottom = if below { self.height() - 1 } else { self.lower };
+        self.cursor.y += rows.min(bottom - self.cursor.y);
+        self.leave_edge();
+    }
+
+    /// Moves a cursor behind the last column back into it, as vertical movements do.
+    fn leave_edge(&mut self) {
+        self.cursor.x = self.cursor.x.min(self.width() - 1);
+    }
+
+    pub fn right(&mut self, columns: usize) {
+        self.go_to_column(self.cursor.x + columns);
+    }
+
+    pub fn left(&mut self, columns: usize) {
+        self.cursor.x = self.cursor.x.saturating_sub(columns);
+    }
+
+    pub fn go_to_column(&mut self, x: usize) {
+        self.cursor.x = x.min(self.width() - 1);
+    }
+
+    pub fn go_to_row(&mut self, y: usize) {
+        let y = match (self.origin, y > self.lower - self.upper) {
+            (true, true) => self.lower,
+            (true, false) => y + self.upper,
+            (false, _) => y,
+        };
+        self.cursor.y = y.min(self.height() - 1);
+    }
+
+    pub fn home(&mut self) {
+        self.go_to_row(0);
+        self.go_to_column(0);
+    }
+
+    pub fn save_cursor(&mut self) {
+        self.saved_cursor = (self.cursor, self.origin);
+        self.saved_ink = self.ink;
+    }
+
+    pub fn restore_cursor(&mut self) {
+        let (Position { x, y }, origin) = self.saved_cursor;
+        self.origin = origin;
+        self.ink = self.saved_ink;
+        self.go_to_column(x);
+        self.cursor.y = y.min(self.height() - 1);
+    }
+
+    pub fn set_region(&mut self, upper: usize, lower: usize) {
+        let last = self.height() - 1;
+        let (upper, lower) = (upper.min(last), lower.min(last));
+        if upper < lower {
+            (self.upper, self.lower) = (upper, lower);
+            self.cursor = Position::default();
+        }
+    }
+
+    pub fn tab(&mut self) {
+        let last = self.width() - 1;
+        let Position { x, y } = self.cursor;
+        if x >= last {
+            return;
+        }
+        let stop = (x + 1..last).find(|&x| self.tabs[x]).unwrap_or(last);
+        if self.version >= TmuxVersion::new(3, 6) {
+            // Over blanks, a tab is a character.
+            let row = self.grid.row(y);
+            let is_blank = (x..stop).all(|x| row.get(x) == Cell::BLANK);
+            self.make_room_for_clusters();
+            if let Some(tab) = is_blank.then(|| self.grid.clusters.tab(stop - x)).flatten() {
+                self.put(tab, stop - x);
+                return;
+            }
+        }
+        self.cursor.x = stop;
+    }
+
+    pub fn back_tab(&mut self, count: usize) {
+        let mut x = self.cursor.x.min(self.width() - 1);
+        for _ in 0..count.min(x) {
+            x = (0..x).rev().find(|&x| self.tabs[x]).unwrap_or(0);
+        }
+        self.cursor.x = x;
+    }
+
+    pub fn set_tab(&mut self, stops: bool) {
+        if let Some(tab) = self.tabs.get_mut(self.cursor.x) {
+            *tab = stops;
+        }
+    }
+}
+
+// Erases, inserts and deletes on a terminal (pure).
+
+impl Terminal {
+    pub fn erase_right(&mut self) {
+        let Position { x, y } = self.cursor;
+        if x == 0 {
+            self.erase_row();
+        } else if x < self.width() {
+            let cells = self.width() - x;
+            self.clear(x, y, cells);
+        }
+    }
+
+    pub fn erase_left(&mut self) {
+        let Position { x, y } = self.cursor;
+        if x + 1 >= self.width() {
+            self.erase_row();
+        } else {
+            self.clear(0, y, x + 1);
+        }
+    }
+
+    pub fn erase_row(&mut self) {
+        let (y, room) = (self.cursor.y, self.room());
+        if self.grid.row(y).room > 0 || room > 0 {
+            self.grid.clear_rows(y, 1, room);
+        }
+    }
+
+    fn clear(&mut self, x: usize, y: usize, cells: usize) {
+        let room = self.room();
+        self.grid.clear(x, y, cells, room);
+    }
+
+    pub fn erase_below(&mut self) {
+        let Position { x, y } = self.cursor;
+        if (x, y) == (0, 0) && self.grid.keeps_history {
+            // tmux treats this as erasing the whole screen.
+            self.erase_screen();
+            return;
+        }
+        if x < self.width() {
+            self.clear(x, y, self.width() - x);
+        }
+        let (below, room) = (self.height() - y - 1, self.room());
+        self.grid.clear_rows(y + 1, below as isize, room);
+    }
+
+    pub fn erase_above(&mut self) {
+        let Position { x, y } = self.cursor;
+        let room = self.room();
+        self.grid.clear_rows(0, y as isize, room);
+        self.clear(0, y, (x + 1).min(self.width()));
+    }
+
+    pub fn erase_screen(&mut self) {
+        let room = self.room();
+        self.grid.clear_screen(room);
+    }
+
+    pub fn erase_cells(&mut self, cells: usize) {
+        let Position { x, y } = self.cursor;
+        if x < self.width() {
+            self.clear(x, y, cells.min(self.width() - x));
+        }
+    }
+
+    pub fn insert_cells(&mut self, cells: usize) {
+        let (Position { x, y }, width) = (self.cursor, self.width());
+        if x < width {
+            self.grid.row(y).insert(x, cells.min(width - x), width);
+        }
+    }
+
+    pub fn delete_cells(&mut self, cells: usize) {
+        let (Position { x, y }, width) = (self.cursor, self.width());
+        if x < width {
+            let room = self.room();
+            self.grid.delete_cells(x, y, cells.min(width - x), room);
+        }
+    }
+
+    /// Fills the screen with E.
+    pub fn align(&mut self) {
+        let full = vec![b'E'; self.width()];
+        let width = self.width();
+        for row in &mut self.grid.rows {
+            row.set_ascii(0, &full, width);
+            row.inks.clear();
+        }
+        self.cursor = Position::default();
+        (self.upper, self.lower) = (0, self.height() - 1);
+    }
+
+    /// Executes `ESC c`. The alternate screen stays, as in tmux.
+    pub fn reset(&mut self) {
+        self.tabs = every_eighth(self.width());
+        self.set_region(0, self.height() - 1);
+        (self.wrap, self.insert, self.origin) = (true, false, false);
+        (self.pen, self.ink, self.saved_ink) = (Pen::default(), Ink::default(), Ink::default());
+        self.saved_cursor = Default::default();
+        self.erase_screen();
+        self.cursor = Position::default();
+    }
+}
+
+// Converts captures of tmux to terminals, and back (pure).
+
+impl Terminal {
+    /// Creates a terminal from a sync point. `head` is the part of the topmost line of the normal screen
+    /// that has scrolled off, and the number of its rows.
+    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(String, u32)>) -> Self {
+        let capture = &sync_point.capture;
+        let mut terminal = Self::new(
+            capture.width as usize,
+            capture.height as usize,
+            sync_point.version,
+        );
+        terminal.set_modes(&sync_point.modes);
+        let height = terminal.height();
+        let width = terminal.width();
+        let mut grid_rows = |rows: &[Row]| -> VecDeque<GridRow> {
+            let clusters = &mut terminal.grid.clusters;
+            let rows = rows.iter().map(|row| GridRow::of(row, width, clusters));
+            rows.collect()
+        };
+        let mut rows = grid_rows(&capture.rows[capture.history_rows()..]);
+        rows.resize_with(height, GridRow::default);
+        if capture.alternate {
+            let saved = capture.saved.as_ref();
+            let cursor = saved.map_or(Position::default(), |saved| position_of(saved.cursor));
+            // The normal screen keeps the size at which the alternate one was shown.
+            let mut rows = grid_rows(saved.map_or(&[], |saved| &saved.rows));
+            rows.resize_with(rows.len().max(1), GridRow::default);
+            terminal.normal_cursor = saved.map(|_| cursor);
+            let ink = Ink::default();
+            terminal.saved = Some(Saved { rows, cursor, ink });
+            terminal.grid.keeps_history = false;
+        }
+        terminal.grid.rows = rows;
+        terminal.cursor = position_of(capture.cursor);
+        terminal.cursor.x = terminal.cursor.x.min(terminal.width());
+        terminal.cursor.y = terminal.cursor.y.min(height - 1);
+        terminal.grid.scrolled.history.size = capture.history_size;
+        terminal.grid.scrolled.history.limit = capture.history_limit;
+        if let Some((text, rows)) = head {
+            terminal.grid.scrolled.set_open(&text, rows);
+        }
+        terminal
+    }
+
+    /// Copies the state that earlier bytes of the same program have set and that no capture shows.
+    pub fn inherit(&mut self, before: &Self) {
+        (self.pen, self.saved_cursor) = (before.pen, before.saved_cursor);
+        (self.ink, self.saved_ink) = (before.ink, before.saved_ink);
+        self.normal_cursor = self.normal_cursor.or(before.normal_cursor);
+    }
+
+    pub fn shown(&self) -> Vec<Row> {
+        self.rows_of(&self.grid.rows)
+    }
+
+    fn rows_of(&self, rows: &VecDeque<GridRow>) -> Vec<Row> {
+        let row = |row: &GridRow| row.row(&self.grid.clusters, self.grid.width);
+        rows.iter().map(row).collect()
+    }
+
+    /// Returns the rows of the normal screen and the row of its cursor, even if it is hidden.
+    pub fn normal(&self) -> (Vec<Row>, usize) {
+        match &self.saved {
+            Some(saved) => {
+                let cursor_row = saved.cursor.y.min(saved.rows.len() - 1);
+                (self.rows_of(&saved.rows), cursor_row)
+            }
+            None => (self.shown(), self.cursor.y),
+        }
+    }
+
+    /// Returns the cursor as tmux reports it.
+    pub fn cursor(&self) -> Cursor {
+        cursor_of(self.cursor)
+    }
+
+    /// Returns the normal screen, if the alternate one hides it.
+    pub fn hidden(&self) -> Option<SavedScreen> {
+        let saved = self.saved.as_ref()?;
+        Some(SavedScreen {
+            cursor: cursor_of(saved.cursor),
+            rows: self.rows_of(&saved.rows),
+        })
+    }
+
+    /// Clears the screens, because their content is unknown.
+    pub fn forget(&mut self) {
+        let rows = self.grid.rows.iter_mut();
+        let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
+        rows.chain(saved).for_each(|row| row.reset(0));
+        if let Some(saved) = &mut self.saved {
+            saved.cursor = Position::default();
+        }
+        self.cursor = Position::default();
+        self.set_region(0, self.height() - 1);
+        self.grid.scrolled.close();
+        self.grid.scrolled.take();
+        (self.last, self.joins) = (None, false);
+    }
+}
+
+fn cursor_of(position: Position) -> Cursor {
+    // Both are at most the width or height of a screen.
+    Cursor {
+        x: position.x as u32,
+        y: position.y as u32,
+    }
+}
+
+fn position_of(cursor: Cursor) -> Position {
+    Position {
+        x: cursor.x as usize,
+        y: cursor.y as usize,
+    }
 }

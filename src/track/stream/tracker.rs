@@ -1,23 +1,21 @@
 //! The tracker of one streamed pane, which receives all its bytes (pure).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::agreement::Agreement;
+use super::super::align::Footprint;
+use super::super::book::{Moved, Revisions, Taken};
+use super::super::capture::{Capture, PaneNumbers, Row};
+use super::super::change::{Change, GapReason};
+use super::super::lines::{LogicalLine, fills_row, group, used_rows};
+use super::super::tracker::{NormalScreen, Tracker, leave_out_notice};
+use super::agreement::{Agreement, SyncPoint};
+use super::grid::ScrolledOff;
 use super::input::Input;
-use super::scrolled::ScrolledOff;
-use super::shell_marks::{Marks, ShellMark};
+use super::marks::{Marks, ShellMark};
 use super::styled::{Fresh, Styled};
-use super::sync_point::SyncPoint;
 use super::terminal::Terminal;
-use crate::event::{GapEvidence, Styles};
-use crate::track::align::Footprint;
-use crate::track::book::{Moved, Taken};
-use crate::track::change::{Change, GapReason};
-use crate::track::lines::{LogicalLine, group, used_rows};
-use crate::track::normal::leave_out_notice;
-use crate::track::reporting::Revisions;
-use crate::track::tracker::Tracker;
+use crate::event::{Cursor, GapEvidence, Styles, line_ends_in};
 
 /// The most bytes of lines that wait for [`StreamTracker::changes`]. Input does not bound them, because
 /// a few bytes can print a whole screen.
@@ -25,13 +23,13 @@ const WAITING_BYTES_MAX: usize = 1024 * 1024;
 
 /// The interval between revisions: faster than people read, and progress at a thousand steps a second
 /// does not make a thousand events.
-pub(super) const REVISION_PERIOD: Duration = Duration::from_millis(50);
+const REVISION_PERIOD: Duration = Duration::from_millis(50);
 
 /// The interval at which a full-screen program's screen is reported.
-pub(super) const SCREEN_PERIOD: Duration = Duration::from_millis(200);
+const SCREEN_PERIOD: Duration = Duration::from_millis(200);
 
 /// The number of reported lines that are kept for a resync.
-pub(super) const RECENT_LINES: usize = 12;
+const RECENT_LINES: usize = 12;
 
 /// The most new lines that the book receives one by one. More are reported as a block.
 const SINGLE_LINES: usize = 32;
@@ -67,7 +65,7 @@ pub struct StreamTracker {
     /// Bytes have arrived since the book was last updated.
     pub(super) fed: bool,
     /// Bytes have arrived since the alternate screen was last reported.
-    pub(super) screen_fed: bool,
+    screen_fed: bool,
     /// Lines may differ from their reported texts; the next revisions report them.
     revisions_pending: bool,
     /// Another program has begun, and no capture has been applied since.
@@ -83,9 +81,9 @@ pub struct StreamTracker {
     /// The time of the last update of the book.
     advanced_at: Duration,
     /// The time of the last revision.
-    pub(super) revised_at: Option<Duration>,
+    revised_at: Option<Duration>,
     /// The time of the last report of a full-screen program's screen.
-    pub(super) screen_at: Option<Duration>,
+    screen_at: Option<Duration>,
 }
 
 impl StreamTracker {
@@ -404,5 +402,315 @@ impl StreamTracker {
         self.styled.take(fresh, number, first);
         self.tracker.first = first;
         book.take(screen, first, Moved::Unknown, &footprint, taken);
+    }
+}
+
+// Compares the stream's screen with captures (pure).
+
+/// The first difference between a capture and the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The pane's size.
+    Size,
+    /// Only one of the two shows the alternate screen.
+    Screen,
+    /// The text of a row, counted from the top.
+    Row {
+        /// The row's index.
+        row: u32,
+        /// The stream's text, without blanks at the end.
+        stream: String,
+        /// The text in the capture, without blanks at the end.
+        tmux: String,
+    },
+    /// The wrap of a row: in only one of the two, the line continues after it.
+    Wrap {
+        /// The row's index, counted from the top.
+        row: u32,
+    },
+    /// The size of the history, in rows.
+    History {
+        /// The stream's size.
+        stream: u32,
+        /// The size in tmux.
+        tmux: u32,
+    },
+    /// The position of the cursor.
+    Cursor { stream: Cursor, tmux: Cursor },
+}
+
+impl StreamTracker {
+    /// Returns a capture of the stream's terminal: the screen without the history, and the normal
+    /// screen behind the alternate one. Its time is that of the last changes.
+    pub fn capture(&self) -> Capture {
+        let terminal = &self.terminal;
+        let history = terminal.grid.scrolled.history;
+        Capture {
+            numbers: PaneNumbers {
+                // A screen has fewer than 2^32 columns and rows.
+                width: terminal.width() as u32,
+                height: terminal.height() as u32,
+                history_size: history.size,
+                history_limit: history.limit,
+                cursor: terminal.cursor(),
+                alternate: terminal.saved.is_some(),
+                dead: self.tracker.dead,
+                pid: self.tracker.pid,
+            },
+            rows: terminal.shown(),
+            saved: terminal.hidden(),
+            at: self.tracker.at,
+            bytes_before: None,
+            bytes_after: None,
+        }
+    }
+
+    /// Returns the stream's size of the history, cursor, and whether the alternate screen is shown. The
+    /// other numbers are zero.
+    pub fn position(&self) -> PaneNumbers {
+        let terminal = &self.terminal;
+        PaneNumbers {
+            history_size: terminal.grid.scrolled.history.size,
+            cursor: terminal.cursor(),
+            alternate: terminal.saved.is_some(),
+            ..PaneNumbers::default()
+        }
+    }
+
+    /// Returns true if a capture differs from the stream in the text of the cursor's line or of the one
+    /// above it. The capture may then be later than the last byte fed, and a resync would report those
+    /// lines twice when their bytes arrive. The caller should capture again. If the difference remains
+    /// although no byte arrives, stream and tmux differ, and a [`StreamTracker::resync`] is due. Lines
+    /// with equal texts can hide a later capture.
+    pub fn is_behind(&self, capture: &Capture) -> bool {
+        let tracker = &self.tracker;
+        if self.has_gap || capture.dead.is_some() || capture.pid != tracker.pid || capture.alternate
+        {
+            return false;
+        }
+        let ends = |lines: &[LogicalLine], cursor_row: i64| -> Vec<String> {
+            let until = lines.iter().rposition(|line| line.start <= cursor_row);
+            let last = lines
+                .iter()
+                .take(until.map_or(0, |at| at + 1))
+                .rev()
+                .take(2);
+            // A capture has only the end of a line that begins above it, so ends are compared.
+            last.map(|line| line.text.trim_end_matches(' ').to_owned())
+                .collect()
+        };
+        let (lines, footprint) = self.lines();
+        let stream = ends(&lines, footprint.cursor_row);
+        let (footprint, lines) = NormalScreen::of(capture).in_full(capture);
+        let tmux = ends(&lines, footprint.cursor_row);
+        let mut pairs = stream.iter().zip(&tmux);
+        pairs.any(|(stream, tmux)| {
+            !stream.ends_with(&**tmux) || tmux.is_empty() != stream.is_empty()
+        })
+    }
+
+    /// Returns the first difference between a capture and the stream. All bytes before the capture must
+    /// have been fed, and the pane must be at rest. tmux is right then, and a [`StreamTracker::resync`]
+    /// is due.
+    pub fn difference(&self, capture: &Capture) -> Option<Difference> {
+        let terminal = &self.terminal;
+        if (terminal.width(), terminal.height())
+            != (capture.width as usize, capture.height as usize)
+        {
+            return Some(Difference::Size);
+        }
+        if terminal.saved.is_some() != capture.alternate {
+            return Some(Difference::Screen);
+        }
+        let stream = terminal.shown();
+        let tmux = &capture.rows[capture.history_rows()..];
+        for (row, (stream, tmux)) in (0..).zip(stream.iter().zip(tmux)) {
+            let texts = [stream, tmux].map(|row| row.text.trim_end_matches(' '));
+            if texts[0] != texts[1] {
+                let [stream, tmux] = texts.map(str::to_owned);
+                return Some(Difference::Row { row, stream, tmux });
+            }
+        }
+        let last = tmux.len().saturating_sub(1);
+        for (row, pair) in (0..).zip(stream.iter().zip(tmux).take(last)) {
+            // A capture does not show wraps between empty rows.
+            let is_visible = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
+            if is_visible && pair.0.wrapped != pair.1.wrapped {
+                return Some(Difference::Wrap { row });
+            }
+        }
+        let history = terminal.grid.scrolled.history.size;
+        if !capture.alternate && history != capture.history_size {
+            return Some(Difference::History {
+                stream: history,
+                tmux: capture.history_size,
+            });
+        }
+        // When the pane becomes narrower, tmux may leave the cursor beyond its edge, to the same effect.
+        let tmux = Cursor {
+            x: capture.cursor.x.min(capture.width),
+            ..capture.cursor
+        };
+        let stream = terminal.cursor();
+        (capture.dead.is_none() && stream != tmux).then_some(Difference::Cursor { stream, tmux })
+    }
+}
+
+// Joins captured lines that tmux has broken in two, or of which it has only the end (pure).
+
+/// Joins broken lines from a line of this number upwards, and returns the number of the first line.
+///
+/// When a full-screen program begins, tmux breaks a line of the normal screen whose beginning has
+/// scrolled off. Both parts are one line, as it was printed and reported.
+pub(super) fn join_up(
+    lines: &mut Vec<LogicalLine>,
+    at: usize,
+    number: i64,
+    known: &BTreeMap<i64, &str>,
+    width: u32,
+) -> i64 {
+    let (mut at, mut number) = (at, number);
+    loop {
+        let text = known.get(&number).copied();
+        if at > 0 && text.is_some_and(|text| is_broken(lines, at - 1, text, width)) {
+            join(lines, at - 1);
+            at -= 1;
+        }
+        if at == 0 {
+            return number;
+        }
+        (at, number) = (at - 1, number - 1);
+    }
+}
+
+/// Joins broken lines from the first line downwards, which has the number `first`.
+pub(super) fn join_down(
+    lines: &mut Vec<LogicalLine>,
+    first: i64,
+    known: &BTreeMap<i64, &str>,
+    width: u32,
+) {
+    let mut at = 0;
+    while at < lines.len() {
+        let text = known.get(&(first + at as i64)).copied();
+        if text.is_some_and(|text| is_broken(lines, at, text, width)) {
+            join(lines, at);
+        }
+        at += 1;
+    }
+}
+
+/// Completes the first line if the history was cleared and tmux has only the end of it. `reported` are
+/// its possible texts. The dropped rows count as one.
+pub(super) fn mend_cut(lines: &mut [LogicalLine], capture: &Capture, reported: &[&str]) {
+    let (Some(line), true) = (lines.first_mut(), capture.is_complete()) else {
+        return;
+    };
+    let text = line.text.trim_end_matches(' ');
+    if text.is_empty() {
+        return;
+    }
+    let begin = reported.iter().find_map(|reported| {
+        let begin = reported.trim_end_matches(' ').strip_suffix(text)?;
+        (!begin.is_empty() && fills_row(begin, capture.width)).then_some(begin)
+    });
+    if let Some(begin) = begin {
+        line.text.insert_str(0, begin);
+        (line.start, line.rows) = (line.start - 1, line.rows + 1);
+    }
+}
+
+/// Returns true if a line and the next one are one reported line, broken at the end of a full row. A
+/// line that ends elsewhere is a line of its own, for example after `send-keys -R`.
+fn is_broken(lines: &[LogicalLine], at: usize, reported: &str, width: u32) -> bool {
+    let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
+        return false;
+    };
+    if !fills_row(&line.text, width) {
+        return false;
+    }
+    let rest = reported.strip_prefix(&*line.text);
+    !is_blank(&line.text)
+        && !is_blank(&next.text)
+        && rest.is_some_and(|rest| has_text(rest, &next.text))
+}
+
+fn join(lines: &mut Vec<LogicalLine>, at: usize) {
+    let next = lines.remove(at + 1);
+    lines[at].text.push_str(&next.text);
+    lines[at].rows += next.rows;
+}
+
+pub(super) fn is_blank(line: &str) -> bool {
+    line.trim_end_matches(' ').is_empty()
+}
+
+/// Returns true if a line has this text, apart from blanks at its end.
+pub(super) fn has_text(line: &str, reported: &str) -> bool {
+    line.trim_end_matches(' ') == reported.trim_end_matches(' ')
+}
+
+// Records what a stream has reported: the last lines, the times of revisions and screens (pure).
+
+impl StreamTracker {
+    /// Returns true if the last revision was less than [`REVISION_PERIOD`] ago.
+    pub(super) fn is_throttled(&self, now: Duration) -> bool {
+        self.revised_at
+            .is_some_and(|at| now.saturating_sub(at) < REVISION_PERIOD)
+    }
+
+    pub(super) fn show_screen(&mut self, now: Duration, changes: &mut Vec<Change>) {
+        if self.terminal.saved.is_none() {
+            self.tracker.screen.leave();
+            self.screen_at = None;
+            return;
+        }
+        let is_due = self
+            .screen_at
+            .is_none_or(|at| now.saturating_sub(at) >= SCREEN_PERIOD);
+        if !self.screen_fed || !is_due {
+            return;
+        }
+        self.screen_fed = false;
+        let rows: Vec<Row> = self.terminal.shown();
+        let (width, height) = (self.terminal.width() as u32, self.terminal.height() as u32);
+        let cursor = self.terminal.cursor();
+        if let Some(change) = self.tracker.screen.update(width, height, cursor, &rows) {
+            changes.push(change);
+            self.screen_at = Some(now);
+        }
+    }
+
+    /// Records reported changes.
+    pub(super) fn note(&mut self, now: Duration, changes: &[Change]) {
+        if changes
+            .iter()
+            .any(|change| matches!(change, Change::Revised { .. }))
+        {
+            self.revised_at = Some(now);
+        }
+        self.agreed.note(changes);
+        self.note_recent(changes);
+    }
+
+    fn note_recent(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Lines { first_line, chunk } => {
+                    let last = chunk.lines().rev().take(RECENT_LINES).collect::<Vec<_>>();
+                    let first = first_line + line_ends_in(chunk) - last.len() as i64;
+                    let last = last.into_iter().rev().map(str::to_owned);
+                    self.recent.extend((first..).zip(last));
+                }
+                Change::Revised { line, text } => {
+                    for (_, before) in self.recent.iter_mut().filter(|(number, _)| number == line) {
+                        before.clone_from(text);
+                    }
+                }
+                Change::Gap { .. } | Change::Screen { .. } => {}
+            }
+        }
+        let surplus = self.recent.len().saturating_sub(RECENT_LINES);
+        self.recent.drain(..surplus);
     }
 }

@@ -1,0 +1,642 @@
+//! Keeps the colours of a pane's lines by line number (pure).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ansi::RESET;
+use super::sanitize::push_sanitized_at;
+use crate::event::{Envelope, PaneId, Style, Styles, TdEvent, lines_in};
+use unicode_width::UnicodeWidthStr;
+
+/// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
+pub(super) const LINES_MAX: usize = 300;
+
+#[derive(Debug, Default)]
+pub(super) struct LineStyles(BTreeMap<i64, Vec<Style>>);
+
+impl LineStyles {
+    /// Sets the styles of `lines` lines from `first_line` on.
+    pub fn set(&mut self, first_line: i64, lines: i64, styles: &Styles) {
+        if self.0.is_empty() && styles.is_empty() {
+            return;
+        }
+        let end = first_line.saturating_add(lines);
+        let old: Vec<i64> = self
+            .0
+            .range(first_line..end)
+            .map(|(line, _)| *line)
+            .collect();
+        for line in old {
+            self.0.remove(&line);
+        }
+        for style in styles.as_slice().iter().filter(|style| style.is_valid()) {
+            let line = first_line.saturating_add(i64::from(style.line));
+            if line < end {
+                self.0.entry(line).or_default().push(style.clone());
+            }
+        }
+    }
+
+    /// Drops the styles of the oldest lines, which are not written again.
+    pub fn truncate(&mut self) {
+        while self.0.len() > LINES_MAX {
+            self.0.pop_first();
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the line for display in its colours, reset at its end. Returns `None` for a line without
+    /// styles, or with styles that do not fit its text.
+    pub fn paint(&self, line: i64, text: &str) -> Option<String> {
+        let styles = self.0.get(&line)?;
+        let mut out = String::with_capacity(2 * text.len());
+        let (mut column, mut done) = (0, 0);
+        let mut positions = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+        // Returns the byte position of a character. The calls must have ascending numbers.
+        let (mut position, mut number) = (positions.next()?, 0);
+        let mut at = |char: u32| {
+            while number < char {
+                position = positions.next()?;
+                number += 1;
+            }
+            (number == char).then_some(position)
+        };
+        for style in styles {
+            let (from, to) = (at(style.from)?, at(style.to)?);
+            let plain = text.get(done..from)?;
+            push(&mut out, plain, &mut column);
+            for part in ["\x1b[", &style.sgr, "m"] {
+                out.push_str(part);
+            }
+            push(&mut out, text.get(from..to)?, &mut column);
+            out.push_str(RESET);
+            done = to;
+        }
+        push(&mut out, &text[done..], &mut column);
+        Some(out)
+    }
+}
+
+fn push(out: &mut String, text: &str, column: &mut usize) {
+    let before = out.len();
+    push_sanitized_at(out, text, *column);
+    *column += out[before..].width();
+}
+
+// Replaces each line of a history by its last revision, so that the line is shown once, in its place (pure).
+//
+// There are two passes: [`LastRevisions::note`] collects the revisions, then [`LastRevisions::apply`]
+// changes the events that are shown. A line that was rewritten after it had settled, such as a row of a
+// progress display, is shown with its last text, and omitted if its program removed it. A line that was only
+// erased stays, because it was printed before its row vanished.
+
+/// The bound, in bytes, on the revisions in memory, some 300,000 lines, and the memory of a line in addition
+/// to its text. Lines beyond the bound keep their first text and are shown again when they change.
+const BYTES_MAX: usize = 64 << 20;
+const LINE_BYTES: usize = 128;
+
+/// The last revision of each line, by execution and pane.
+#[derive(Debug, Default)]
+pub(crate) struct LastRevisions {
+    panes: BTreeMap<(String, PaneId), BTreeMap<i64, LastRevision>>,
+    bytes: usize,
+}
+
+/// The last revision of a line.
+#[derive(Debug, Default)]
+struct LastRevision {
+    /// The `seq` of the last revision.
+    seq: u64,
+    /// The `seq` of the last revision with text; 0 for none.
+    text_seq: u64,
+    text: String,
+    styles: Styles,
+    /// True if the line was shown with its last text.
+    is_shown: bool,
+}
+
+/// The result of applying the revisions to an event.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Applied {
+    Unchanged,
+    /// These events are shown instead; an empty list hides the event.
+    Replaced(Vec<Envelope>),
+}
+
+impl LastRevisions {
+    /// Records an event of the history, if it is a revision.
+    pub fn note(&mut self, envelope: &Envelope) {
+        let TdEvent::OutputRevised {
+            execution_id,
+            pane,
+            line,
+            text,
+            styles,
+        } = &envelope.event
+        else {
+            return;
+        };
+        // Events of older logs have no number and are shown unchanged.
+        let Some(seq) = envelope.seq else {
+            return;
+        };
+        if self.bytes > BYTES_MAX {
+            return;
+        }
+        let key = (execution_id.as_str().to_owned(), pane.clone());
+        let known = self.panes.entry(key).or_default().entry(*line);
+        let known = known.or_insert_with(|| {
+            self.bytes += LINE_BYTES;
+            LastRevision::default()
+        });
+        known.seq = seq;
+        if !text.is_empty() {
+            self.bytes += text.len();
+            self.bytes -= known.text.len();
+            known.text_seq = seq;
+            known.text.clone_from(text);
+            known.styles.clone_from(styles);
+        }
+    }
+
+    /// Drops the revisions of an execution whose history has been shown.
+    pub fn forget(&mut self, execution_id: &str) {
+        self.panes.retain(|(id, _), lines| {
+            let is_kept = id != execution_id;
+            if !is_kept {
+                let bytes = lines.values().map(|line| line.text.len() + LINE_BYTES);
+                self.bytes -= bytes.sum::<usize>();
+            }
+            is_kept
+        });
+    }
+
+    /// Applies the revisions to the next event of the recorded history.
+    pub fn apply(&mut self, envelope: &Envelope) -> Applied {
+        let (Some(seq), Some(pane)) = (envelope.seq, envelope.event.pane()) else {
+            return Applied::Unchanged;
+        };
+        let key = (envelope.event.execution_id().to_owned(), pane.clone());
+        let Some(lines) = self.panes.get_mut(&key) else {
+            return Applied::Unchanged;
+        };
+        match &envelope.event {
+            TdEvent::OutputUpdate {
+                first_line, chunk, ..
+            } => {
+                let count = lines_in(chunk).count() as i64;
+                let range = *first_line..first_line.saturating_add(count);
+                let mut is_unchanged = true;
+                for (_, line) in lines.range_mut(range) {
+                    line.is_shown |= line.seq > seq;
+                    is_unchanged &= line.text_seq < seq;
+                }
+                match is_unchanged {
+                    true => Applied::Unchanged,
+                    false => Applied::Replaced(parts(envelope, seq, lines)),
+                }
+            }
+            TdEvent::OutputRevised { line, .. } => {
+                let is_included = |known: &LastRevision| known.is_shown && seq <= known.seq;
+                match lines.get(line).is_some_and(is_included) {
+                    true => Applied::Replaced(Vec::new()),
+                    false => Applied::Unchanged,
+                }
+            }
+            _ => Applied::Unchanged,
+        }
+    }
+}
+
+/// Returns settled lines with their last text, as several events if lines between them are omitted.
+fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>) -> Vec<Envelope> {
+    let TdEvent::OutputUpdate {
+        first_line,
+        chunk,
+        styles,
+        ..
+    } = &envelope.event
+    else {
+        return Vec::new();
+    };
+    let mut parts = Vec::new();
+    let mut part = ChunkPart::at(*first_line);
+    for (at, (number, line)) in (0_u32..).zip((*first_line..=i64::MAX).zip(lines_in(chunk))) {
+        let known = revisions.get(&number).filter(|known| known.text_seq > seq);
+        match known {
+            None => {
+                let styles = styles.as_slice().iter();
+                part.push(line, styles.filter(|style| style.line == at));
+            }
+            Some(known) if known.seq == known.text_seq => {
+                part.push(&known.text, known.styles.as_slice().iter());
+            }
+            Some(_) => {
+                if !part.chunk.is_empty() {
+                    parts.push(part.envelope(envelope, false));
+                }
+                part = ChunkPart::at(number.saturating_add(1));
+            }
+        }
+    }
+    // The last part carries the event's other fields, even without lines.
+    parts.push(part.envelope(envelope, true));
+    parts
+}
+
+/// Consecutive lines.
+struct ChunkPart {
+    first_line: i64,
+    count: u32,
+    chunk: String,
+    styles: Vec<Style>,
+}
+
+impl ChunkPart {
+    fn at(first_line: i64) -> Self {
+        Self {
+            first_line,
+            count: 0,
+            chunk: String::new(),
+            styles: Vec::new(),
+        }
+    }
+
+    fn push<'s>(&mut self, line: &str, styles: impl Iterator<Item = &'s Style>) {
+        self.chunk.push_str(line);
+        self.chunk.push('\n');
+        self.styles.extend(styles.map(|style| Style {
+            line: self.count,
+            ..style.clone()
+        }));
+        self.count += 1;
+    }
+
+    fn envelope(self, source: &Envelope, is_last: bool) -> Envelope {
+        let mut envelope = source.clone();
+        if let TdEvent::OutputUpdate {
+            first_line,
+            chunk,
+            styles,
+            is_complete,
+            ..
+        } = &mut envelope.event
+        {
+            *first_line = self.first_line;
+            *chunk = self.chunk;
+            *styles = Styles::new(self.styles);
+            *is_complete &= is_last;
+        }
+        envelope
+    }
+}
+
+// Performs the first pass of an export: collects the panes of a run, and the last text of revised lines
+// (pure).
+
+/// The bound, in bytes, on revised text, some 500,000 lines. Only lines that were on a screen are revised, so
+/// even long runs have few.
+const REVISED_BYTES_MAX: usize = 64 << 20;
+
+/// The memory of a revision in addition to its text: the map's entry.
+const REVISION_BYTES: usize = 64;
+
+/// The maximum number of panes to count: far more than a tmux server has in its lifetime.
+const PANES_MAX: usize = 100_000;
+
+/// Collects the panes and revisions of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    only: Option<PaneId>,
+    panes: BTreeSet<PaneId>,
+    /// True if the run has the conversation of an agent in a pane.
+    has_conversation: bool,
+    /// The last revisions that no later `OutputUpdate` has replaced.
+    revised: BTreeMap<PaneId, BTreeMap<i64, String>>,
+    bytes: usize,
+    dropped_revisions: u64,
+}
+
+impl Survey {
+    /// Surveys the text of one pane, or of all panes. Panes are counted in either case.
+    pub fn new(only: Option<PaneId>) -> Self {
+        Self {
+            only,
+            ..Self::default()
+        }
+    }
+
+    /// Records the next envelope of the log.
+    pub fn note(&mut self, envelope: &Envelope) {
+        let event = &envelope.event;
+        if let Some(pane) = event.pane()
+            && !self.panes.contains(pane)
+            && self.panes.len() < PANES_MAX
+        {
+            self.panes.insert(pane.clone());
+        }
+        let is_conversation = matches!(
+            event,
+            TdEvent::PromptSent { .. } | TdEvent::TokenReceived { .. }
+        );
+        self.has_conversation |= is_conversation && event.pane().is_some();
+        match event {
+            TdEvent::OutputUpdate {
+                pane,
+                first_line,
+                chunk,
+                ..
+            } => {
+                let Some(revised) = self.revised.get_mut(pane) else {
+                    return;
+                };
+                let lines = chunk.bytes().filter(|byte| *byte == b'\n').count();
+                let end = first_line.saturating_add_unsigned(lines as u64);
+                let replaced = revised.range(*first_line..end).map(|(number, _)| *number);
+                for number in replaced.collect::<Vec<_>>() {
+                    let text = revised.remove(&number).unwrap_or_default();
+                    self.bytes -= REVISION_BYTES + text.len();
+                }
+            }
+            TdEvent::OutputRevised {
+                pane, line, text, ..
+            } if self.includes(pane) => {
+                let cost = REVISION_BYTES + text.len();
+                let revised = self.revised.entry(pane.clone()).or_default();
+                if let Some(old) = revised.remove(line) {
+                    self.bytes -= REVISION_BYTES + old.len();
+                }
+                if self.bytes + cost > REVISED_BYTES_MAX {
+                    self.dropped_revisions += 1;
+                } else {
+                    self.bytes += cost;
+                    revised.insert(*line, text.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn panes(&self) -> impl Iterator<Item = &PaneId> {
+        self.panes.iter()
+    }
+
+    /// Returns the run's pane, if the run has exactly one and no conversation replaces its lines.
+    pub fn sole_pane(&self) -> Option<&PaneId> {
+        let is_sole = self.panes.len() == 1 && !self.has_conversation;
+        self.panes.first().filter(|_| is_sole)
+    }
+
+    /// Returns the number of revisions beyond the bound; these lines keep their first text.
+    pub fn dropped_revisions(&self) -> u64 {
+        self.dropped_revisions
+    }
+
+    /// Returns true if the survey includes this pane's text.
+    pub(super) fn includes(&self, pane: &PaneId) -> bool {
+        self.only.as_ref().is_none_or(|only| only == pane)
+    }
+
+    /// Returns true if the survey is limited to one pane.
+    pub(super) fn is_single_pane(&self) -> bool {
+        self.only.is_some()
+    }
+
+    /// Removes and returns the last text of a revised line.
+    pub(super) fn take(&mut self, pane: &PaneId, line: i64) -> Option<String> {
+        self.revised.get_mut(pane)?.remove(&line)
+    }
+
+    /// Removes and returns the first revised line below `end`, with its number.
+    pub(super) fn take_below(&mut self, pane: &PaneId, end: i64) -> Option<(i64, String)> {
+        let revised = self.revised.get_mut(pane)?;
+        let first = revised.first_entry().filter(|entry| *entry.key() < end)?;
+        Some(first.remove_entry())
+    }
+
+    pub(super) fn take_remaining(&mut self) -> BTreeMap<PaneId, BTreeMap<i64, String>> {
+        std::mem::take(&mut self.revised)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod line_styles {
+
+        use super::super::*;
+        use crate::face::sanitize::push_sanitized;
+        use crate::face::sanitize::tests::nasty;
+        use proptest::prelude::*;
+
+        fn style(from: u32, to: u32, sgr: &str) -> Style {
+            Style {
+                line: 0,
+                from,
+                to,
+                sgr: sgr.to_owned(),
+            }
+        }
+
+        fn painted(text: &str, styles: Vec<Style>) -> Option<String> {
+            let mut line_styles = LineStyles::default();
+            line_styles.set(7, 1, &Styles::new(styles));
+            line_styles.paint(7, text)
+        }
+
+        #[test]
+        fn only_styled_text_is_painted() {
+            let styles = vec![style(0, 3, "31"), style(5, 6, "1;4")];
+            assert_eq!(
+                painted("röd plain", styles).unwrap(),
+                "\x1b[31mröd\x1b[0m p\x1b[1;4ml\x1b[0main"
+            );
+            // Tab stops depend on the beginning of the line.
+            assert_eq!(
+                painted("ab\tc", vec![style(1, 4, "7")]).unwrap(),
+                "a\x1b[7mb      c\x1b[0m"
+            );
+        }
+
+        #[test]
+        fn styles_that_do_not_fit_are_not_painted() {
+            for styles in [
+                vec![style(2, 9, "31")],
+                vec![style(1, 3, "31"), style(0, 2, "32")],
+                vec![style(0, 1, "31m\x1b]2;x\x07")],
+                vec![style(2, 2, "31")],
+            ] {
+                assert_eq!(painted("text", styles.clone()), None, "{styles:?}");
+            }
+        }
+
+        #[test]
+        fn a_rewritten_line_has_only_its_new_colours() {
+            let mut line_styles = LineStyles::default();
+            line_styles.set(7, 2, &Styles::new(vec![style(0, 1, "31")]));
+            line_styles.set(6, 3, &Styles::default());
+            assert!(line_styles.is_empty());
+            let many: Vec<Style> = (0..1000)
+                .map(|line| Style {
+                    line,
+                    ..style(0, 1, "31")
+                })
+                .collect();
+            line_styles.set(1, 1000, &Styles::new(many));
+            line_styles.truncate();
+            assert!(
+                line_styles.paint(1000, "x").is_some() && line_styles.paint(700, "x").is_none()
+            );
+        }
+
+        proptest! {
+            /// Painting adds only the styles, and a reset for each.
+            #[test]
+            fn paint_changes_no_text(
+                text in nasty(),
+                runs in prop::collection::vec((0_u32..9, 0_u32..9, "[0-9;:m\x1b]{0,5}"), 0..5),
+            ) {
+                let mut at = 0;
+                let styles: Vec<Style> = runs.into_iter().map(|(skip, length, sgr)| {
+                    let from = at + skip;
+                    at = from + length;
+                    Style { line: 0, from, to: at, sgr }
+                }).collect();
+                let valid = styles.iter().filter(|style| style.is_valid()).count();
+                let mut plain = String::new();
+                push_sanitized(&mut plain, &text.replace('\t', " "));
+                if let Some(painted) = painted(&text.replace('\t', " "), styles.clone()) {
+                    let mut without = painted.replace(RESET, "");
+                    for style in styles.iter().filter(|style| style.is_valid()) {
+                        without = without.replacen(&format!("\x1b[{}m", style.sgr), "", 1);
+                    }
+                    prop_assert_eq!(without, plain);
+                    prop_assert_eq!(painted.matches(RESET).count() >= valid, true);
+                }
+            }
+        }
+    }
+
+    mod last_revisions {
+
+        use super::super::*;
+        use crate::face::samples;
+        use crate::timestamp::Timestamp;
+
+        fn style(line: u32, sgr: &str) -> Style {
+            Style {
+                line,
+                from: 0,
+                to: 1,
+                sgr: sgr.to_owned(),
+            }
+        }
+
+        fn revised(line: i64, text: &str) -> TdEvent {
+            let styles = match text.strip_prefix("red") {
+                Some(_) => vec![style(0, "31")],
+                None => Vec::new(),
+            };
+            samples::revised_with(line, text, styles)
+        }
+
+        /// Returns the shown events: the number and the chunk of lines, `~` for revisions.
+        fn shown(noted: usize, events: Vec<TdEvent>) -> Vec<(i64, String)> {
+            let mut revisions = LastRevisions::default();
+            let envelopes: Vec<Envelope> = (1..)
+                .zip(events)
+                .map(|(seq, event)| Envelope::new(Some(seq), Timestamp::default(), event))
+                .collect();
+            for envelope in &envelopes[..noted.min(envelopes.len())] {
+                revisions.note(envelope);
+            }
+            let mut shown = Vec::new();
+            for envelope in envelopes {
+                let parts = match revisions.apply(&envelope) {
+                    Applied::Unchanged => vec![envelope],
+                    Applied::Replaced(parts) => parts,
+                };
+                for part in parts {
+                    shown.push(match part.event {
+                        TdEvent::OutputUpdate {
+                            first_line, chunk, ..
+                        } => (first_line, chunk),
+                        TdEvent::OutputRevised { line, text, .. } => (line, format!("~{text}")),
+                        _ => continue,
+                    });
+                }
+            }
+            shown
+        }
+
+        fn lines(of: &[(i64, &str)]) -> Vec<(i64, String)> {
+            of.iter()
+                .map(|(line, text)| (*line, (*text).to_owned()))
+                .collect()
+        }
+
+        #[test]
+        fn a_line_is_shown_with_its_last_text() {
+            let events = || {
+                vec![
+                    revised(1, "a 0"),
+                    samples::update(1, "a 1\nb 1\nc 1\n"),
+                    revised(2, "b 2"),
+                    revised(3, ""),
+                    samples::update(4, "d\n"),
+                    revised(2, "b 3"),
+                    revised(5, "$ "),
+                ]
+            };
+            // Changes of an open line stay, and so does a printed line that was erased.
+            assert_eq!(
+                shown(usize::MAX, events()),
+                lines(&[(1, "~a 0"), (1, "a 1\nb 3\nc 1\n"), (4, "d\n"), (5, "~$ ")])
+            );
+            // Events after the first pass are unchanged.
+            assert_eq!(
+                shown(4, events()),
+                lines(&[
+                    (1, "~a 0"),
+                    (1, "a 1\nb 2\nc 1\n"),
+                    (4, "d\n"),
+                    (2, "~b 3"),
+                    (5, "~$ ")
+                ])
+            );
+        }
+
+        #[test]
+        fn a_row_removed_by_its_program_is_omitted() {
+            let events = vec![
+                samples::update(1, "a\nb\nc\nd\n"),
+                revised(2, "b 2"),
+                revised(4, "d 2"),
+                revised(2, ""),
+                revised(4, ""),
+            ];
+            assert_eq!(
+                shown(usize::MAX, events),
+                lines(&[(1, "a\n"), (3, "c\n"), (5, "")])
+            );
+        }
+
+        #[test]
+        fn the_shown_text_has_its_own_colours() {
+            let mut revisions = LastRevisions::default();
+            let envelope = |seq, event| Envelope::new(Some(seq), Timestamp::default(), event);
+            revisions.note(&envelope(3, revised(2, "red")));
+            let first = vec![style(0, "1"), style(1, "2"), style(2, "3")];
+            let event = envelope(2, samples::update_of("%1", 1, "a\nb\nc\n", first));
+            let Applied::Replaced(parts) = revisions.apply(&event) else {
+                panic!("the second line reads differently");
+            };
+            let now = vec![style(0, "1"), style(1, "31"), style(2, "3")];
+            assert_eq!(
+                parts,
+                [envelope(2, samples::update_of("%1", 1, "a\nred\nc\n", now))]
+            );
+        }
+    }
+}
