@@ -32,8 +32,7 @@ pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Fai
 fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, EarlyEnd> {
     let pane = typed.pane.as_deref().map(PaneId::from);
     let output = typed.output.as_deref();
-    let mut cast = AsciicastOptions {
-        pane: None,
+    let cast = AsciicastOptions {
         idle_limit: typed.idle_limit,
         title: which.label(),
     };
@@ -68,8 +67,8 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, E
     let mut renderer = match typed.format {
         Format::Text => ExportRenderer::Text(TextExport::new(survey)),
         Format::Cast => {
-            cast.pane = pane.or_else(|| survey.sole_pane().cloned());
-            ExportRenderer::Cast(AsciicastExport::new(cast))
+            let pane = pane.or_else(|| survey.sole_pane().cloned());
+            ExportRenderer::Cast(AsciicastExport::new(&cast, pane, survey))
         }
     };
     let report = each(which, count, stop, |envelope| {
@@ -114,22 +113,21 @@ impl ExportRenderer {
 
     /// Appends the end, and reports omitted changes.
     fn finish(&mut self, text: &mut String) {
-        let (count, note) = match self {
+        let count = match self {
             Self::Text(transcript) => {
                 transcript.finish(text);
-                let note = "changes of earlier lines were too many to keep: \
-                            the text has these lines as first printed";
-                (transcript.dropped_revisions(), note)
+                transcript.dropped_revisions()
             }
             Self::Cast(cast) => {
                 cast.finish(text);
-                let note = "lines changed after they had left the screen: \
-                            the recording has their earlier text";
-                (cast.unreached(), note)
+                cast.dropped_revisions()
             }
         };
         if count > 0 {
-            message!("{count} {note}");
+            message!(
+                "{count} changes of earlier lines were too many to keep: \
+                 the export has these lines as first printed"
+            );
         }
     }
 }

@@ -13,7 +13,6 @@ use super::sanitize::push_sanitized;
 use super::session_labels::SessionLabels;
 use super::stream_lines::{LineEnd, Origin, StreamLine, StreamLines};
 use crate::event::{Envelope, PaneId, ScreenRow, TdEvent, lines_in};
-use crate::track::cut;
 
 /// Writes the text, one envelope at a time.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ impl TextExport {
         Self {
             labels: SessionLabels::default(),
             is_labelled: !survey.is_single_pane() && survey.panes().nth(1).is_some(),
-            plain: PlainText::new("\n"),
+            plain: PlainText::default(),
             execution_id: String::new(),
             screens: HashMap::new(),
             survey,
@@ -178,23 +177,13 @@ impl UnsettledLines {
 // Writes text outside of panes as complete lines: the output of programs, models and checks (pure).
 
 /// Writes each line in its final state, without control characters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PlainText {
     lines: StreamLines,
     written: WrittenLines,
 }
 
 impl PlainText {
-    pub fn new(line_end: &'static str) -> Self {
-        Self {
-            lines: StreamLines::default(),
-            written: WrittenLines {
-                line_end,
-                partial: None,
-            },
-        }
-    }
-
     /// Appends the lines that an event completes; returns true if the event has text.
     pub fn push(&mut self, event: &TdEvent, out: &mut String) -> bool {
         if let TdEvent::LogGap { .. } = event {
@@ -218,15 +207,6 @@ impl PlainText {
         self.written.end_partial(out);
     }
 
-    /// Returns the open line that was written last, cut to `columns`.
-    pub fn live(&self, columns: usize) -> String {
-        let mut text = String::new();
-        if let (Some(live), None) = (self.lines.live(), self.written.partial) {
-            live.push_open(&mut text, false);
-        }
-        cut(&text, columns).to_owned()
-    }
-
     fn end(&mut self, is_over: impl Fn(&str, Origin) -> bool, out: &mut String) {
         let written = &mut self.written;
         self.lines.end(is_over, &mut |line| written.push(line, out));
@@ -234,9 +214,8 @@ impl PlainText {
 }
 
 /// The lines written so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct WrittenLines {
-    line_end: &'static str,
     /// The stream of the last line, if only the beginning of that line is written.
     partial: Option<u64>,
 }
@@ -254,13 +233,13 @@ impl WrittenLines {
             self.partial = Some(line.stream_number);
         } else if !(is_empty && line.is_optional()) {
             self.partial = None;
-            out.push_str(self.line_end);
+            out.push('\n');
         }
     }
 
     fn end_partial(&mut self, out: &mut String) {
         if self.partial.take().is_some() {
-            out.push_str(self.line_end);
+            out.push('\n');
         }
     }
 }
@@ -556,7 +535,7 @@ mod tests {
                     &long_and_other,
                 ),
             ] {
-                let (mut plain, mut out) = (PlainText::new("\n"), String::new());
+                let (mut plain, mut out) = (PlainText::default(), String::new());
                 for event in &events {
                     plain.push(event, &mut out);
                 }

@@ -83,7 +83,6 @@ pub const PURE: &[&str] = &[
     "src/api/seen.rs",
     "src/face/ansi.rs",
     "src/face/asciicast.rs",
-    "src/face/asciicast/",
     "src/face/board_table.rs",
     "src/face/console.rs",
     "src/face/console/",
