@@ -53,7 +53,7 @@
 //! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place; `board/schema.rs`: the JSON Schema |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`] | `engine/mod.rs`: starts and stops everything in order; `engine/log_thread.rs`: from the bus to the history |
 //! | `api` | the observer's board, runs, events, panes and waits over a Unix socket, and its client; behind the feature `cli` | `api/hub.rs`: positions, board and last events; `api/others.rs`: runs of other processes; `api/stream.rs`: history, then live, each event once; `api/ws.rs`: the same for a WebSocket; `api/routes.rs`: the paths; `api/server.rs`: connections; `api/summary.rs`: the board without reading the logs; `api/wait.rs`, `api/screen.rs`, `api/input.rs`: panes |
-//! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/sanitize.rs`: control sequences; `face/tui/run.rs`: the terminal UI; `face/tui/model.rs`: its state; `face/tui/update.rs`, `face/tui/acting.rs`: what changes it; `face/tui/draw/mod.rs` |
+//! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/sanitize.rs`: control sequences; `face/tui/run.rs`: the terminal UI; `face/tui/model.rs`: its state, and what changes it; `face/tui/draw.rs` |
 //! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background; `cli/observer/log_file.rs`: its diagnostics |
 //! | `internals` | what only the tests, benchmarks and fuzz targets of this repository use; behind the feature `internals` | `internals.rs`; `internals/fuzzing.rs`: parsers of foreign input as functions of bytes |
 //!
@@ -75,7 +75,7 @@
 //! | `td-agents`: agents' files and transcripts | `observe/agents/registry.rs`, `observe/conversation/reader.rs` | its handle |
 //! | `td-hub`: the board; `td-api`, `td-api-N`: clients of the API | `api/hub.rs`, `api/server.rs` | `cli/observer/foreground.rs` |
 //! | `td-others`: runs of other processes | `api/others.rs` | `cli/observer/foreground.rs` |
-//! | `td-tui-…`: the terminal UI's end, board, live events, pages, scans, older runs and screen | `face/tui/threads.rs` | the UI's thread |
+//! | `td-tui-…`: the terminal UI's end, board, live events, pages, scans, older runs and screen | `face/tui/readers.rs` | the UI's thread |
 //! | `td-visit`: the end of the tmux client that shows a pane instead of the UI | `tmux/visit.rs` | the UI's thread |
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
@@ -118,7 +118,7 @@
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
 //! | views of a pane by clients, `PaneSeen` | `observe/pane_observer/views.rs`; `board/fold.rs` |
 //! | a client of the API that comes back | `api/cursor.rs` is where it was, `api/stream.rs` goes back there |
-//! | a key of the terminal UI | `face/tui/action.rs`; what it does: `face/tui/acting.rs`, `face/tui/moving.rs`, `face/tui/typing.rs`, `face/tui/answering.rs` |
+//! | a key of the terminal UI | `face/tui/keys.rs`; what it does: `face/tui/model.rs` |
 //! | a child that ignores SIGTERM | `child/supervisor.rs` escalates, `child/group.rs` kills the group |
 //!
 //! A polled line passes these files, and a chunk of a stream those in the second column:

@@ -2,8 +2,8 @@
 
 use crossterm::event::KeyEvent;
 
-use super::painted::StyledText;
-use super::searching::Scan;
+use super::cells::StyledText;
+use super::search::Scan;
 use super::timeline::Bands;
 use crate::board::Row;
 use crate::event::{Envelope, ExecutionId, PaneId};

@@ -1,6 +1,42 @@
-//! Arranges board, view and status line on a screen of any size (pure).
+//! Defines the views of a row, and arranges board, view and status line on a screen of any size (pure).
 
 use ratatui::layout::Rect;
+
+/// A view of the selected row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ViewKind {
+    Output,
+    Logs,
+    Screen,
+    Timeline,
+    Events,
+}
+
+impl ViewKind {
+    pub const ALL: [Self; 5] = [
+        Self::Output,
+        Self::Logs,
+        Self::Screen,
+        Self::Timeline,
+        Self::Events,
+    ];
+
+    /// Returns the name, whose first letter is the key of the view.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Logs => "logs",
+            Self::Screen => "screen",
+            Self::Timeline => "timeline",
+            Self::Events => "events",
+        }
+    }
+
+    /// Returns true if the view shows lines of events.
+    pub fn has_lines(self) -> bool {
+        matches!(self, Self::Output | Self::Logs | Self::Events)
+    }
+}
 
 /// The part that receives the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,15 +45,13 @@ pub(super) enum Focus {
     View,
 }
 
-/// Below this width, the board and the view take turns on the whole screen.
-const COLUMNS_FOR_TWO: u16 = 100;
-
-/// The least and the most columns of the board beside a view.
-const BOARD_COLUMNS: (u16, u16) = (38, 60);
-
 /// The parts of the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
+    /// The columns and rows of the screen.
+    pub size: (u16, u16),
+    pub focus: Focus,
+    pub is_zoomed: bool,
     pub board: Option<Rect>,
     pub view: Option<Rect>,
     pub status: Rect,
@@ -29,14 +63,14 @@ impl Layout {
     pub fn new((width, height): (u16, u16), focus: Focus, is_zoomed: bool) -> Self {
         let status = Rect::new(0, height.saturating_sub(1), width, height.min(1));
         let above = Rect::new(0, 0, width, height.saturating_sub(1));
-        let is_narrow = width < COLUMNS_FOR_TWO;
+        // On a narrow screen, the board and the view take turns.
+        let is_narrow = width < 100;
         let (board, view) = if is_zoomed || is_narrow && focus == Focus::View {
             (None, Some(above))
         } else if is_narrow {
             (Some(above), None)
         } else {
-            let (least, most) = BOARD_COLUMNS;
-            let columns = (width * 2 / 5).clamp(least, most);
+            let columns = (width * 2 / 5).clamp(38, 60);
             let board = Rect {
                 width: columns,
                 ..above
@@ -51,11 +85,30 @@ impl Layout {
             (Some(board), Some(view))
         };
         Self {
+            size: (width, height),
+            focus,
+            is_zoomed,
             board,
             view,
             status,
             is_narrow,
         }
+    }
+
+    /// Returns the columns and rows of the view without its title.
+    pub fn view_size(&self) -> (usize, usize) {
+        let area = self.view.unwrap_or_default();
+        (
+            usize::from(area.width),
+            usize::from(area.height.saturating_sub(1)),
+        )
+    }
+
+    /// Returns the columns of the names in the timeline, and of the bands beside them.
+    pub fn time_columns(&self) -> (u16, u16) {
+        let width = self.view.unwrap_or_default().width;
+        let names = (width / 4).clamp(8, 24);
+        (names, width.saturating_sub(names + 1))
     }
 }
 

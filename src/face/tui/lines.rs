@@ -1,9 +1,41 @@
-//! Holds the lines of a view in order, and finds lines of panes by their numbers (pure).
+//! The lines of a view: built from the events of one row, and held with a contiguous part of them (pure).
 
 use std::collections::{HashMap, VecDeque};
 
-use super::content::Change;
-use super::line::{Position, ViewLine};
+use ratatui::style::{Color, Modifier, Style};
+
+use super::cells::StyledText;
+use super::layout::ViewKind;
+use crate::board::{ExecutionKind, Row};
+use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
+use crate::face::conversation::conversation_lines;
+use crate::face::describe::{Description, describe, lagged};
+use crate::face::lines::LineStyles;
+use crate::face::local_time::LocalTime;
+use crate::face::sanitize::{Tone, one_line, sanitized};
+use crate::face::stream_lines::{StreamLine, StreamLines};
+use crate::history::Page;
+use crate::timestamp::Timestamp;
+
+/// The position of a line, which stays the same when lines are loaded before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    /// The number of the event in its run.
+    pub seq: u64,
+    /// The number of the line in its event, from 0.
+    pub nth: u32,
+}
+
+/// A line of a view.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ViewLine {
+    pub at: Position,
+    /// The time of its event.
+    pub ts: Timestamp,
+    pub text: StyledText,
+    /// The number of a pane's line, which may be revised.
+    pub number: Option<i64>,
+}
 
 /// Lines in order.
 #[derive(Debug, Default)]
@@ -95,12 +127,632 @@ impl Lines {
     }
 }
 
+/// The longest line, in characters; the view cuts longer ones, which are complete in the log.
+const LINE_CHARS_MAX: usize = 16 * 1024;
+
+/// A change that an event makes to the lines of a view.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// A new line follows.
+    Line(ViewLine),
+    /// The line of a pane with this number has a new text.
+    Revised(i64, StyledText),
+}
+
+/// The state for building the lines of one view, event by event.
+#[derive(Debug)]
+pub(super) struct Content {
+    view: ViewKind,
+    streams: StreamLines,
+    styles: LineStyles,
+    local: LocalTime,
+    /// The rows of the last snapshot of each pane.
+    screens: HashMap<PaneId, Vec<ScreenRow>>,
+    /// True if the conversation of the agent is known, so that snapshots of its screen add nothing.
+    has_conversation: bool,
+}
+
+impl Content {
+    pub fn new(view: ViewKind, local: LocalTime) -> Self {
+        Self {
+            view,
+            streams: StreamLines::default(),
+            styles: LineStyles::default(),
+            local,
+            screens: HashMap::new(),
+            has_conversation: false,
+        }
+    }
+
+    /// Emits the lines of an event.
+    pub fn push(&mut self, envelope: &Envelope, emit: &mut dyn FnMut(Change)) {
+        let mut nth = 0;
+        let emit = &mut |mut change: Change| {
+            if let Change::Line(line) = &mut change {
+                line.at.nth = nth;
+                nth += 1;
+            }
+            emit(change);
+        };
+        match self.view {
+            ViewKind::Output => self.output(envelope, emit),
+            ViewKind::Logs => self.logs(envelope, emit),
+            ViewKind::Events => pretty(envelope, &mut self.local, emit),
+            ViewKind::Screen | ViewKind::Timeline => {}
+        }
+    }
+
+    /// Returns a line that reports the number of missed events.
+    pub fn missed(count: u64, at: Position, ts: Timestamp) -> ViewLine {
+        let text = Description::missing(lagged(count)).marked();
+        ViewLine {
+            at,
+            ts,
+            text: StyledText::plain(text, style_of(Tone::Caution)),
+            number: None,
+        }
+    }
+
+    /// Returns the line that has begun but not ended, such as a model's answer.
+    pub fn open_line(&self) -> Option<StyledText> {
+        let live = self
+            .streams
+            .live()
+            .filter(|_| self.view == ViewKind::Output)?;
+        let mut text = String::new();
+        live.push_open(&mut text, true);
+        (!text.is_empty()).then(|| StyledText::painted(&bounded(text)))
+    }
+
+    fn output(&mut self, envelope: &Envelope, emit: &mut dyn FnMut(Change)) {
+        let event = &envelope.event;
+        let mut line = |text: StyledText, number: Option<i64>| {
+            emit(Change::Line(view_line(envelope, text, number)));
+        };
+        if let Some(lines) = conversation_lines(event, false) {
+            self.has_conversation = true;
+            for spoken in lines {
+                let text = bounded(one_line(&spoken.text));
+                line(StyledText::plain(text, style_of(spoken.tone)), None);
+            }
+            return;
+        }
+        match event {
+            TdEvent::OutputUpdate {
+                first_line,
+                chunk,
+                styles,
+                ..
+            } => {
+                let count = i64::try_from(chunk.len()).unwrap_or(i64::MAX);
+                self.styles.set(*first_line, count, styles);
+                for (number, text) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
+                    line(pane_line(&self.styles, number, text), Some(number));
+                }
+                self.styles.truncate();
+            }
+            TdEvent::OutputRevised {
+                line: number,
+                text,
+                styles,
+                ..
+            } => {
+                self.styles.set(*number, 1, styles);
+                let text = pane_line(&self.styles, *number, text);
+                emit(Change::Revised(*number, text));
+            }
+            TdEvent::ScreenSnapshot { pane, rows, .. } => {
+                let shown = self.screens.insert(pane.clone(), rows.clone());
+                if self.has_conversation {
+                    return;
+                }
+                let shown = shown.unwrap_or_default();
+                let new = |row: &&ScreenRow| shown.iter().all(|shown| shown.text != row.text);
+                for row in rows.iter().filter(new) {
+                    let text = bounded(one_line(&row.text));
+                    line(StyledText::plain(text, style_of(Tone::Dim)), None);
+                }
+            }
+            // The logs show the output of checks.
+            TdEvent::ValidationOutput { .. } => {}
+            event
+                if self.streams.push_event(event, &mut |printed| {
+                    line(stream_line(printed), None);
+                }) => {}
+            event => {
+                if let Some(description) =
+                    describe(event, false).filter(|text| is_output(event, text))
+                {
+                    line(described(&description), None);
+                }
+            }
+        }
+    }
+
+    fn logs(&mut self, envelope: &Envelope, emit: &mut dyn FnMut(Change)) {
+        let event = &envelope.event;
+        let mut before = String::new();
+        self.local.push(&mut before, envelope.ts);
+        let before = StyledText::plain(before, style_of(Tone::Dim));
+        let mut line = |text: &StyledText| {
+            let mut whole = before.clone();
+            whole.extend(text);
+            emit(Change::Line(view_line(envelope, whole, None)));
+        };
+        let is_text = match event {
+            TdEvent::ValidationOutput { .. } => true,
+            TdEvent::ExecutionOutput { stream, .. } => *stream == OutputStream::Stderr,
+            // Other text belongs to the output view.
+            TdEvent::TokenReceived { .. }
+            | TdEvent::OutputUpdate { .. }
+            | TdEvent::OutputRevised { .. }
+            | TdEvent::ScreenUpdate { .. }
+            | TdEvent::ScreenSnapshot { .. }
+            | TdEvent::PromptSent { .. }
+            | TdEvent::ToolCallStarted { .. }
+            | TdEvent::ResponseCompleted { .. } => return,
+            _ => false,
+        };
+        let streams = &mut self.streams;
+        let needs_words = match event {
+            TdEvent::ExecutionOutput { .. } if !is_text => false,
+            event => !streams.push_event(event, &mut |printed| line(&stream_line(printed))),
+        };
+        if needs_words && let Some(description) = describe(event, true) {
+            line(&described(&description));
+        }
+    }
+}
+
+/// Returns true if the description of an event belongs to the output view.
+fn is_output(event: &TdEvent, description: &Description) -> bool {
+    match event {
+        TdEvent::OutputGap { .. } | TdEvent::LogGap { .. } => !description.is_detail,
+        TdEvent::LoopStarted { .. }
+        | TdEvent::PhaseStarted { .. }
+        | TdEvent::IterationStarted { .. }
+        | TdEvent::IterationCompleted { .. }
+        | TdEvent::LoopCompleted { .. }
+        | TdEvent::PromptSent { .. }
+        | TdEvent::ResponseCompleted { .. }
+        | TdEvent::ToolCallStarted { .. }
+        | TdEvent::ToolCallCompleted { .. }
+        | TdEvent::ValidationStarted { .. }
+        | TdEvent::ValidationCompleted { .. }
+        | TdEvent::AgentCompleted { .. }
+        | TdEvent::AgentFailed { .. }
+        | TdEvent::Error { .. }
+        | TdEvent::PaneClosed { .. }
+        | TdEvent::SessionEnded { .. } => true,
+        TdEvent::ExecutionStarted { pane, .. } | TdEvent::ExecutionCompleted { pane, .. } => {
+            pane.is_none()
+        }
+        _ => false,
+    }
+}
+
+fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> ViewLine {
+    ViewLine {
+        at: Position {
+            seq: envelope.seq.unwrap_or(0),
+            nth: 0,
+        },
+        ts: envelope.ts,
+        text,
+        number,
+    }
+}
+
+/// Returns a line of a pane in its colours.
+pub(super) fn pane_line(styles: &LineStyles, number: i64, text: &str) -> StyledText {
+    match styles.paint(number, text) {
+        Some(painted) => StyledText::painted(&painted),
+        None => StyledText::plain(bounded(sanitized(text)), Style::new()),
+    }
+}
+
+fn described(description: &Description) -> StyledText {
+    let text = bounded(one_line(&description.marked()));
+    StyledText::plain(text, style_of(description.tone))
+}
+
+/// Returns a line of a program, a check or a model, with the name of its stream.
+fn stream_line(mut printed: StreamLine<'_>) -> StyledText {
+    let mut painted = String::new();
+    printed.push(&mut painted, true);
+    let text = StyledText::painted(&bounded(painted));
+    if printed.stream == OutputStream::Stdout.as_str() {
+        return text;
+    }
+    let mut line = StyledText::default();
+    line.push(
+        &format!("[{}] ", one_line(printed.stream)),
+        style_of(Tone::Alarm),
+    );
+    line.extend(&text);
+    line
+}
+
+/// Emits the envelope as indented JSON below a line with its number, time and type.
+fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Change)) {
+    let mut head = String::new();
+    local.push(&mut head, envelope.ts);
+    let seq = envelope.seq.map_or("-".to_owned(), |seq| seq.to_string());
+    let mut first = StyledText::plain(head, style_of(Tone::Dim));
+    first.push(&format!("{seq} "), style_of(Tone::Dim));
+    let name = one_line(envelope.event.type_name());
+    first.push(&name, Style::new().add_modifier(Modifier::BOLD));
+    emit(Change::Line(view_line(envelope, first, None)));
+    let json = serde_json::to_string_pretty(envelope).unwrap_or_default();
+    for row in json.lines() {
+        let mut text = StyledText::default();
+        let row = bounded(one_line(row));
+        match row.split_once("\": ") {
+            Some((key, value)) if row.trim_start().starts_with('"') => {
+                text.push(&format!("{key}\": "), Style::new().fg(Color::Cyan));
+                text.push(value, Style::new());
+            }
+            _ => text.push(&row, Style::new()),
+        }
+        emit(Change::Line(view_line(envelope, text, None)));
+    }
+}
+
+pub(super) fn style_of(tone: Tone) -> Style {
+    let style = Style::new();
+    match tone {
+        Tone::Plain => style,
+        Tone::Prompt => style.add_modifier(Modifier::BOLD),
+        Tone::Dim => style.add_modifier(Modifier::DIM),
+        Tone::Good => style.fg(Color::Green),
+        Tone::Caution => style.fg(Color::Magenta),
+        Tone::Alarm => style.fg(Color::Red).add_modifier(Modifier::BOLD),
+    }
+}
+
+/// Cuts a line that is too long to draw.
+fn bounded(mut text: String) -> String {
+    if text.len() > LINE_CHARS_MAX
+        && let Some((end, _)) = text.char_indices().nth(LINE_CHARS_MAX)
+    {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// The maximum number of events that a view holds while it follows.
+pub(super) const EVENTS_FOLLOWED: usize = 1_000;
+
+/// The maximum number of events that a view holds while the reader moves through older ones.
+const EVENTS_MAX: usize = 3_000;
+
+/// The maximum number of bytes of their text. A chunk of a flood has up to 64 KiB.
+pub(super) const BYTES_MAX: usize = 6 * 1024 * 1024;
+
+/// The result of adding a live event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// The event is in the window.
+    Taken,
+    /// The window has the event already, or does not reach it.
+    Skipped,
+    /// The events between the window and this one are only in the log.
+    AfterGap,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Event(Box<Envelope>),
+    /// A line in place of events that were dropped.
+    Missed(ViewLine),
+}
+
+/// The events in memory and their lines.
+#[derive(Debug)]
+pub(super) struct Window {
+    view: ViewKind,
+    local: LocalTime,
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// True if no event precedes the first one.
+    pub is_start: bool,
+    /// True if the window accepts live events.
+    pub is_end: bool,
+    /// The number and time of the last event of the run that was added or skipped.
+    last: Option<(u64, Timestamp)>,
+    content: Content,
+    lines: Lines,
+}
+
+impl Window {
+    pub fn new(view: ViewKind, local: LocalTime) -> Self {
+        Self {
+            view,
+            content: Content::new(view, local.clone()),
+            local,
+            entries: VecDeque::new(),
+            bytes: 0,
+            is_start: false,
+            is_end: true,
+            last: None,
+            lines: Lines::default(),
+        }
+    }
+
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Returns the line that has begun but not ended.
+    pub fn open_line(&self) -> Option<StyledText> {
+        self.content.open_line().filter(|_| self.is_end)
+    }
+
+    /// Returns the number of the last known event of the run.
+    pub fn last_seq(&self) -> u64 {
+        self.last.map_or(0, |(seq, _)| seq)
+    }
+
+    pub fn first_seq(&self) -> Option<u64> {
+        self.entries.front().map(Entry::seq)
+    }
+
+    /// Returns the time since which an existing pane is observed, if that is the first event of the run.
+    pub fn observed_since(&self, pane: &PaneId) -> Option<Timestamp> {
+        let first = self.entries.front().filter(|_| self.is_start)?;
+        match first {
+            Entry::Event(envelope) => match &envelope.event {
+                TdEvent::SessionStarted { panes, .. } if panes.contains(pane) => Some(envelope.ts),
+                _ => None,
+            },
+            Entry::Missed(_) => None,
+        }
+    }
+
+    /// Returns the events after a number.
+    pub fn events_after(&self, seq: u64) -> impl Iterator<Item = &Envelope> {
+        let events = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Event(envelope) => Some(&**envelope),
+            Entry::Missed(_) => None,
+        });
+        events.filter(move |envelope| envelope.seq.is_none_or(|number| number > seq))
+    }
+
+    /// Returns the number of the first event after the last gap at or before a position.
+    pub fn gap_before(&self, at: Position) -> Option<u64> {
+        self.entries.iter().rev().find_map(|entry| match entry {
+            Entry::Missed(line) if line.at <= at => Some(line.at.seq + 1),
+            _ => None,
+        })
+    }
+
+    /// Switches to another view of the same events.
+    pub fn set_view(&mut self, view: ViewKind) {
+        if view != self.view && view.has_lines() {
+            self.view = view;
+            self.rebuild();
+        }
+    }
+
+    pub fn replace(&mut self, page: Page) {
+        self.entries.clear();
+        self.bytes = 0;
+        self.is_start = page.is_first;
+        self.is_end = page.is_last;
+        self.last = None;
+        self.append(page);
+        self.rebuild();
+    }
+
+    /// Adds a page before the first event. Beyond the limits, the last events are dropped.
+    pub fn prepend(&mut self, page: Page) {
+        self.is_start = page.is_first;
+        for envelope in page.events.into_iter().rev() {
+            self.bytes += weight(&envelope);
+            self.entries.push_front(Entry::Event(Box::new(envelope)));
+        }
+        while self.is_too_large(EVENTS_MAX)
+            && let Some(entry) = self.entries.pop_back()
+        {
+            self.bytes -= entry.weight();
+            self.is_end = false;
+            self.last = self.entries.back().map(|entry| (entry.seq(), entry.ts()));
+        }
+        self.rebuild();
+    }
+
+    /// Drops the events before a gap that a page will fill.
+    pub fn forget_until_gap(&mut self, next: u64) {
+        let before = self
+            .entries
+            .iter()
+            .take_while(|entry| entry.seq() < next)
+            .count();
+        for entry in self.entries.drain(..before) {
+            self.bytes -= entry.weight();
+        }
+        self.is_start = false;
+    }
+
+    /// Adds a page after the last event. Beyond the limits, the first events are dropped.
+    pub fn append(&mut self, page: Page) {
+        for envelope in page.events {
+            let is_new = envelope.seq.is_none_or(|seq| seq > self.last_seq());
+            if is_new || self.last.is_none() {
+                self.take(envelope, &mut |_| {});
+            }
+        }
+        if let Some(seq) = page.last_seq
+            && seq >= self.last_seq()
+        {
+            let ts = self.last.map_or_else(Timestamp::default, |(_, ts)| ts);
+            self.last = Some((seq, ts));
+        }
+        self.is_end = page.is_last;
+        self.shrink(EVENTS_MAX);
+    }
+
+    /// Adds a live event of the run; `belongs_to_row` is true if it is an event of the row. A full window
+    /// does not move while the reader is elsewhere.
+    pub fn live(
+        &mut self,
+        envelope: Envelope,
+        belongs_to_row: bool,
+        is_following: bool,
+        on_line: &mut dyn FnMut(&ViewLine),
+    ) -> Arrival {
+        if !self.is_end {
+            return Arrival::Skipped;
+        }
+        if let (Some(seq), Some((last, last_ts))) = (envelope.seq, self.last) {
+            // A lower number at a later time follows a crash, after which numbers are assigned again.
+            if seq <= last && envelope.ts <= last_ts {
+                return Arrival::Skipped;
+            }
+            if seq.saturating_sub(envelope.n) > last {
+                return Arrival::AfterGap;
+            }
+        }
+        if !belongs_to_row {
+            self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
+            return Arrival::Taken;
+        }
+        if !is_following && self.is_too_large(EVENTS_MAX - 1) {
+            self.is_end = false;
+            return Arrival::Skipped;
+        }
+        self.take(envelope, on_line);
+        if is_following {
+            self.shrink(EVENTS_FOLLOWED);
+        }
+        Arrival::Taken
+    }
+
+    /// Continues after a gap of `count` dropped events, before the event with the number `next`.
+    pub fn missed(&mut self, count: u64, next: u64, ts: Timestamp) {
+        let at = Position {
+            seq: next.saturating_sub(1),
+            nth: u32::MAX,
+        };
+        let line = Content::missed(count, at, ts);
+        self.lines.push(line.clone());
+        self.entries.push_back(Entry::Missed(line));
+        self.last = Some((at.seq, ts));
+    }
+
+    fn take(&mut self, envelope: Envelope, on_line: &mut dyn FnMut(&ViewLine)) {
+        let lines = &mut self.lines;
+        self.content.push(&envelope, &mut |change: Change| {
+            if let Some(line) = lines.apply(change) {
+                on_line(line);
+            }
+        });
+        self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
+        self.bytes += weight(&envelope);
+        self.entries.push_back(Entry::Event(Box::new(envelope)));
+    }
+
+    fn is_too_large(&self, events: usize) -> bool {
+        self.entries.len() > 1 && (self.entries.len() > events || self.bytes > BYTES_MAX)
+    }
+
+    /// Drops the first events beyond a limit, and their lines.
+    fn shrink(&mut self, events: usize) {
+        while self.is_too_large(events)
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.bytes -= entry.weight();
+            self.is_start = false;
+            self.lines.forget_until(entry.seq());
+        }
+    }
+
+    fn rebuild(&mut self) {
+        self.content = Content::new(self.view, self.local.clone());
+        self.lines.clear();
+        for entry in &self.entries {
+            match entry {
+                Entry::Event(envelope) => {
+                    let lines = &mut self.lines;
+                    self.content.push(envelope, &mut |change| {
+                        lines.apply(change);
+                    });
+                }
+                Entry::Missed(line) => self.lines.push(line.clone()),
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn seq(&self) -> u64 {
+        match self {
+            Self::Event(envelope) => envelope.seq.unwrap_or(0),
+            Self::Missed(line) => line.at.seq,
+        }
+    }
+
+    fn ts(&self) -> Timestamp {
+        match self {
+            Self::Event(envelope) => envelope.ts,
+            Self::Missed(line) => line.ts,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Self::Event(envelope) => weight(envelope),
+            Self::Missed(_) => 0,
+        }
+    }
+}
+
+/// Returns the approximate size of an event in memory, with its lines, in bytes.
+pub(super) fn weight(envelope: &Envelope) -> usize {
+    let text = match &envelope.event {
+        TdEvent::OutputUpdate { chunk, styles, .. } => chunk.len() + 64 * styles.as_slice().len(),
+        TdEvent::OutputRevised { text, .. } | TdEvent::ExecutionOutput { text, .. } => text.len(),
+        TdEvent::TokenReceived { token, .. } => token.len(),
+        TdEvent::ValidationOutput { line, .. } => line.len(),
+        TdEvent::ScreenUpdate { rows, .. } | TdEvent::ScreenSnapshot { rows, .. } => {
+            rows.iter().map(|row| row.text.len() + 32).sum()
+        }
+        _ => 256,
+    };
+    // A line takes more memory than its text.
+    512 + 4 * text
+}
+
+/// Returns true if an event of a row's run belongs to the row.
+pub(super) fn belongs_to_row(row: &Row, event: &TdEvent) -> bool {
+    match row.kind {
+        // A row of an older run may represent all its panes.
+        ExecutionKind::Pane => event.pane().is_none_or(|pane| {
+            let own = row.pane.as_ref();
+            own.is_none_or(|own| own == pane)
+        }),
+        ExecutionKind::Agent => agent_of(event).is_none_or(|agent| agent == row.name),
+        _ => true,
+    }
+}
+
+fn agent_of(event: &TdEvent) -> Option<&str> {
+    match event {
+        TdEvent::AgentRegistered { agent_id, .. }
+        | TdEvent::AgentCompleted { agent_id, .. }
+        | TdEvent::AgentFailed { agent_id, .. } => Some(agent_id),
+        TdEvent::AgentState { agent_id, .. } => agent_id.as_deref(),
+        TdEvent::TurnCompleted { agent_id, .. } => agent_id.as_deref().map(String::as_str),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use proptest::prelude::*;
 
-    use super::*;
-    use crate::face::tui::painted::StyledText;
     use crate::timestamp::Timestamp;
 
     fn line(seq: u64, number: i64) -> ViewLine {

@@ -1,62 +1,36 @@
 //! The terminal UI: shows the board, and one view of the selected row.
 //!
 //! Drawing is a pure function ([`draw`]) of the [`model`] and a size. The meaning of a key is a pure function
-//! ([`action`]) of the key and the model. Inputs change the model ([`update`]) and return requests
-//! ([`effect`]). [`run`] connects these to the threads, the terminal and the log.
-
-mod view;
-
-mod painted;
-mod wrapping;
-
-mod line;
-mod lines;
-
-mod content;
-mod window;
-
-mod bindings;
-mod prompt;
-
-mod input_history;
-mod searching;
-mod timeline;
+//! ([`keys`]) of the key and the state. Inputs change the model and return requests ([`effect`]). [`run`]
+//! connects these to the threads, the terminal and the log.
 
 mod layout;
-mod model;
 
-mod action;
-mod commands;
+mod cells;
+mod lines;
+mod search;
+mod timeline;
+
 mod effect;
 
-mod acting;
-mod answering;
-mod board_rows;
-mod finding;
-mod moving;
-mod typing;
-mod update;
+mod keys;
 
-mod theme;
+mod board;
+mod prompt;
+mod view;
+
+mod model;
 
 mod draw;
 
-mod frame_limiter;
-mod requests;
-mod wake;
-
-mod feeds;
-mod log_files;
-mod older_runs;
-
+mod queues;
+mod readers;
 mod terminal;
-
-mod keyboard;
-mod loans;
-
-mod threads;
 
 mod run;
 
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cells::Theme;
 pub(crate) use run::{TuiOptions, run};
-pub(crate) use theme::Theme;

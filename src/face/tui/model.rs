@@ -1,39 +1,29 @@
-//! The state of the terminal UI: the selected row, its view, and pending requests (pure).
+//! The state of the terminal UI, and what the inputs change in it (pure).
 
 use std::collections::VecDeque;
 
-use super::effect::{Connection, Effect, Screen};
-use super::input_history::InputHistory;
-use super::layout::{Focus, Layout};
-use super::line::{Pattern, Position};
-use super::lines::Lines;
-use super::prompt::Prompt;
-use super::searching::{Filtered, Search};
-use super::timeline::Timeline;
-use super::view::ViewKind;
-use super::window::Window;
-use crate::board::{Row, RowKey};
+use super::board::{BoardRows, question_of};
+use super::effect::{
+    CaptureRequest, CapturedPane, Connection, Effect, FollowedRun, Input, PageRequest, Place,
+    ScanRequest, Screen,
+};
+use super::keys::{self, Action, Command, KeyContext, Motion, PromptKind};
+use super::layout::{Focus, Layout, ViewKind};
+use super::lines::{EVENTS_FOLLOWED, Position};
+use super::prompt::{InputLine, Prompt};
+use super::search::{Filtered, Pattern, Scan, ScanResult, ScanState, Search};
+use super::timeline::{SPAN_MAX_MICROS, Timeline};
+use super::view::View;
+use crate::board::{Attention, Row, RowKey};
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
+use crate::face::row_names;
+use crate::face::sanitize::{one_line, with_ellipsis};
+use crate::history::Page;
 use crate::timestamp::Timestamp;
 
-/// The searchable help.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Help {
-    pub typed: String,
-    pub top: usize,
-}
-
-/// A row that is being answered.
-#[derive(Clone, Debug)]
-pub(super) struct Answered {
-    /// The row, with its question when the answer began.
-    pub row: Row,
-    /// True if the user has been warned that the question has changed.
-    pub is_change_confirmed: bool,
-    /// True if the user has been warned that the answer is empty.
-    pub is_empty_confirmed: bool,
-}
+/// The lines before and after the reader that are loaded in advance.
+const LINES_AHEAD: usize = 200;
 
 /// The settings, which do not change while the UI runs.
 #[derive(Clone, Debug)]
@@ -46,8 +36,9 @@ pub(super) struct Settings {
 }
 
 /// The part of the selected run's log that is being loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Loading {
+    #[default]
     Nothing,
     /// A page that replaces the window.
     Whole,
@@ -55,157 +46,755 @@ pub(super) enum Loading {
     After,
 }
 
+/// What is requested of the selected run's log.
+#[derive(Debug, Default)]
+pub(super) struct Loader {
+    /// Counts selections and reloads; results for earlier generations are discarded.
+    pub generation: u64,
+    pub loading: Loading,
+    /// Live events that wait for the page before them.
+    pending: VecDeque<Envelope>,
+    /// The position to go to once its page is loaded.
+    goal: Option<Position>,
+}
+
 /// The state of the UI.
 #[derive(Debug)]
 pub(super) struct Model {
     pub settings: Settings,
-    pub size: (u16, u16),
     pub now: Timestamp,
     pub connection: Connection,
-
-    /// The rows in the order of the board, then those of older runs.
-    pub rows: Vec<Row>,
-    /// The number of rows on the board.
-    pub board_len: usize,
-    /// The rows of the runs in the history, the latest first.
-    pub history: Vec<Row>,
-    pub selected: Option<RowKey>,
-    /// The first visible line of the board.
-    pub board_top: usize,
-
-    pub focus: Focus,
-    pub view: ViewKind,
-    pub wraps: bool,
-    pub is_zoomed: bool,
-
-    /// Counts selections and reloads; results for earlier generations are discarded.
-    pub generation: u64,
-    pub window: Window,
-    pub loading: Loading,
-    /// Live events that wait for the page before them.
-    pub pending: VecDeque<Envelope>,
-    /// The position to go to once its page is loaded.
-    pub goal: Option<Position>,
-
-    /// True if the view shows the last lines, and new ones as they arrive.
-    pub is_following: bool,
-    /// The index of the current line, while the view does not follow.
-    pub cursor: usize,
-    /// The index of the first visible line.
-    pub top: usize,
-    /// The number of columns scrolled to the right, if lines are not wrapped.
-    pub left: usize,
-    /// The number of new lines since the view has stopped following.
-    pub new_lines: u64,
-    /// The number of live events that were dropped since the row was selected.
-    pub missed: u64,
-
-    /// Counts scans through the history.
-    pub scans: u64,
-    pub filter: Option<Filtered>,
-    pub search: Option<Search>,
-    /// The focus before the search.
-    pub searched_from: Option<Focus>,
+    pub layout: Layout,
+    pub board: BoardRows,
+    pub view: View,
+    pub log: Loader,
     pub screen: Option<Screen>,
     pub timeline: Timeline,
-    /// The time that the views show; `None` means now.
-    pub at: Option<Timestamp>,
-
-    pub prompt: Option<Prompt>,
-    pub input_history: InputHistory,
-    pub answered: Option<Answered>,
-    pub help: Option<Help>,
-    /// A message at the bottom until the next key.
-    pub message: Option<String>,
+    pub input: InputLine,
+    /// Counts scans through the history.
+    scans: u64,
     /// The requests that follow from the current input.
-    pub effects: Vec<Effect>,
+    effects: Vec<Effect>,
 }
 
 impl Model {
     pub fn new(settings: Settings, size: (u16, u16), now: Timestamp) -> Self {
-        Self {
-            size,
+        let mut model = Self {
             now,
             connection: Connection::Connecting,
-            rows: Vec::new(),
-            board_len: 0,
-            history: Vec::new(),
-            selected: None,
-            board_top: 0,
-            focus: Focus::Board,
-            view: ViewKind::Output,
-            wraps: false,
-            is_zoomed: false,
-            generation: 0,
-            window: Window::new(ViewKind::Output, settings.local.clone()),
-            loading: Loading::Nothing,
-            pending: VecDeque::new(),
-            goal: None,
-            is_following: true,
-            cursor: 0,
-            top: 0,
-            left: 0,
-            new_lines: 0,
-            missed: 0,
-            scans: 0,
-            filter: None,
-            search: None,
-            searched_from: None,
+            layout: Layout::new(size, Focus::Board, false),
+            board: BoardRows::default(),
+            view: View::new(settings.local.clone()),
+            log: Loader::default(),
             screen: None,
             timeline: Timeline::new(),
-            at: None,
-            prompt: None,
-            input_history: InputHistory::default(),
-            answered: None,
-            help: None,
-            message: None,
+            input: InputLine::default(),
+            scans: 0,
             effects: Vec::new(),
             settings,
+        };
+        model.resize(size);
+        model
+    }
+
+    /// Handles an input; returns the requests that follow from it.
+    pub fn update(&mut self, input: Input) -> Vec<Effect> {
+        let current = self.log.generation;
+        match input {
+            Input::Key(key) => {
+                let action = keys::action(key, self.key_context());
+                self.act(action);
+            }
+            Input::Paste(text) => self.input.paste(text),
+            Input::Resize(width, height) => self.resize((width, height)),
+            Input::Tick(now) => self.now = now,
+            Input::Board(rows) => self.set_rows(rows),
+            Input::History(rows) => {
+                self.board.set_history(rows);
+                self.view.row = self.board.row().cloned();
+            }
+            Input::Connection(connection) => self.connection = connection,
+            // Events between the page and the stream are in the log.
+            Input::Followed { generation } if generation == current => self.load_newer(),
+            Input::Live {
+                generation,
+                missed,
+                events,
+            } if generation == current => self.live(missed, events),
+            Input::Page {
+                generation,
+                place,
+                page,
+            } if generation == current => self.page(place, page),
+            Input::Progress { id, read } => self.view.progress(id, read),
+            Input::Scanned(scan) => {
+                if self.view.scanned(*scan) {
+                    self.go_to_first_match();
+                }
+            }
+            Input::States(states) => self.timeline.add_history(states),
+            Input::Screen { generation, screen } if generation == current => match screen {
+                Ok(screen) => self.screen = Some(*screen),
+                Err(why) => {
+                    self.screen = None;
+                    self.input.message = Some(why);
+                }
+            },
+            Input::Message(text) => self.input.message = Some(text),
+            Input::Followed { .. }
+            | Input::Live { .. }
+            | Input::Page { .. }
+            | Input::Screen { .. } => {}
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn key_context(&self) -> KeyContext {
+        let row = self.board.row();
+        KeyContext {
+            has_prompt: self.input.prompt.is_some(),
+            has_help: self.input.help.is_some(),
+            view: self.view.kind,
+            focus: self.layout.focus,
+            is_leftmost: self.view.left == 0,
+            needs_you: row.is_some_and(|row| row.attention() == Attention::NeedsYou),
         }
     }
 
-    pub fn layout(&self) -> Layout {
-        Layout::new(self.size, self.focus, self.is_zoomed)
+    fn resize(&mut self, size: (u16, u16)) {
+        self.layout.size = size;
+        self.board.resize(size.1);
+        self.arrange(self.layout.focus, self.layout.is_zoomed);
     }
 
-    pub fn selected_row(&self) -> Option<&Row> {
-        let index = self.selected_index()?;
-        self.rows.get(index)
+    pub fn set_focus(&mut self, focus: Focus) {
+        self.arrange(focus, self.layout.is_zoomed);
     }
 
-    pub fn selected_index(&self) -> Option<usize> {
-        let key = self.selected.as_ref()?;
-        self.rows.iter().position(|row| row.key() == *key)
+    /// Arranges the parts of the screen.
+    fn arrange(&mut self, focus: Focus, is_zoomed: bool) {
+        self.layout = Layout::new(self.layout.size, focus, is_zoomed);
+        self.view.size = self.layout.view_size();
+        self.view.scroll();
     }
 
-    /// Returns the lines of the view: all loaded ones, or those that match the filter.
-    pub fn lines(&self) -> &Lines {
-        match &self.filter {
-            Some(filter) => &filter.lines,
-            None => self.window.lines(),
+    fn set_rows(&mut self, rows: Vec<Row>) {
+        self.connection = Connection::Connected;
+        for row in &rows {
+            self.timeline.note(row);
+        }
+        // A new execution is selected only while the reader follows.
+        let may_move =
+            self.view.is_following && self.input.prompt.is_none() && self.view.at.is_none();
+        let must_load = self.board.set(rows, may_move);
+        self.view.row = self.board.row().cloned();
+        if must_load {
+            self.reload();
         }
     }
 
-    /// Returns the pattern to mark in lines.
-    pub fn marked(&self) -> Option<&Pattern> {
-        let search = self.search.as_ref().map(|search| &search.pattern);
-        search.or(self.filter.as_ref().map(|filter| &filter.pattern))
-    }
-
-    /// Returns the columns and rows of the view without its title.
-    pub fn view_size(&self) -> (usize, usize) {
-        let area = self.layout().view.unwrap_or_default();
-        (
-            usize::from(area.width),
-            usize::from(area.height.saturating_sub(1)),
-        )
-    }
-
-    pub fn current(&self) -> usize {
-        let last = self.lines().len().saturating_sub(1);
-        match self.is_following {
-            true => last,
-            false => self.cursor.min(last),
+    /// Selects a row, and loads its last events.
+    fn select(&mut self, key: Option<RowKey>) {
+        if self.board.select(key) {
+            self.reload();
         }
+    }
+
+    /// Reloads the selected row: its last events, or those at the selected time.
+    pub fn reload(&mut self) {
+        self.view.row = self.board.row().cloned();
+        self.view.reset(self.settings.local.clone());
+        self.log = Loader {
+            generation: self.log.generation + 1,
+            ..Loader::default()
+        };
+        self.screen = None;
+        let Some(row) = &self.view.row else {
+            return;
+        };
+        let execution = row.execution_id.clone();
+        let place = match self.view.at {
+            Some(at) => {
+                self.view.is_following = false;
+                Place::Until(at)
+            }
+            None => Place::Last,
+        };
+        let is_older = self.board.index() >= Some(self.board.len);
+        if !is_older {
+            self.effects.push(Effect::Follow(FollowedRun {
+                generation: self.log.generation,
+                execution,
+            }));
+        }
+        self.load(Loading::Whole, place);
+        self.restart_scans();
+        self.capture();
+    }
+
+    /// Requests a page, unless one is being loaded.
+    fn load(&mut self, loading: Loading, place: Place) {
+        if self.log.loading != Loading::Nothing {
+            return;
+        }
+        if let Some(row) = &self.view.row {
+            self.effects.push(Effect::Load(PageRequest {
+                generation: self.log.generation,
+                row: Box::new(row.clone()),
+                place,
+            }));
+            self.log.loading = loading;
+        }
+    }
+
+    /// Loads the page that has a position, and goes there.
+    fn load_at(&mut self, goal: Position, place: Place) {
+        self.log.goal = Some(goal);
+        self.log.loading = Loading::Nothing;
+        self.load(Loading::Whole, place);
+    }
+
+    /// Loads the events after the window from the log.
+    fn load_newer(&mut self) {
+        if self.view.window.is_end && self.view.at.is_none() {
+            self.load(Loading::After, Place::After(self.view.window.last_seq()));
+        }
+    }
+
+    /// Loads lines before and after the reader in advance.
+    fn load_around(&mut self) {
+        let view = &self.view;
+        if view.is_following || view.filter.is_some() || !view.kind.has_lines() {
+            return;
+        }
+        let count = view.lines().len();
+        if view.at.is_some() && count == 0 {
+            // All other events were recorded after this time.
+            return;
+        }
+        let window = &view.window;
+        if let Some(next) = window.gap_before(view.position())
+            && view.cursor < count
+        {
+            return self.load(Loading::Before, Place::Before(next));
+        }
+        let first = window.first_seq();
+        if let Some(first) = first.filter(|_| view.cursor < LINES_AHEAD && !window.is_start) {
+            self.load(Loading::Before, Place::Before(first));
+        } else if count.saturating_sub(view.cursor) < LINES_AHEAD && !window.is_end {
+            self.load(Loading::After, Place::After(window.last_seq()));
+        }
+    }
+
+    fn page(&mut self, place: Place, page: Page) {
+        let loading = std::mem::take(&mut self.log.loading);
+        let view = &mut self.view;
+        let at = view.position();
+        let mut is_whole = false;
+        match (loading, place) {
+            (Loading::Nothing, _) => return,
+            (Loading::Whole, _) => {
+                let is_first = view.window.lines().len() == 0;
+                view.window.replace(page);
+                if view.at.is_some() || self.log.goal.is_some() {
+                    view.stop_at_last();
+                } else if is_first && view.filter.is_none() {
+                    view.follow_end();
+                }
+                is_whole = view.window.is_end;
+            }
+            (Loading::Before, Place::Before(seq)) => {
+                if view.window.gap_before(at).is_some() {
+                    view.window.forget_until_gap(seq);
+                }
+                view.window.prepend(page);
+                view.go_to(at);
+            }
+            (Loading::After, _) => {
+                is_whole = page.is_last;
+                view.window.append(page);
+                if !view.is_following {
+                    view.go_to(at);
+                }
+            }
+            (Loading::Before, _) => {}
+        }
+        if is_whole {
+            let pending = std::mem::take(&mut self.log.pending);
+            self.live(0, pending.into());
+        }
+        if let Some(goal) = self.log.goal.take() {
+            self.view.go_to_with_context(goal);
+        }
+        self.view.scroll();
+        self.load_around();
+    }
+
+    fn live(&mut self, missed: u64, events: Vec<Envelope>) {
+        let is_past = self.view.at.is_some();
+        if self.log.loading != Loading::Nothing && self.view.window.is_end && !is_past {
+            // The events follow the page that is being loaded. The last ones suffice, because the log has the
+            // others.
+            self.view.missed += missed;
+            self.log.pending.extend(events);
+            while self.log.pending.len() > EVENTS_FOLLOWED {
+                self.log.pending.pop_front();
+            }
+            return;
+        }
+        let after_gap = self.view.live(missed, events);
+        if !after_gap.is_empty() {
+            self.log.pending.extend(after_gap);
+            self.load_newer();
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.input.message = None;
+        match action {
+            Action::Quit => self.effects.push(Effect::Quit),
+            Action::Suspend => self.effects.push(Effect::Suspend),
+            Action::Redraw => self.effects.push(Effect::Redraw),
+            Action::TogglePause if self.view.is_following && self.view.kind.has_lines() => {
+                self.view.pause();
+            }
+            Action::TogglePause => self.follow(),
+            Action::Back => self.back(),
+            Action::SwitchFocus => match self.layout.focus {
+                Focus::Board => self.set_focus(Focus::View),
+                Focus::View => self.arrange(Focus::Board, false),
+            },
+            Action::Show(view) => self.show(view),
+            Action::Move(motion) => self.move_by(motion),
+            Action::NextWaiting { is_forward } => match self.board.next_waiting(is_forward) {
+                Some(key) => self.select(Some(key)),
+                None => self.input.show("nothing needs you"),
+            },
+            Action::Enter => self.enter(),
+            Action::OpenPrompt(PromptKind::Answer) => {
+                let (row, allows_input) = (self.board.row().cloned(), self.settings.allows_input);
+                self.input.begin_answer(row, allows_input);
+            }
+            Action::OpenPrompt(kind) => {
+                let filter = self.view.filter.as_ref();
+                let filter = filter.filter(|_| kind == PromptKind::Filter);
+                let typed = filter.map_or("", |filter| &filter.pattern.typed);
+                self.input.open(kind, typed);
+            }
+            Action::NextMatch { is_forward } => self.next_match(is_forward),
+            Action::InvertFilter => self.invert_filter(),
+            Action::CopyLine if self.view.kind.has_lines() => self.copy(self.view.current_text()),
+            Action::CopyLine | Action::CopyView => self.copy(self.view.text(self.screen.as_ref())),
+            Action::ToggleWrap => {
+                let text = self.view.toggle_wrap();
+                self.input.show(text);
+            }
+            Action::ToggleZoom if self.layout.is_zoomed => self.arrange(self.layout.focus, false),
+            Action::ToggleZoom => self.arrange(Focus::View, true),
+            Action::ToggleHelp => self.input.open_help(),
+            Action::Time { cells } => {
+                if self.view.kind != ViewKind::Timeline {
+                    self.show(ViewKind::Timeline);
+                }
+                self.move_time(cells);
+            }
+            Action::TimeSpan { is_longer } if self.view.kind == ViewKind::Timeline => {
+                self.timeline.zoom(is_longer);
+            }
+            Action::TimeSpan { .. } => self.input.show("+ and - are for the timeline (t)"),
+            Action::Edit(edit) => self.input.edit(edit),
+            Action::EarlierInput { is_older } => self.input.earlier(is_older),
+            Action::Accept => self.accept(),
+            Action::Complete => self.complete(),
+            Action::Unknown(key) => {
+                self.input
+                    .show(&format!("{key} has no meaning here; ? shows the keys"));
+            }
+        }
+    }
+
+    fn back(&mut self) {
+        if self.input.close() {
+            return self.view.scroll();
+        }
+        // A hidden search is dropped together with the next open layer.
+        let shown = self.view.shown_search().map(|search| search.opened_from);
+        self.view.search = None;
+        if let Some(focus) = shown {
+            self.set_focus(focus);
+        } else if self.view.filter.is_some() {
+            self.set_filter(None);
+        } else if self.view.at.is_some() {
+            self.set_time(None);
+        } else if !self.view.is_following
+            && self.view.kind.has_lines()
+            && self.layout.view.is_some()
+        {
+            self.follow();
+        } else if self.layout.is_zoomed {
+            self.arrange(self.layout.focus, false);
+        } else if self.layout.focus == Focus::View {
+            self.set_focus(Focus::Board);
+        } else if self.view.kind != ViewKind::Output {
+            self.show(ViewKind::Output);
+            self.set_focus(Focus::Board);
+        }
+        self.view.scroll();
+    }
+
+    fn show(&mut self, kind: ViewKind) {
+        let has_changed = self.view.kind != kind;
+        self.view.kind = kind;
+        if self.layout.is_narrow {
+            self.set_focus(Focus::View);
+        }
+        if has_changed && kind.has_lines() {
+            let at = self.view.position();
+            self.view.window.set_view(kind);
+            self.view.left = 0;
+            self.restart_scans();
+            if self.view.is_following {
+                self.view.scroll();
+            } else {
+                self.view.go_to(at);
+            }
+        }
+        if kind == ViewKind::Timeline && !self.timeline.is_loaded && !self.timeline.is_loading {
+            self.timeline.is_loading = true;
+            let since = self.now.micros().saturating_sub(SPAN_MAX_MICROS);
+            let since = Timestamp::from_micros(since);
+            self.effects
+                .push(Effect::Scan(ScanRequest::Timeline { since }));
+        }
+        self.capture();
+    }
+
+    /// Shows a view with lines for a filter or a search, if the current one has none.
+    fn show_lines(&mut self) {
+        if !self.view.kind.has_lines() {
+            self.show(ViewKind::Output);
+        }
+    }
+
+    /// Requests captures of the selected pane while its screen is shown, and stops them otherwise.
+    fn capture(&mut self) {
+        let generation = self.log.generation;
+        let row = self.view.row.as_ref();
+        let row = row.filter(|_| self.view.kind == ViewKind::Screen);
+        let pane = row.and_then(|row| {
+            Some(CapturedPane {
+                pane: row.pane.clone()?,
+                server: row.server.clone(),
+            })
+        });
+        // For a time in the past, or a pane that has ended, the screen comes from the history.
+        let at = match row {
+            Some(row) if pane.is_some() => self.view.at.or(row.has_ended().then_some(self.now)),
+            _ => None,
+        };
+        if let (Some(row), Some(at)) = (row, at) {
+            let row = Box::new(row.clone());
+            self.effects.push(Effect::Load(PageRequest {
+                generation,
+                row,
+                place: Place::Screen(at),
+            }));
+        }
+        let pane = pane.filter(|_| at.is_none());
+        self.effects
+            .push(Effect::Capture(CaptureRequest { generation, pane }));
+    }
+
+    fn enter(&mut self) {
+        let (focus, kind) = (self.layout.focus, self.view.kind);
+        if self.layout.is_narrow && focus == Focus::Board {
+            return self.set_focus(Focus::View);
+        }
+        if kind == ViewKind::Timeline && self.view.at.is_some() {
+            return self.show(ViewKind::Output);
+        }
+        let Some(row) = self.board.row() else {
+            return;
+        };
+        if row.pane.is_some() && !row.has_ended() {
+            self.effects.push(Effect::Jump(Box::new(row.clone())));
+        } else if (focus, kind) != (Focus::View, ViewKind::Output) {
+            // Without a pane to jump to, the recorded output is shown.
+            self.show(ViewKind::Output);
+            self.set_focus(Focus::View);
+        } else {
+            let why = if row.has_ended() {
+                "has ended: there is no pane to go to"
+            } else {
+                "runs in no pane: there is none to go to"
+            };
+            self.input.message = Some(format!("{} {why}", row.name));
+        }
+    }
+
+    fn copy(&mut self, text: String) {
+        if text.trim().is_empty() {
+            return self.input.show("there is nothing to copy");
+        }
+        let answers = match self.board.row().and_then(question_of) {
+            Some(_) if self.layout.focus == Focus::Board => "; r answers the question",
+            _ => "",
+        };
+        self.input.message = Some(match text.lines().count() {
+            1 => format!("copied: {}{answers}", with_ellipsis(&one_line(&text), 50)),
+            lines => format!("{lines} lines are copied{answers}"),
+        });
+        self.effects.push(Effect::Copy(text));
+    }
+
+    fn move_by(&mut self, motion: Motion) {
+        let is_board = self.layout.focus == Focus::Board || self.view.kind == ViewKind::Timeline;
+        if self.input.help.is_some() {
+            self.input.move_in_help(motion, self.layout.size);
+        } else if matches!(motion, Motion::Left | Motion::Right) {
+            self.view.move_aside(motion == Motion::Right);
+        } else if is_board {
+            self.select(self.board.after(motion));
+        } else if !self.view.kind.has_lines() {
+            self.input
+                .show("the screen does not scroll; o shows the output");
+        } else if motion == Motion::End {
+            self.follow();
+        } else if motion == Motion::Start
+            && !self.view.window.is_start
+            && self.view.filter.is_none()
+            && self.view.lines().len() > 0
+        {
+            self.view.pause();
+            self.load_at(Position::default(), Place::After(0));
+        } else {
+            self.view.move_by(motion);
+            self.load_around();
+        }
+    }
+
+    /// Moves to the end, and to the present.
+    fn follow(&mut self) {
+        let is_past = self.view.at.take().is_some();
+        self.view.follow_end();
+        if is_past || !self.view.window.is_end {
+            return self.reload();
+        }
+        self.view.scroll();
+    }
+
+    /// Moves the time cursor; the views follow it.
+    fn move_time(&mut self, cells: i64) {
+        let (_, columns) = self.layout.time_columns();
+        let step = self.timeline.span_micros() / i64::from(columns.max(1));
+        let at = self.view.at.unwrap_or(self.now).micros();
+        let to = Timestamp::from_micros(at.saturating_add(step.saturating_mul(cells)));
+        self.set_time((to < self.now).then_some(to));
+    }
+
+    /// Moves to a time, or back to the present.
+    fn set_time(&mut self, at: Option<Timestamp>) {
+        if self.view.at != at {
+            self.view.at = at;
+            self.reload();
+        }
+    }
+
+    fn complete(&mut self) {
+        let Some(prompt) = &mut self.input.prompt else {
+            return;
+        };
+        match prompt.kind {
+            PromptKind::Answer => prompt.presses_enter = !prompt.presses_enter,
+            PromptKind::Command => {
+                let mut names = row_names(&self.board.rows);
+                names.dedup();
+                prompt.complete(|typed| keys::complete(typed, &names));
+            }
+            PromptKind::Search | PromptKind::Filter => {}
+        }
+    }
+
+    fn accept(&mut self) {
+        let Some(prompt) = self.input.accept() else {
+            return;
+        };
+        let text = prompt.text();
+        match prompt.kind {
+            PromptKind::Answer => {
+                let answer = self.input.answer(prompt, &self.board.rows);
+                self.effects.extend(answer);
+            }
+            PromptKind::Filter => {
+                self.show_lines();
+                self.set_filter(Pattern::new(&text));
+            }
+            PromptKind::Search => match Pattern::new(&text) {
+                Some(pattern) => {
+                    let search = self.view.search.as_ref();
+                    let opened_from = search.map_or(self.layout.focus, |search| search.opened_from);
+                    self.show_lines();
+                    let row = self.board.row().map(Row::key);
+                    self.view.search = Some(Search::new(pattern, row, opened_from));
+                    self.set_focus(Focus::View);
+                    self.scan_search();
+                }
+                None => self.next_match(true),
+            },
+            PromptKind::Command => self.command(&text),
+        }
+    }
+
+    fn command(&mut self, text: &str) {
+        match keys::parse(text, self.now) {
+            Ok(None) => {}
+            Ok(Some(Command::Act(action))) => self.act(action),
+            Ok(Some(Command::Filter(text))) => {
+                self.show_lines();
+                self.set_filter(Pattern::new(&text));
+            }
+            Ok(Some(Command::Search(text))) => {
+                self.input.prompt = Some(Prompt::new(PromptKind::Search, &text));
+                self.accept();
+            }
+            Ok(Some(Command::At(at))) => self.set_time(at),
+            Ok(Some(Command::Open(name))) => self.open(&name),
+            Err(why) => self.input.message = Some(why),
+        }
+    }
+
+    fn open(&mut self, name: &str) {
+        if name.is_empty() {
+            let text = "open: give the name of a row; Tab completes";
+            return self.input.show(text);
+        }
+        match self.board.named(name) {
+            Some(key) => {
+                self.select(Some(key));
+                self.act(Action::Show(ViewKind::Output));
+                self.set_focus(Focus::View);
+            }
+            None => {
+                let text = format!("open {name}: no row or older run has this name");
+                self.input.message = Some(text);
+            }
+        }
+    }
+
+    fn set_filter(&mut self, pattern: Option<Pattern>) {
+        let Some(pattern) = pattern else {
+            if self.view.filter.take().is_some() {
+                self.scan_search();
+                self.view.scroll();
+            }
+            return;
+        };
+        self.view.cursor = 0;
+        self.begin_filter(pattern);
+        self.scan_search();
+        self.set_focus(Focus::View);
+    }
+
+    fn invert_filter(&mut self) {
+        let Some(filter) = &self.view.filter else {
+            return self.input.show("there is no filter: f sets one");
+        };
+        let typed = &filter.pattern.typed;
+        let inverted = match typed.strip_prefix('!') {
+            Some(pattern) => pattern.to_owned(),
+            None => format!("!{typed}"),
+        };
+        self.set_filter(Pattern::new(&inverted));
+    }
+
+    /// Repeats the filter and the search in another row or view.
+    fn restart_scans(&mut self) {
+        if let Some(filter) = self.view.filter.take() {
+            self.begin_filter(filter.pattern);
+        }
+        if let Some(search) = &mut self.view.search {
+            *search = search.emptied();
+            search.is_jump_pending = false;
+            self.scan_search();
+        }
+    }
+
+    /// Begins a filter, which takes live events at once, and those of the history when its scan ends.
+    fn begin_filter(&mut self, pattern: Pattern) {
+        self.scans += 1;
+        let (kind, local) = (self.view.kind, &self.settings.local);
+        let filter = |pattern| Filtered::new(self.scans, pattern, kind, local.clone());
+        let found = filter(pattern.clone());
+        self.view.filter = Some(filter(pattern));
+        self.scan(ScanResult::Filter(Box::new(found)));
+    }
+
+    fn scan_search(&mut self) {
+        self.scans += 1;
+        let Some(search) = self.view.search.as_mut() else {
+            return;
+        };
+        search.id = self.scans;
+        search.state = ScanState::Reading(0);
+        let found = search.emptied();
+        self.scan(ScanResult::Search(found));
+    }
+
+    fn scan(&mut self, result: ScanResult) {
+        if let Some(row) = &self.view.row {
+            let within = self.view.filter.as_ref();
+            let within = within.map(|filter| filter.pattern.clone());
+            let view = (self.view.kind, self.settings.local.clone());
+            let scan = Scan::new(row.clone(), result, within, view);
+            self.effects
+                .push(Effect::Scan(ScanRequest::Lines(Box::new(scan))));
+        }
+    }
+
+    /// Moves to the last match before the reader, or to the first one.
+    fn go_to_first_match(&mut self) {
+        let at = self.view.position();
+        let Some(search) = &self.view.search else {
+            return;
+        };
+        let before = search.index_of(at).map(|index| search.matches[index]);
+        match before.or(search.matches.first().copied()) {
+            Some(found) => self.go_to_match(found),
+            None => self.input.message = self.view.no_match(),
+        }
+    }
+
+    fn next_match(&mut self, is_forward: bool) {
+        let at = self.view.position();
+        let Some(search) = &mut self.view.search else {
+            let text = "nothing is searched for: / begins a search, ? shows the keys";
+            return self.input.show(text);
+        };
+        match search.next(at, is_forward) {
+            Some(found) if is_forward && found <= at => {
+                self.input.show("from the beginning again");
+                self.go_to_match(found);
+            }
+            Some(found) if !is_forward && found >= at => {
+                self.input.show("from the end again");
+                self.go_to_match(found);
+            }
+            Some(found) => self.go_to_match(found),
+            None if matches!(search.state, ScanState::Reading(_)) => search.is_jump_pending = true,
+            None => self.input.message = self.view.no_match(),
+        }
+    }
+
+    fn go_to_match(&mut self, found: Position) {
+        self.set_focus(Focus::View);
+        let lines = self.view.lines();
+        let is_held = lines.get(0).is_some_and(|line| line.at <= found)
+            && lines.last().is_some_and(|line| line.at >= found);
+        if is_held || self.view.filter.is_some() {
+            self.view.go_to_with_context(found);
+            return self.load_around();
+        }
+        self.view.is_following = false;
+        self.load_at(found, Place::Before(found.seq.saturating_add(1)));
     }
 }

@@ -1,46 +1,16 @@
-//! The input line for a search, a filter, a command or an answer (pure).
+//! The input line for a search, a filter, a command or an answer, and the searchable help (pure).
 
 use unicode_width::UnicodeWidthChar;
 
+use super::board::{QUESTION_LINES_MAX, question_of};
+use super::cells::wrapped_to;
+use super::effect::Effect;
+use super::keys::{Edit, Motion, PromptKind, help_lines, help_rows, moved};
+use crate::board::{Attention, Row};
+use crate::face::sanitize::one_line;
+
 /// The longest input, in characters. tmux receives an answer in parts of 4 KiB.
 const CHARS_MAX: usize = 4_000;
-
-/// The purpose of the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PromptKind {
-    Search,
-    Filter,
-    Command,
-    Answer,
-}
-
-impl PromptKind {
-    /// Returns the mark before the input.
-    pub fn mark(self) -> &'static str {
-        match self {
-            Self::Search => "/",
-            Self::Filter => "filter: ",
-            Self::Command => ":",
-            Self::Answer => "answer: ",
-        }
-    }
-}
-
-/// An edit of the input.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Edit {
-    Insert(String),
-    Backspace,
-    Delete,
-    /// Removes everything before the cursor.
-    Clear,
-    /// Removes the word before the cursor.
-    Word,
-    Left,
-    Right,
-    Start,
-    End,
-}
 
 /// An input line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,11 +128,253 @@ impl Prompt {
     }
 }
 
+/// The maximum number of inputs to remember.
+const INPUTS_MAX: usize = 200;
+
+/// The inputs since the start. Answers are not remembered, because they may be secrets.
+#[derive(Debug, Default)]
+pub(super) struct InputHistory {
+    inputs: Vec<(PromptKind, String)>,
+    /// The input that is shown, and the text that was typed before it.
+    shown: Option<(usize, String)>,
+}
+
+impl InputHistory {
+    pub fn add(&mut self, kind: PromptKind, text: &str) {
+        self.shown = None;
+        if kind == PromptKind::Answer || text.trim().is_empty() {
+            return;
+        }
+        let input = (kind, text.to_owned());
+        self.inputs.retain(|before| *before != input);
+        self.inputs.push(input);
+        if self.inputs.len() > INPUTS_MAX {
+            self.inputs.remove(0);
+        }
+    }
+
+    /// Resets the position, because another input line begins or the line was edited.
+    pub fn begin(&mut self) {
+        self.shown = None;
+    }
+
+    /// Returns the input of the same kind before the shown one; remembers the typed text.
+    pub fn older(&mut self, kind: PromptKind, typed: &str) -> Option<String> {
+        let (end, draft) = match &self.shown {
+            Some((at, draft)) => (*at, draft.clone()),
+            None => (self.inputs.len(), typed.to_owned()),
+        };
+        let at = self.inputs[..end]
+            .iter()
+            .rposition(|(other, _)| *other == kind)?;
+        self.shown = Some((at, draft));
+        Some(self.inputs[at].1.clone())
+    }
+
+    /// Returns the input after the shown one; after the last one, the typed text.
+    pub fn newer(&mut self, kind: PromptKind) -> Option<String> {
+        let (at, draft) = self.shown.take()?;
+        let later = self.inputs.iter().skip(at + 1);
+        let Some(next) = later.clone().position(|(other, _)| *other == kind) else {
+            return Some(draft);
+        };
+        self.shown = Some((at + 1 + next, draft));
+        Some(self.inputs[at + 1 + next].1.clone())
+    }
+}
+
+/// The searchable help.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Help {
+    pub typed: String,
+    pub top: usize,
+}
+
+/// A row that is being answered.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    /// The row, with its question when the answer began.
+    pub row: Row,
+    /// True if the user has been warned that the question has changed.
+    is_change_confirmed: bool,
+    /// True if the user has been warned that the answer is empty.
+    is_empty_confirmed: bool,
+}
+
+/// What is typed, and the message that replies to it.
+#[derive(Debug, Default)]
+pub(super) struct InputLine {
+    pub prompt: Option<Prompt>,
+    history: InputHistory,
+    pub answered: Option<Answered>,
+    pub help: Option<Help>,
+    /// A message at the bottom until the next key.
+    pub message: Option<String>,
+}
+
+impl InputLine {
+    /// Shows a message at the bottom until the next key.
+    pub fn show(&mut self, text: &str) {
+        self.message = Some(text.to_owned());
+    }
+
+    pub fn open(&mut self, kind: PromptKind, typed: &str) {
+        self.history.begin();
+        self.prompt = Some(Prompt::new(kind, typed));
+    }
+
+    pub fn open_help(&mut self) {
+        self.help = Some(Help::default());
+    }
+
+    /// Closes the input line or the help; returns true if one was open.
+    pub fn close(&mut self) -> bool {
+        if self.prompt.take().is_some() {
+            self.answered = None;
+            return true;
+        }
+        self.help.take().is_some()
+    }
+
+    /// Shows an earlier input, or a later one, or the text typed before.
+    pub fn earlier(&mut self, is_older: bool) {
+        let Some(prompt) = &mut self.prompt else {
+            return;
+        };
+        let found = if is_older {
+            self.history.older(prompt.kind, &prompt.text())
+        } else {
+            self.history.newer(prompt.kind)
+        };
+        if let Some(text) = found {
+            *prompt = Prompt::new(prompt.kind, &text);
+        }
+    }
+
+    pub fn edit(&mut self, edit: Edit) {
+        if let Some(help) = &mut self.help {
+            match edit {
+                Edit::Insert(text) => help.typed.push_str(&text),
+                Edit::Backspace => {
+                    help.typed.pop();
+                }
+                Edit::Clear | Edit::Word => help.typed.clear(),
+                _ => {}
+            }
+            help.top = 0;
+        } else if let Some(prompt) = &mut self.prompt {
+            if prompt.chars.is_empty() && edit == Edit::Backspace {
+                self.close();
+                return;
+            }
+            prompt.edit(edit);
+            self.history.begin();
+            if let Some(answered) = &mut self.answered {
+                answered.is_empty_confirmed = false;
+            }
+            // A single letter or digit is a choice in an agent's dialogue; Enter would answer the next
+            // dialogue.
+            let is_choice = self.answered.as_ref().is_some_and(|answered| {
+                let agent = answered.row.agent.as_deref();
+                answered.row.asks.is_some() && agent.is_some_and(|agent| agent != "shell")
+            });
+            prompt.presses_enter = !(is_choice && prompt.chars.len() == 1);
+        }
+    }
+
+    /// Inserts pasted text. Without an input line, its letters would act as keys.
+    pub fn paste(&mut self, text: String) {
+        if self.prompt.is_some() {
+            self.edit(Edit::Insert(text));
+        } else {
+            self.show("pasted text is ignored; / searches, : takes commands");
+        }
+    }
+
+    /// Takes the input, and remembers it.
+    pub fn accept(&mut self) -> Option<Prompt> {
+        let prompt = self.prompt.take()?;
+        self.history.add(prompt.kind, &prompt.text());
+        Some(prompt)
+    }
+
+    pub fn begin_answer(&mut self, row: Option<Row>, allows_input: bool) {
+        let Some(row) = row else {
+            return self.show("no row is selected");
+        };
+        if !allows_input {
+            return self.show("answers are off: start td-observe tui with --allow-input");
+        }
+        if row.pane.is_none() || row.has_ended() {
+            return self.show("there is no pane to type into");
+        }
+        if row.attention() != Attention::NeedsYou {
+            let why = "does not wait for an answer; Enter goes to its pane";
+            return self.show(&format!("{} {why}", row.name));
+        }
+        self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
+        self.answered = Some(Answered {
+            row,
+            is_change_confirmed: false,
+            is_empty_confirmed: false,
+        });
+    }
+
+    /// Returns the accepted answer. If the question has changed, or the input is empty, only a second Enter
+    /// sends it.
+    pub fn answer(&mut self, mut prompt: Prompt, rows: &[Row]) -> Option<Effect> {
+        let mut answered = self.answered.take()?;
+        let is_empty = prompt.chars.is_empty();
+        let now = rows.iter().find(|now| now.key() == answered.row.key());
+        let is_same = now.is_some_and(|now| {
+            (&now.state, &now.asks) == (&answered.row.state, &answered.row.asks)
+        });
+        if is_empty && !answered.is_empty_confirmed {
+            answered.is_empty_confirmed = true;
+            self.show("nothing was sent: type an answer, or Esc; Enter again sends just Enter");
+        } else if !is_same && !answered.is_change_confirmed {
+            answered.is_change_confirmed = true;
+            self.show("the question has changed meanwhile: Enter sends nevertheless");
+        } else {
+            prompt.presses_enter |= is_empty;
+            return Some(Effect::Answer {
+                row: Box::new(answered.row),
+                presses_enter: prompt.presses_enter,
+                text: prompt.text(),
+            });
+        }
+        self.prompt = Some(prompt);
+        self.answered = Some(answered);
+        None
+    }
+
+    /// Returns the question that the input line answers, for the lines above it.
+    pub fn question(&self, (width, height): (u16, u16)) -> Vec<String> {
+        let answered = self.answered.as_ref().filter(|_| self.prompt.is_some());
+        let question =
+            answered.and_then(|answered| Some((&answered.row.name, question_of(&answered.row)?)));
+        let Some((name, question)) = question else {
+            return Vec::new();
+        };
+        let text = format!("{} asks: {question}", one_line(name));
+        let lines_max = QUESTION_LINES_MAX.min(usize::from(height.saturating_sub(1)));
+        wrapped_to(&text, usize::from(width), lines_max)
+    }
+
+    pub fn move_in_help(&mut self, motion: Motion, (width, height): (u16, u16)) {
+        let rows = help_rows(height).max(1);
+        if let Some(help) = &mut self.help {
+            let count = help_lines(&help.typed, width).len();
+            // A page is all rows.
+            help.top = moved(help.top, count.saturating_sub(rows), rows + 1, motion);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn edits() -> impl Strategy<Value = Edit> {
         prop_oneof![
@@ -197,5 +409,39 @@ mod tests {
         let mut prompt = Prompt::new(PromptKind::Answer, "yes please  ");
         prompt.edit(Edit::Word);
         assert_eq!(prompt.text(), "yes ");
+    }
+
+    #[test]
+    fn earlier_inputs_are_restored_in_order() {
+        let mut history = InputHistory::default();
+        let (search, command) = (PromptKind::Search, PromptKind::Command);
+        for (kind, text) in [
+            (search, "one"),
+            (command, "now"),
+            (search, "two"),
+            (search, " "),
+            (PromptKind::Answer, "secret"),
+            (search, "one"),
+        ] {
+            history.add(kind, text);
+        }
+        let is = |found: Option<String>, expected: Option<&str>| {
+            assert_eq!(found.as_deref(), expected);
+        };
+        is(history.newer(search), None);
+        is(history.older(search, "dra"), Some("one"));
+        is(history.older(search, "one"), Some("two"));
+        is(history.older(search, "two"), None);
+        is(history.newer(search), Some("one"));
+        is(history.newer(search), Some("dra"));
+        is(history.newer(search), None);
+        is(history.older(PromptKind::Answer, ""), None);
+        is(history.older(command, ""), Some("now"));
+        history.begin();
+        is(history.newer(command), None);
+        for number in 0..2 * INPUTS_MAX {
+            history.add(search, &number.to_string());
+        }
+        assert_eq!(history.inputs.len(), INPUTS_MAX);
     }
 }

@@ -14,31 +14,36 @@
 //! each thread involved delays the reaction to a key. It waits for no other thread: requests go through
 //! queues. All threads end with the UI.
 
+use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, bounded, select_biased};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use signal_hook::SigId;
+use signal_hook::consts::SIGWINCH;
 
+use super::cells::Theme;
 use super::draw::draw;
-use super::effect::{Effect, Input};
-use super::feeds::FindObserver;
-use super::frame_limiter::FrameLimiter;
-use super::keyboard::Keyboard;
-use super::loans::{UNKNOWN_SERVER, jump, suspend};
+use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, ScanRequest};
 use super::model::{Model, Settings};
-use super::terminal::{LoanEnd, Terminal, leave_on_panic};
-use super::theme::Theme;
-use super::threads::Threads;
+use super::queues::{InputSender, RequestSender, Woken, request_queue, wake_pair};
+use super::readers::{
+    Feed, FindObserver, Inbox, LogAccess, read_board, read_history, read_live, read_pages,
+    read_screen, scan,
+};
+use super::terminal::{Keyboard, LoanEnd, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::face::local_time::LocalTime;
 use crate::history::DataDir;
-use crate::thread;
+use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::tmux::{Server, Typing};
 
 /// The interval at which ages and times on the screen are updated.
@@ -203,7 +208,7 @@ impl Ui {
     /// Handles the inputs that the other threads have sent so far.
     fn take_inputs(&mut self) -> Result<()> {
         self.threads.woken.clear();
-        if Terminal::size() != self.model.size {
+        if Terminal::size() != self.model.layout.size {
             self.resize();
             self.next_frame = Some(FrameFor::Key);
         }
@@ -281,7 +286,7 @@ impl Ui {
                     let own = self.options.own.as_ref();
                     let end = jump(&row, own, &mut self.terminal, ended, clock)?;
                     if let Some(Err(why)) = self.take_back(end) {
-                        self.model.message = Some(why);
+                        self.model.input.message = Some(why);
                     }
                 }
                 Effect::Copy(text) => self.copy(text),
@@ -290,7 +295,7 @@ impl Ui {
         }
         self.threads
             .generation
-            .store(self.model.generation, Ordering::Relaxed);
+            .store(self.model.log.generation, Ordering::Relaxed);
         Ok(())
     }
 
@@ -325,7 +330,7 @@ impl Ui {
         let threads = &self.threads;
         threads
             .generation
-            .store(self.model.generation, Ordering::Relaxed);
+            .store(self.model.log.generation, Ordering::Relaxed);
         match effect {
             Effect::Follow(run) => threads.live.replace(run),
             Effect::Load(request) => threads.pages.send(request),
@@ -345,7 +350,7 @@ impl Ui {
     /// Enter.
     fn answer(&mut self, row: &Row, text: String, presses_enter: bool) {
         let (Some(pane), Some(socket)) = (row.pane.clone(), row.server.clone()) else {
-            self.model.message = Some(UNKNOWN_SERVER.to_owned());
+            self.model.input.message = Some(UNKNOWN_SERVER.to_owned());
             return;
         };
         let send = self.threads.send.clone();
@@ -387,5 +392,216 @@ impl Ui {
                 log::error!("{error:?}");
             }
         }
+    }
+}
+
+/// The maximum number of inputs that wait. Threads wait for room; a full queue is handled within a frame.
+const INPUTS_MAX: usize = 64;
+
+/// The threads of the UI, and the channels to them.
+pub(super) struct Threads {
+    pub generation: Arc<AtomicU64>,
+    pub inbox: Arc<Inbox>,
+    pub live: RequestSender<FollowedRun>,
+    pub pages: RequestSender<PageRequest>,
+    pub scans: RequestSender<ScanRequest>,
+    pub screens: RequestSender<CaptureRequest>,
+    pub inputs: Receiver<Input>,
+    pub send: InputSender,
+    /// The signal that ends the UI.
+    pub ended: Receiver<i32>,
+    /// Notified of each input, live event, signal, and change of the terminal's size.
+    pub woken: Woken,
+    pub stop: Stop,
+    on_resize: Option<SigId>,
+    /// Dropped first, which stops all threads.
+    running: Option<StopGuard>,
+    handles: Vec<Handle<()>>,
+}
+
+impl Threads {
+    /// Starts all threads. `signals` receives the signal that ends the UI.
+    pub fn start(
+        find: FindObserver,
+        data: DataDir,
+        clock: Clock,
+        signals: Receiver<i32>,
+    ) -> Result<Self> {
+        let (running, stop) = stop_pair();
+        let no_wake = |cause: io::Error| Error::other("cannot wake the terminal UI").because(cause);
+        let (wake, woken) = wake_pair().map_err(no_wake)?;
+        let (send, inputs) = bounded(INPUTS_MAX);
+        let send = InputSender::new(send, wake.clone());
+        let (end, ended) = bounded(1);
+        let feed = Feed {
+            find,
+            clock: clock.clone(),
+            stop: stop.clone(),
+        };
+        let generation = Arc::new(AtomicU64::new(0));
+        let access = LogAccess {
+            data,
+            clock,
+            stop: stop.clone(),
+            generation: generation.clone(),
+        };
+        let inbox = Arc::new(Inbox::default());
+        let (live, followed) = request_queue();
+        let (pages, page_requests) = request_queue();
+        let (scans, scan_requests) = request_queue();
+        let (screens, captured) = request_queue();
+        let mut threads = Self {
+            generation,
+            inbox: inbox.clone(),
+            live,
+            pages,
+            scans,
+            screens,
+            inputs,
+            send: send.clone(),
+            ended,
+            woken,
+            stop: stop.clone(),
+            on_resize: None,
+            running: Some(running),
+            handles: Vec::new(),
+        };
+        let handler = wake.for_handler().map_err(no_wake)?;
+        let on_resize = signal_hook::low_level::pipe::register(SIGWINCH, handler);
+        threads.on_resize = Some(on_resize.map_err(no_wake)?);
+        let wake_up = wake.clone();
+        threads.spawn("td-tui-end", move || {
+            select_biased! {
+                recv(signals) -> signal => {
+                    // The channel has room for one signal, which is enough.
+                    let _ = end.try_send(signal.unwrap_or_default());
+                    wake_up.notify();
+                    // A thread that ends before the UI counts as panicked, so this one waits; the stop
+                    // channel has no message.
+                    let _ = stop.recv();
+                }
+                recv(stop) -> _ => {}
+            }
+        })?;
+        let (board_feed, to) = (feed.clone(), send.clone());
+        threads.spawn("td-tui-board", move || read_board(&board_feed, &to))?;
+        let (live_feed, to) = (feed.clone(), send.clone());
+        threads.spawn("td-tui-live", move || {
+            read_live(&live_feed, &followed, &inbox, &wake, &to)
+        })?;
+        let to = send.clone();
+        threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
+        let (pages_access, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-pages", move || {
+            read_pages(&pages_access, &page_requests, &to)
+        })?;
+        let (scan_access, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-scan", move || {
+            scan(&scan_access, &scan_requests, &to)
+        })?;
+        threads.spawn("td-tui-history", move || read_history(&access, &send))?;
+        Ok(threads)
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.handles.push(thread::spawn(name, body)?);
+        Ok(())
+    }
+
+    /// Returns true if a thread has ended while the UI runs, which means that it has panicked.
+    pub fn has_failed(&self) -> bool {
+        self.handles.iter().any(Handle::is_finished)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        if let Some(id) = self.on_resize.take() {
+            signal_hook::low_level::unregister(id);
+        }
+        for handle in self.handles.drain(..) {
+            // A thread may be waiting for room in the queue.
+            while !handle.is_finished() {
+                while self.inputs.try_recv().is_ok() {}
+                thread::park(Some(Duration::from_millis(1)));
+            }
+            handle.join_logged();
+        }
+    }
+}
+
+/// The maximum number of frames in a second.
+const FRAMES_MAX: usize = 30;
+
+/// The time between frames that show new data. A third of the frames is reserved for keys.
+const DATA_PAUSE: Duration = Duration::from_millis(50);
+
+/// The frames of the last second.
+#[derive(Debug, Default)]
+pub(super) struct FrameLimiter {
+    drawn: VecDeque<Instant>,
+}
+
+impl FrameLimiter {
+    /// Returns the earliest time of the next frame.
+    pub fn due(&self, is_for_key: bool, now: Instant) -> Instant {
+        let mut due = now;
+        if let Some(first) = self.drawn.front()
+            && self.drawn.len() >= FRAMES_MAX
+        {
+            due = due.max(*first + TICK);
+        }
+        if let Some(last) = self.drawn.back()
+            && !is_for_key
+        {
+            due = due.max(*last + DATA_PAUSE);
+        }
+        due
+    }
+
+    pub fn drawn(&mut self, now: Instant) {
+        self.drawn.push_back(now);
+        if self.drawn.len() > FRAMES_MAX {
+            self.drawn.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_second_has_more_than_30_frames(steps in prop::collection::vec((any::<bool>(), 0_u64..60), 1..300)) {
+            let start = Instant::now();
+            let (mut frame_limiter, mut frames, mut now) = (FrameLimiter::default(), Vec::new(), start);
+            for (is_for_key, wait) in steps {
+                now += Duration::from_millis(wait);
+                now = frame_limiter.due(is_for_key, now);
+                frame_limiter.drawn(now);
+                frames.push(now);
+                let second = frames.iter().filter(|frame| now - **frame < TICK).count();
+                prop_assert!(second <= FRAMES_MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_drawn_at_once_beside_a_flood() {
+        let (mut frame_limiter, mut now) = (FrameLimiter::default(), Instant::now());
+        for _ in 0..100 {
+            now = frame_limiter.due(false, now);
+            frame_limiter.drawn(now);
+            let key = now + Duration::from_millis(5);
+            if frame_limiter.drawn.len() < FRAMES_MAX {
+                assert_eq!(frame_limiter.due(true, key), key);
+            }
+            now = key;
+        }
+        // A flood alone draws 20 frames a second, so the 30th last frame is more than a second old.
+        assert_eq!(frame_limiter.due(true, now), now);
     }
 }

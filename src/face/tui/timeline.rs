@@ -93,9 +93,10 @@ impl Timeline {
 
     /// Selects a longer or a shorter span.
     pub fn zoom(&mut self, is_longer: bool) {
-        self.span = match is_longer {
-            true => (self.span + 1).min(SPANS.len() - 1),
-            false => self.span.saturating_sub(1),
+        self.span = if is_longer {
+            (self.span + 1).min(SPANS.len() - 1)
+        } else {
+            self.span.saturating_sub(1)
         };
     }
 

@@ -1,4 +1,4 @@
-//! Wakes the drawing thread while it polls the terminal, through a pair of sockets.
+//! Queues from and to the thread that draws, which wake it while it polls the terminal.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,11 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_channel::{SendError, Sender, TrySendError};
+use crossbeam_channel::{Receiver, SendError, Sender, TrySendError, bounded};
 
 use super::effect::Input;
 
-/// The sending end.
+/// Wakes the drawing thread, through a pair of sockets.
 #[derive(Clone, Debug)]
 pub(super) struct Wake {
     socket: Arc<UnixStream>,
@@ -18,7 +18,7 @@ pub(super) struct Wake {
     is_notified: Arc<AtomicBool>,
 }
 
-/// The receiving end, which is polled.
+/// The end that the drawing thread polls.
 #[derive(Debug)]
 pub(super) struct Woken {
     socket: UnixStream,
@@ -97,11 +97,43 @@ impl InputSender {
     }
 }
 
+/// The maximum number of requests that wait for a thread. A person selects fewer rows while one page is read.
+const REQUESTS_MAX: usize = 64;
+
+/// The sending end of a bounded queue.
+#[derive(Debug)]
+pub(super) struct RequestSender<T> {
+    requests: Sender<T>,
+    /// Drops requests that are obsolete.
+    waiting: Receiver<T>,
+}
+
+pub(super) fn request_queue<T>() -> (RequestSender<T>, Receiver<T>) {
+    let (requests, waiting) = bounded(REQUESTS_MAX);
+    let receiver = waiting.clone();
+    (RequestSender { requests, waiting }, receiver)
+}
+
+impl<T> RequestSender<T> {
+    /// Adds a request. A full queue drops the oldest one.
+    pub fn send(&self, mut request: T) {
+        while let Err(TrySendError::Full(refused)) = self.requests.try_send(request) {
+            let _ = self.waiting.try_recv();
+            request = refused;
+        }
+    }
+
+    /// Replaces all requests by one.
+    pub fn replace(&self, request: T) {
+        self.waiting.try_iter().for_each(drop);
+        self.send(request);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_woken(woken: &Woken) -> bool {
         let mut polled = [PollFd::new(woken, PollFlags::IN)];

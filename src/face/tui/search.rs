@@ -1,11 +1,9 @@
-//! Collects the matches of a search and of a filter, in the history of the selected row and in its live
-//! events (pure).
+//! Patterns, and the matches of a search and of a filter in a history and in live events (pure).
 
-use super::content::{Change, Content};
-use super::line::{Pattern, Position, ViewLine};
-use super::lines::Lines;
-use super::view::ViewKind;
-use super::window::belongs_to_row;
+use regex::{Regex, RegexBuilder};
+
+use super::layout::{Focus, ViewKind};
+use super::lines::{Change, Content, Lines, Position, ViewLine, belongs_to_row};
 use crate::board::{Row, RowKey};
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
@@ -15,6 +13,53 @@ const MATCHES_MAX: usize = 100_000;
 
 /// The maximum number of lines that a filter holds.
 pub(super) const LINES_MAX: usize = 2_000;
+
+/// A pattern of a search or a filter.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    /// The pattern as typed.
+    pub typed: String,
+    /// True if lines without the pattern match.
+    pub is_inverted: bool,
+    regex: Regex,
+}
+
+impl Pattern {
+    /// Parses a pattern: a regular expression, or plain text if it is invalid. A leading `!` inverts it. A
+    /// pattern without capital letters ignores case. Returns `None` for an empty pattern.
+    pub fn new(typed: &str) -> Option<Self> {
+        let (is_inverted, pattern) = match typed.strip_prefix('!') {
+            Some(pattern) => (true, pattern),
+            None => (false, typed),
+        };
+        if pattern.is_empty() {
+            return None;
+        }
+        let compile = |pattern: &str| {
+            RegexBuilder::new(pattern)
+                .case_insensitive(!pattern.chars().any(char::is_uppercase))
+                // People type short patterns.
+                .size_limit(1 << 20)
+                .build()
+        };
+        let regex = compile(pattern).or_else(|_| compile(&regex::escape(pattern)));
+        Some(Self {
+            typed: typed.to_owned(),
+            is_inverted,
+            regex: regex.ok()?,
+        })
+    }
+
+    pub fn matches(&self, text: &str) -> bool {
+        self.regex.is_match(text) != self.is_inverted
+    }
+
+    /// Returns the ranges of a line to mark.
+    pub fn parts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = std::ops::Range<usize>> + 't {
+        let found = self.regex.find_iter(text).map(|found| found.range());
+        found.filter(|range| !self.is_inverted && !range.is_empty())
+    }
+}
 
 /// The progress of reading the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +79,8 @@ pub(super) struct Search {
     pub pattern: Pattern,
     /// The row in which the search began.
     pub row: Option<RowKey>,
+    /// The focus before the search.
+    pub opened_from: Focus,
     /// The positions of matching lines, in order.
     pub matches: Vec<Position>,
     /// The number of matching lines.
@@ -44,15 +91,25 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub fn new(pattern: Pattern, row: Option<RowKey>) -> Self {
+    pub fn new(pattern: Pattern, row: Option<RowKey>, opened_from: Focus) -> Self {
         Self {
             id: 0,
             pattern,
             row,
+            opened_from,
             matches: Vec::new(),
             count: 0,
             state: ScanState::Reading(0),
             is_jump_pending: true,
+        }
+    }
+
+    /// Returns the same search before its first line.
+    pub fn emptied(&self) -> Self {
+        Self {
+            id: self.id,
+            is_jump_pending: self.is_jump_pending,
+            ..Self::new(self.pattern.clone(), self.row.clone(), self.opened_from)
         }
     }
 
@@ -77,15 +134,12 @@ impl Search {
 
     /// Returns the match after or before a position; wraps around at the end.
     pub fn next(&self, at: Position, is_forward: bool) -> Option<Position> {
-        let (index, wrapped) = match is_forward {
-            true => {
-                let after = self.matches.partition_point(|found| *found <= at);
-                (Some(after), self.matches.first())
-            }
-            false => {
-                let before = self.matches.partition_point(|found| *found < at);
-                (before.checked_sub(1), self.matches.last())
-            }
+        let (index, wrapped) = if is_forward {
+            let after = self.matches.partition_point(|found| *found <= at);
+            (Some(after), self.matches.first())
+        } else {
+            let before = self.matches.partition_point(|found| *found < at);
+            (before.checked_sub(1), self.matches.last())
         };
         let found = index.and_then(|index| self.matches.get(index));
         found.or(wrapped).copied()
@@ -230,5 +284,29 @@ impl Scan {
             ScanResult::Search(search) => search.state = state,
             ScanResult::Filter(filter) => filter.state = state,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_regular_expressions_or_text() {
+        for (typed, line, is_match) in [
+            ("err", "An ERROR", true),
+            ("Err", "An ERROR", false),
+            ("e.r", "An ERROR", true),
+            ("[x", "a [x] b", true),
+            ("!error", "An ERROR", false),
+            ("!error", "fine", true),
+            ("\\d+", "42", true),
+        ] {
+            let pattern = Pattern::new(typed).unwrap();
+            assert_eq!(pattern.matches(line), is_match, "{typed} {line}");
+        }
+        assert!(Pattern::new("").is_none() && Pattern::new("!").is_none());
+        let parts: Vec<_> = Pattern::new("o").unwrap().parts("foo").collect();
+        assert_eq!(parts, [1..2, 2..3]);
     }
 }

@@ -1,26 +1,37 @@
-//! The threads that read from the observer: `td-tui-board` reads its board, `td-tui-live` the events of the
-//! selected row's run, `td-tui-screen` the screen of the selected pane.
+//! The threads that read for the UI: from the observer its board, the live events of the selected row's run
+//! and the screen of the selected pane; from the logs pages around the reader, whole histories for searches,
+//! filters and the timeline, and the runs of the history.
 //!
 //! Each thread ends when the stop channel closes. Live events go through an inbox that keeps the latest
 //! events and counts the dropped ones, so that a slow UI blocks no thread.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, select_biased};
 
-use super::super::lines::LineStyles;
-use super::content::pane_line;
-use super::effect::{CaptureRequest, CapturedPane, Connection, FollowedRun, Input, Screen};
-use super::painted::StyledText;
-use super::wake::{InputSender, Wake};
-use super::window::{EVENTS_FOLLOWED, weight};
-use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded};
+use super::cells::StyledText;
+use super::effect::{
+    CaptureRequest, CapturedPane, Connection, FollowedRun, Input, PageRequest, Place, ScanRequest,
+    Screen,
+};
+use super::lines::{BYTES_MAX, EVENTS_FOLLOWED, belongs_to_row, pane_line, weight};
+use super::queues::{InputSender, Wake};
+use super::search::{Scan, ScanState};
+use super::timeline::{Bands, note};
+use crate::api::{EventReader, NoItem, Streamed, ended_rows, get, get_board, percent_encoded};
+use crate::board::{Board, Row};
 use crate::clock::Clock;
-use crate::event::{Cursor, Envelope, ScreenRow, Styles};
+use crate::error::Result;
+use crate::event::{Cursor, Envelope, EventKind, ScreenRow, Styles, TdEvent};
+use crate::face::lines::LineStyles;
+use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query, RunStatus};
 use crate::thread::{Stop, is_stopped, lock};
+use crate::timestamp::Timestamp;
 
 /// The longest time for which the observer holds a request for changes.
 const LONG_POLL: Duration = Duration::from_secs(1);
@@ -51,7 +62,7 @@ const INBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
 const BEHIND_MICROS: i64 = 3_000_000;
 
 /// Finds the socket of the running observer; the error is the reason why there is none.
-pub(super) type FindObserver = Arc<dyn Fn() -> Result<PathBuf, String> + Send + Sync>;
+pub(super) type FindObserver = Arc<dyn Fn() -> std::result::Result<PathBuf, String> + Send + Sync>;
 
 /// Access to the observer, for the threads that read from it.
 #[derive(Clone)]
@@ -226,9 +237,10 @@ pub(super) fn read_live(
             }
             continue;
         };
-        let wait = match run.is_batching {
-            true => Duration::ZERO,
-            false => SELECTION_CHECK,
+        let wait = if run.is_batching {
+            Duration::ZERO
+        } else {
+            SELECTION_CHECK
         };
         let next = reader.next(feed.clock.now() + wait);
         let is_open = matches!(next, Ok(_) | Err(NoItem::Timeout));
@@ -322,7 +334,10 @@ pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inpu
     }
 }
 
-fn capture(feed: &Feed, CapturedPane { pane, server }: &CapturedPane) -> Result<Screen, String> {
+fn capture(
+    feed: &Feed,
+    CapturedPane { pane, server }: &CapturedPane,
+) -> std::result::Result<Screen, String> {
     let socket = (feed.find)()?;
     let mut path = format!("/api/v1/panes/{}/screen", percent_encoded(pane.as_str()));
     if let Some(server) = server {
@@ -372,4 +387,249 @@ pub(super) fn screen_of(
         cursor: (small(cursor.x), small(cursor.y)),
         rows: lines,
     }
+}
+
+/// The events of a page that is loaded in advance.
+const PAGE_EVENTS: usize = 500;
+
+/// The events between two progress reports of a scan, which then checks for cancellation.
+const SCAN_STEP: u64 = 20_000;
+
+/// The state that the threads share.
+#[derive(Clone)]
+pub(super) struct LogAccess {
+    pub data: DataDir,
+    pub clock: Clock,
+    pub stop: Stop,
+    /// The latest generation. Results for earlier generations are discarded.
+    pub generation: Arc<AtomicU64>,
+}
+
+impl LogAccess {
+    fn is_over(&self, generation: u64) -> bool {
+        is_stopped(&self.stop) || self.generation.load(Ordering::Relaxed) != generation
+    }
+
+    /// Waits for the next request; `None` at the end of the UI.
+    fn next<T>(&self, requests: &Receiver<T>) -> Option<T> {
+        select_biased! {
+            recv(self.stop) -> _ => None,
+            recv(requests) -> request => request.ok(),
+        }
+    }
+}
+
+pub(super) fn read_pages(
+    access: &LogAccess,
+    requests: &Receiver<PageRequest>,
+    inputs: &InputSender,
+) {
+    while let Some(request) = access.next(requests) {
+        if access.is_over(request.generation) {
+            continue;
+        }
+        let found = read_page(access, &request);
+        let generation = request.generation;
+        let input = match request.place {
+            Place::Screen(_) => Input::Screen {
+                generation,
+                screen: (found.map_err(|error| format!("{error:?}"))).and_then(screen_in),
+            },
+            place => Input::Page {
+                generation,
+                place,
+                page: found.unwrap_or_else(|error| {
+                    // A run without a log has no history, but live events may follow.
+                    log::debug!("{error:?}");
+                    Page {
+                        is_first: true,
+                        is_last: true,
+                        ..Page::default()
+                    }
+                }),
+            },
+        };
+        if inputs.send(input).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_page(access: &LogAccess, request: &PageRequest) -> Result<Page> {
+    let (row, place) = (&request.row, request.place);
+    let mut pages = LogPages::new(&access.data.run(&row.execution_id));
+    let is_selected = |envelope: &Envelope| match (place, &envelope.event) {
+        (Place::Screen(_), TdEvent::ScreenSnapshot { pane, .. }) => Some(pane) == row.pane.as_ref(),
+        (Place::Screen(_), _) | (_, TdEvent::ScreenUpdate { .. }) => false,
+        (_, event) => belongs_to_row(row, event),
+    };
+    let query = PageQuery {
+        records_max: match place {
+            Place::Last | Place::Until(_) => EVENTS_FOLLOWED,
+            Place::Before(_) | Place::After(_) => PAGE_EVENTS,
+            Place::Screen(_) => 1,
+        },
+        bytes_max: BYTES_MAX / 4,
+        selects: &is_selected,
+        is_stopped: &|| access.is_over(request.generation),
+    };
+    match place {
+        Place::Last => pages.last(&query),
+        Place::Before(seq) => pages.before(seq, &query),
+        Place::After(seq) => pages.after(seq, &query),
+        Place::Until(ts) | Place::Screen(ts) => pages.until(ts, &query),
+    }
+}
+
+/// Returns the last screen of a page.
+fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
+    let last = page.events.into_iter().next_back();
+    let Some(TdEvent::ScreenSnapshot { height, rows, .. }) = last.map(|envelope| envelope.event)
+    else {
+        return Err("no screen is kept from this time".to_owned());
+    };
+    // A snapshot has no cursor; this one keeps the last row visible.
+    let cursor = Cursor {
+        x: 0,
+        y: height.saturating_sub(1),
+    };
+    let styles = Styles::default();
+    Ok(Box::new(screen_of(height, cursor, &rows, &styles)))
+}
+
+pub(super) fn scan(access: &LogAccess, requests: &Receiver<ScanRequest>, inputs: &InputSender) {
+    while let Some(request) = access.next(requests) {
+        let input = match request {
+            ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(access, *scan, inputs))),
+            ScanRequest::Timeline { since } => Input::States(states(access, since)),
+        };
+        if inputs.send(input).is_err() {
+            return;
+        }
+    }
+}
+
+fn lines(access: &LogAccess, mut scan: Scan, inputs: &InputSender) -> Scan {
+    let run = access.data.run(&scan.row.execution_id);
+    let generation = access.generation.load(Ordering::Relaxed);
+    let log = match LogReader::open(&run, Query::all()) {
+        Ok(log) => log,
+        Err(error) => {
+            log::debug!("{error:?}");
+            scan.end(ScanState::Failed);
+            return scan;
+        }
+    };
+    for record in log {
+        scan.take(&record.envelope);
+        if scan.read.is_multiple_of(SCAN_STEP) {
+            if access.is_over(generation) {
+                scan.end(ScanState::Failed);
+                return scan;
+            }
+            let (id, read) = (scan.id(), scan.read);
+            // If the UI is busy, it shows the next number.
+            let _ = inputs.try_send(Input::Progress { id, read });
+        }
+    }
+    scan.end(ScanState::Done);
+    scan
+}
+
+/// The events that change the state of a row.
+const STATES: [EventKind; 14] = [
+    EventKind::AgentState,
+    EventKind::AgentRegistered,
+    EventKind::AgentCompleted,
+    EventKind::AgentFailed,
+    EventKind::TurnCompleted,
+    EventKind::SessionStarted,
+    EventKind::SessionEnded,
+    EventKind::PaneOpened,
+    EventKind::PaneClosed,
+    EventKind::ExecutionStarted,
+    EventKind::ExecutionCompleted,
+    EventKind::LoopStarted,
+    EventKind::LoopCompleted,
+    EventKind::Error,
+];
+
+/// Folds the states of all rows since a time.
+fn states(access: &LogAccess, since: Timestamp) -> Bands {
+    let mut history = Bands::default();
+    let Ok(list) = access.data.runs(access.clock.wall()) else {
+        return history;
+    };
+    for run in list.runs {
+        if is_stopped(&access.stop) {
+            break;
+        }
+        let query = (STATES.iter()).fold(Query::all(), |query, kind| query.kind(kind.as_str()));
+        let log = match LogReader::open(&run.directory, query.since(since)) {
+            Ok(log) => log,
+            Err(error) => {
+                log::debug!("{error:?}");
+                continue;
+            }
+        };
+        let mut board = Board::default();
+        for record in log {
+            let envelope = record.envelope;
+            for key in board.apply(&envelope) {
+                if let Some(row) = board.row(&key) {
+                    note(&mut history, row, envelope.ts);
+                }
+            }
+        }
+    }
+    history
+}
+
+/// The pause between two lists of the history.
+const HISTORY_PAUSE: Duration = Duration::from_secs(30);
+
+/// The maximum number of runs to list, the latest first; runs on the board are among them.
+const RUNS_MAX: usize = 1_000;
+
+/// Reports the rows of the runs that have ended, the latest first, whenever they change.
+pub(super) fn read_history(access: &LogAccess, inputs: &InputSender) {
+    let mut last = None;
+    loop {
+        let begun = access.clock.now();
+        let rows = ended(access);
+        if is_stopped(&access.stop) {
+            return;
+        }
+        if last.as_ref() != Some(&rows) {
+            last = Some(rows.clone());
+            if inputs.send(Input::History(rows)).is_err() {
+                return;
+            }
+        }
+        let took = access.clock.now().saturating_duration_since(begun);
+        select_biased! {
+            recv(access.stop) -> _ => return,
+            // Listing many runs takes at most 1 % of the time.
+            recv(access.clock.after(HISTORY_PAUSE.max(took * 100))) -> _ => {}
+        }
+    }
+}
+
+fn ended(access: &LogAccess) -> Vec<Row> {
+    let is_over = || is_stopped(&access.stop);
+    let list = match access
+        .data
+        .runs_unless_cancelled(access.clock.wall(), &is_over)
+    {
+        Ok(list) => list,
+        Err(error) => {
+            log::debug!("{error:?}");
+            return Vec::new();
+        }
+    };
+    let mut runs = list.runs;
+    runs.retain(|run| run.state != RunStatus::Running);
+    runs.sort_by_key(|run| Reverse(run.last_event));
+    let rows = runs.iter().take(RUNS_MAX).flat_map(ended_rows);
+    rows.take(RUNS_MAX).collect()
 }

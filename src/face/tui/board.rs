@@ -1,0 +1,244 @@
+//! Manages the rows of the board and of older runs below it: their groups, order and selection (pure).
+
+use std::collections::{HashMap, HashSet};
+
+use super::keys::{Motion, moved};
+use crate::board::{Attention, Row, RowKey, RowState};
+use crate::event::{AgentState, ExecutionId};
+use crate::face::{last_text, row_names};
+
+/// The maximum number of older runs to show.
+const OLDER_MAX: usize = 200;
+
+/// The maximum number of lines of a question on the screen. Dialogues have a sentence or two.
+pub(super) const QUESTION_LINES_MAX: usize = 3;
+
+/// A group of rows, below a heading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Board(Attention),
+    /// Runs of the history that are no longer on the board.
+    Older,
+}
+
+/// The rows, and which one is selected.
+#[derive(Debug, Default)]
+pub(super) struct BoardRows {
+    /// The rows in the order of the board, then those of older runs.
+    pub rows: Vec<Row>,
+    /// The number of rows on the board.
+    pub len: usize,
+    /// The rows of the runs in the history, the latest first.
+    history: Vec<Row>,
+    selected: Option<RowKey>,
+    /// The first visible line.
+    pub top: usize,
+    /// The number of visible lines.
+    height: usize,
+}
+
+/// Returns the question of a waiting row: the agent's question, or else its last line.
+pub(super) fn question_of(row: &Row) -> Option<String> {
+    let is_waiting = row.state == RowState::Agent(AgentState::Waiting.into());
+    Some(last_text(row)).filter(|asks| is_waiting && !asks.is_empty())
+}
+
+impl BoardRows {
+    /// Returns the selected row.
+    pub fn row(&self) -> Option<&Row> {
+        self.rows.get(self.index()?)
+    }
+
+    /// Returns the index of the selected row.
+    pub fn index(&self) -> Option<usize> {
+        let key = self.selected.as_ref()?;
+        self.rows.iter().position(|row| row.key() == *key)
+    }
+
+    pub fn group_of(&self, index: usize) -> Option<Group> {
+        let row = self.rows.get(index)?;
+        Some(if index < self.len {
+            Group::Board(row.attention())
+        } else {
+            Group::Older
+        })
+    }
+
+    pub fn count_of(&self, group: Group) -> usize {
+        let groups = (0..self.rows.len()).filter_map(|index| self.group_of(index));
+        groups.filter(|other| *other == group).count()
+    }
+
+    /// Sets the rows of the board. The selected row stays selected, unless it is gone, or `may_move` is true
+    /// and the only active row is new. Returns true if the log of the selected row is to be loaded.
+    pub fn set(&mut self, rows: Vec<Row>, may_move: bool) -> bool {
+        let index = self.index();
+        let was_older = index.is_some_and(|index| index >= self.len);
+        let before = self.rows.get(..self.len).unwrap_or_default();
+        let rows = in_stable_order(before, rows);
+        let mut active = rows.iter().filter(|row| !row.has_ended());
+        let only = active.next().filter(|_| active.next().is_none());
+        let is_new = |row: &&Row| before.iter().all(|known| known.key() != row.key());
+        let only = only.filter(|row| may_move && is_new(row)).map(Row::key);
+        self.len = rows.len();
+        self.rows = rows;
+        self.add_older();
+        if only.is_some() {
+            return self.select(only);
+        }
+        if let Some(index) = self.index() {
+            self.scroll();
+            // A run that has continued is followed again.
+            return was_older && index < self.len;
+        }
+        // The selected row is gone: its neighbour is selected.
+        let chosen = match index {
+            Some(index) => self.rows.get(index.min(self.rows.len().saturating_sub(1))),
+            None => self.rows[..self.len].first(),
+        };
+        self.select(chosen.map(Row::key))
+    }
+
+    /// Sets the rows of the runs in the history, the latest first.
+    pub fn set_history(&mut self, rows: Vec<Row>) {
+        self.history = rows;
+        self.rows.truncate(self.len);
+        self.add_older();
+        self.scroll();
+    }
+
+    /// Appends the runs that are not on the board.
+    fn add_older(&mut self) {
+        let shown: HashSet<&ExecutionId> = self.rows.iter().map(|row| &row.execution_id).collect();
+        let older = self.history.iter();
+        let older = older.filter(|row| !shown.contains(&row.execution_id));
+        let older: Vec<Row> = older.take(OLDER_MAX).cloned().collect();
+        self.rows.extend(older);
+    }
+
+    /// Selects a row; returns true if it was not selected.
+    pub fn select(&mut self, key: Option<RowKey>) -> bool {
+        let has_changed = self.selected != key;
+        self.selected = key;
+        self.scroll();
+        has_changed
+    }
+
+    /// Returns the row after a motion.
+    pub fn after(&self, motion: Motion) -> Option<RowKey> {
+        let last = self.rows.len().saturating_sub(1);
+        let to = self
+            .index()
+            .map_or(0, |at| moved(at, last, self.height.max(1), motion));
+        self.rows.get(to).map(Row::key)
+    }
+
+    /// Returns the next or previous row that needs the user.
+    pub fn next_waiting(&self, is_forward: bool) -> Option<RowKey> {
+        let selected = self.index();
+        let needs_you = |at: &usize| self.rows[*at].attention() == Attention::NeedsYou;
+        let mut waiting: Vec<usize> = (0..self.rows.len()).filter(needs_you).collect();
+        if !is_forward {
+            waiting.reverse();
+        }
+        let follows = |at: &&usize| {
+            if is_forward {
+                selected.is_none_or(|selected| **at > selected)
+            } else {
+                selected.is_some_and(|selected| **at < selected)
+            }
+        };
+        let next = waiting.iter().find(follows).or(waiting.first());
+        next.map(|index| self.rows[*index].key())
+    }
+
+    /// Returns the row or run with this name, with or without its pane, or the first whose name begins with
+    /// it.
+    pub fn named(&self, name: &str) -> Option<RowKey> {
+        let named: Vec<(&Row, String)> = self.rows.iter().zip(row_names(&self.rows)).collect();
+        let prefix = name.to_lowercase();
+        let is_exact = |(row, full): &&(&Row, String)| {
+            full == name || row.name == name || *row.execution_id == *name
+        };
+        let begins = |(row, full): &&(&Row, String)| {
+            let mut names = [full, &*row.execution_id].into_iter();
+            names.any(|full| full.to_lowercase().starts_with(&prefix))
+        };
+        let found = named.iter().find(is_exact);
+        let found = found.or_else(|| named.iter().find(begins));
+        found.map(|(row, _)| row.key())
+    }
+
+    /// Sets the height of the screen. The title and the bottom line take one line each; the board may be
+    /// hidden, so its area is not used.
+    pub fn resize(&mut self, height: u16) {
+        self.height = usize::from(height).saturating_sub(2);
+        self.scroll();
+    }
+
+    /// Scrolls so that the selected row is visible, and no further.
+    fn scroll(&mut self) {
+        let line = self.index().map_or(0, |at| self.line_of(at));
+        let last = self.rows.len().checked_sub(1);
+        let count = last.map_or(0, |last| self.line_of(last) + 1);
+        self.top = top_of(self.top, line, count, self.height);
+    }
+
+    /// Returns the line of a row on the board, which also has the headings of the groups.
+    pub fn line_of(&self, index: usize) -> usize {
+        let groups: Vec<_> = (0..=index).map(|at| self.group_of(at)).collect();
+        let headings = 1 + groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        index + headings
+    }
+}
+
+/// Returns the first line to show, so that `line` is visible with the heading above it, and the screen has no
+/// empty rows that earlier lines could fill.
+fn top_of(top: usize, line: usize, count: usize, rows: usize) -> usize {
+    let rows = rows.max(1);
+    let top = top.min(line.saturating_sub(1));
+    top.max((line + 1).saturating_sub(rows))
+        .min(count.saturating_sub(rows))
+}
+
+/// Returns the rows in the order of the board, but rows that stay in their group keep their places.
+/// Otherwise, two rows that print in turn would swap under the reader's keys.
+fn in_stable_order(before: &[Row], mut rows: Vec<Row>) -> Vec<Row> {
+    let places: HashMap<RowKey, (Attention, usize)> = (0..)
+        .zip(before)
+        .map(|(place, row)| (row.key(), (row.attention(), place)))
+        .collect();
+    rows.sort_by_cached_key(|row| {
+        let attention = row.attention();
+        let known = places.get(&row.key());
+        let place = known.filter(|(group, _)| *group == attention);
+        // Rows in need are sorted by the time since which they wait, which does not change. New rows come
+        // before the others.
+        match attention {
+            Attention::NeedsYou => (attention, 0),
+            _ => (attention, place.map_or(0, |(_, place)| place + 1)),
+        }
+    });
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The board never scrolls further than needed: the last line is at the bottom of the screen only if
+        /// the board is longer than the screen.
+        #[test]
+        fn the_board_fills_the_screen(count in 1_usize..60, line in 0_usize..60, top in 0_usize..99, rows in 0_usize..40) {
+            let line = line.min(count - 1);
+            let top = top_of(top, line, count, rows);
+            let rows = rows.max(1);
+            prop_assert!((top..top + rows).contains(&line), "{top}");
+            prop_assert!(top == 0 || top + rows <= count, "{top}");
+            prop_assert!(top > 0 || count <= rows || line < rows);
+        }
+    }
+}
