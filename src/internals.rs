@@ -1,8 +1,5 @@
 //! Items that only this repository's tests, benchmarks and fuzz targets use, without a promise of stability.
 
-#[cfg(feature = "cli")]
-pub mod fuzzing;
-
 pub mod child {
     pub use crate::child::{ChildOutput, Invocation, run};
 }
@@ -73,4 +70,190 @@ pub mod track {
         Capture, Change, GapReason, PaneNumbers, ProcessExit, RevisionThrottle, Row, SavedScreen,
         StreamTracker, SyncPoint, TerminalModes, Throttled, TmuxVersion, Tracker, unescape,
     };
+}
+
+#[cfg(feature = "cli")]
+pub mod fuzzing {
+    //! Non-public parsers of foreign input, as functions of bytes, for the fuzz targets in `tests/fuzz`.
+
+    use std::io::{self, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use crate::agent::{HookChange, HookFile, HookInput, StatusFile};
+    use crate::api::cursor::StreamCursor;
+    use crate::api::exchange::read_answer;
+    use crate::api::request::{Head, Request};
+    use crate::api::{EventReader, NoItem, Streamed};
+    use crate::clock::Clock;
+    use crate::redact::Rules;
+    use crate::timestamp::Timestamp;
+    use crate::tmux::capture::{self, CaptureResult, CaptureSpec};
+    use crate::tmux::listing::{self, Listing, ServerIdentity};
+    use crate::tmux::server::Nonce;
+
+    /// The mark in tmux's output; real marks are random.
+    const MARK: &str = "NN";
+
+    /// The process id of the tmux server.
+    const SERVER_PID: u32 = 42;
+
+    /// The time to wait for the rest of a stream.
+    const WAIT: Duration = Duration::from_millis(1);
+
+    /// Returns the file of a session after the input of a hook; `None` if the session has no file. An unreadable
+    /// file counts as missing.
+    pub fn hook_file_after(
+        input: &[u8],
+        before: Option<&[u8]>,
+        now: Timestamp,
+        rules: &Rules,
+    ) -> Option<Vec<u8>> {
+        let kept = before.and_then(HookFile::read);
+        let unchanged = kept.as_ref().and(before).map(<[u8]>::to_vec);
+        let Some(input) = HookInput::read(input) else {
+            return unchanged;
+        };
+        match input.change(kept.as_ref(), now, rules) {
+            HookChange::Nothing => unchanged,
+            HookChange::Keep(file) => serde_json::to_vec(&file).ok(),
+            HookChange::Remove => None,
+        }
+    }
+
+    /// Returns the state and the question in a file written by a hook.
+    pub fn hook_claim(file: &[u8]) -> Option<(String, Option<String>)> {
+        let claim = HookFile::read(file)?.claim()?;
+        Some((claim.state.to_string(), claim.asks))
+    }
+
+    /// Returns the state in an agent's status file.
+    pub fn status_file_state(file: &[u8]) -> Option<String> {
+        let file = StatusFile::read(file)?;
+        let _ = file.is_of(file.pid, 0);
+        file.state().map(|state| state.to_string())
+    }
+
+    /// Returns the length of the head of a request to the API and the decoded parts of its path; `None` for an
+    /// incomplete head, and the problem for invalid bytes.
+    pub fn request_head(bytes: &[u8]) -> Option<Result<(usize, Vec<String>), String>> {
+        match Request::read(bytes) {
+            Head::Complete(request, length) => {
+                let _ = (request.list("run"), request.parameter("since"));
+                let _ = request
+                    .header("last-event-id")
+                    .map(str::parse::<StreamCursor>);
+                Some(Ok((length, request.segments())))
+            }
+            Head::Partial => None,
+            Head::Invalid(why) => Some(Err(why)),
+            Head::TooLarge => Some(Err("too large".to_owned())),
+        }
+    }
+
+    /// Returns the cursor of a stream as it is serialized; `None` for other text.
+    pub fn cursor(text: &str) -> Option<String> {
+        let cursor: StreamCursor = text.parse().ok()?;
+        Some(cursor.to_string())
+    }
+
+    /// Returns the status and the body of a response of the observer.
+    ///
+    /// # Errors
+    /// If the response is incomplete or invalid.
+    pub fn answer(bytes: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+        let answer = read_answer(bytes)?;
+        Ok((answer.status, answer.body))
+    }
+
+    /// Returns the items in a stream of the observer that arrives in pieces. Each piece arrives after the wait
+    /// for the previous one has ended.
+    ///
+    /// # Errors
+    /// If a socket fails, or does not hold the pieces.
+    pub fn stream_items(pieces: &[&[u8]]) -> io::Result<Vec<String>> {
+        let clock = Clock::system();
+        let mut reader = EventReader::new(Path::new("none"), "/".to_owned(), &clock);
+        let (ours, mut theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(WAIT))?;
+        // All pieces fit into the buffer of the socket; otherwise, the write would block forever.
+        theirs.set_nonblocking(true)?;
+        let (mut items, mut ours) = (Vec::new(), Some(ours));
+        for (at, piece) in pieces.iter().enumerate() {
+            theirs.write_all(piece)?;
+            let is_last = at + 1 == pieces.len();
+            if is_last {
+                theirs.shutdown(std::net::Shutdown::Write)?;
+            }
+            if let Some(ours) = ours.take_if(|_| is_last || has_head(&pieces[..=at]))
+                && reader.begin(ours).is_err()
+            {
+                return Ok(items);
+            }
+            while ours.is_none() {
+                match reader.next(clock.now() + WAIT) {
+                    Ok(Streamed::Event(envelope)) => {
+                        items.push(serde_json::to_string(&envelope).map_err(io::Error::other)?);
+                    }
+                    Ok(Streamed::Missed(missed)) => items.push(format!("missed {missed}")),
+                    Err(NoItem::Timeout) => break,
+                    Err(NoItem::Broken(_) | NoItem::Refused(_)) => return Ok(items),
+                }
+            }
+        }
+        Ok(items)
+    }
+
+    /// Returns true if the head of the response is complete; it is read in one wait.
+    fn has_head(pieces: &[&[u8]]) -> bool {
+        let bytes = pieces.concat();
+        bytes.windows(4).any(|four| four == b"\r\n\r\n")
+    }
+
+    /// Returns the outputs that a kernel publishes in pieces, as text and as a notebook stores them.
+    #[cfg(feature = "kernel")]
+    pub fn kernel_published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value>) {
+        crate::kernel::fuzzed::published(pieces)
+    }
+
+    /// Returns the bytes on a kernel's socket: its handshake and a message of these frames.
+    #[cfg(feature = "kernel")]
+    pub fn kernel_socket(frames: &[&[u8]]) -> Vec<u8> {
+        crate::kernel::fuzzed::socket_bytes(frames)
+    }
+
+    /// Returns an address in a connection file.
+    #[cfg(feature = "kernel")]
+    pub fn kernel_connection(text: &str) -> Option<String> {
+        crate::kernel::fuzzed::connection(text)
+    }
+
+    /// Returns the number of words in the command of a kernel specification.
+    #[cfg(feature = "kernel")]
+    pub fn kernel_spec_words(text: &str) -> Option<usize> {
+        crate::kernel::fuzzed::spec_words(text)
+    }
+
+    /// Returns a notebook without its outputs.
+    #[cfg(feature = "kernel")]
+    pub fn kernel_notebook(text: &str) -> Option<String> {
+        crate::kernel::fuzzed::notebook(text)
+    }
+
+    /// Returns the results of captures in the output of a tmux server, one for each spec.
+    pub fn captures(output: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
+        let known = ServerIdentity {
+            pid: SERVER_PID,
+            ..ServerIdentity::default()
+        };
+        capture::parse(&Nonce::fixed(MARK), &known, output, specs)
+    }
+
+    /// Returns the listing in the output of a tmux server, and the listing after a refresh.
+    pub fn listing(output: &str, refresh: &str) -> Option<(Listing, Option<Listing>)> {
+        let listing = listing::parse(&Nonce::fixed(MARK), output)?;
+        let refreshed = listing.refreshed(refresh);
+        Some((listing, refreshed))
+    }
 }

@@ -40,7 +40,7 @@
 //! | [`redact`] | secrets in text, removed before any subscriber sees them (pure) | `redact/rules.rs`: the rules, whose text is in files beside it; `redact/redactor.rs`: applies them to events |
 //! | `track` | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/align.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
 //! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
-//! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_lane.rs`: to the log; `bus/throttle.rs`; `bus/filter.rs` |
+//! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_lane.rs`: to the log; `bus/throttle.rs`; `bus/subscription.rs` |
 //! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`; `history/runs.rs`: which runs are removed; `history/dir.rs`: one writer a run; `history/read/reader.rs`; `history/read/pages.rs`: pages from any place |
 //! | [`recording`] | asciicast v3; knows no bus | `recording/encoder.rs`; `recording/raw.rs`: raw recordings of panes |
 //! | `child` | the one way to run a child process | `child/group.rs`: signals, killing, reaping; `child/supervisor.rs`: output, input, deadlines |
@@ -54,8 +54,8 @@
 //! | `engine` | [`Builder`], [`Engine`], [`Report`] | `engine/mod.rs`: starts and stops everything in order; `engine/log_thread.rs`: from the bus to the history |
 //! | `api` | the observer's board, runs, events, panes and waits over a Unix socket, and its client; behind the feature `cli` | `api/hub.rs`: positions, board and last events; `api/others.rs`: runs of other processes; `api/stream.rs`: history, then live, each event once; `api/ws.rs`: the same for a WebSocket; `api/routes.rs`: the paths; `api/server.rs`: connections; `api/summary.rs`: the board without reading the logs; `api/wait.rs`, `api/screen.rs`, `api/input.rs`: panes |
 //! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/sanitize.rs`: control sequences; `face/tui/run.rs`: the terminal UI; `face/tui/model.rs`: its state, and what changes it; `face/tui/draw.rs` |
-//! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background; `cli/observer/log_file.rs`: its diagnostics |
-//! | `internals` | what only the tests, benchmarks and fuzz targets of this repository use; behind the feature `internals` | `internals.rs`; `internals/fuzzing.rs`: parsers of foreign input as functions of bytes |
+//! | `cli` | the program, behind the feature `cli` | `cli/command_line.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background; `cli/observer/log_file.rs`: its diagnostics |
+//! | `internals` | what only the tests, benchmarks and fuzz targets of this repository use; behind the feature `internals` | `internals.rs`; its module `fuzzing`: parsers of foreign input as functions of bytes |
 //!
 //! # Threads
 //!
@@ -79,9 +79,9 @@
 //! | `td-visit`: the end of the tmux client that shows a pane instead of the UI | `tmux/visit.rs` | the UI's thread |
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
-//! | `td-wait`, one for each target | `cli/wait_targets.rs` | `cli/wait.rs` |
-//! | `td-wait-state`: the states of a target | `cli/wait_state.rs` | its `td-wait` |
-//! | `td-wait-ask`: a wait's question to the observer | `cli/wait_observer.rs` | `cli/wait_targets.rs` |
+//! | `td-wait`, one for each target | `cli/wait.rs` | `cli/wait.rs` |
+//! | `td-wait-state`: the states of a target | `cli/wait.rs` | its `td-wait` |
+//! | `td-wait-ask`: a wait's question to the observer | `cli/wait.rs` | `cli/wait.rs` |
 //! | `td-channel`: a wait for a tmux channel | `wait/started_wait.rs` | the wait |
 //! | `td-loop-timer`, `td-loop-stop`: cancel a loop at its timeout, at the engine's end | `agent_loop/model/cancel.rs` | `agent_loop/engine.rs`, `agent_loop/source.rs` |
 //! | `td-http`: an HTTP request; `td-answer`: reports a model's answer as it arrives | `agent_loop/model/http/connection.rs`, `agent_loop/conversation.rs` | the loop's thread |
@@ -89,7 +89,7 @@
 //! | `td-stdout`, `td-stderr`: a command's unchanged output | `cli/pass_through.rs` | the command |
 //! | `td-signals`: signals as messages | `cli/signals.rs` | the command |
 //! | `td-hooks`, `td-hook`: commands at events | `cli/hooks.rs` | `cli/watch.rs` |
-//! | `td-history`, `td-keys`, `td-junit`, `td-complete`: work of one command | `cli/history.rs`, `cli/keys.rs`, `cli/junit.rs`, `cli/completers.rs` | the command |
+//! | `td-history`, `td-keys`, `td-junit`, `td-complete`: work of one command | `cli/history.rs`, `cli/replay.rs`, `cli/junit.rs`, `cli/known.rs` | the command |
 //! | `td-kernel`: a kernel's sockets and process | `kernel/sockets.rs` | `kernel/client.rs` |
 //! | `td-cells NAME`: code that a kernel runs, or listening to it | `kernel/job.rs` | `engine/mod.rs` |
 //! | a command's or a loop's source | `child/supervisor.rs`, `agent_loop/source.rs` | `engine/mod.rs` |

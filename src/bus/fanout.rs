@@ -10,7 +10,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 use rustc_hash::FxHashMap;
 
-use crate::bus::filter::Filter;
+use super::subscription::Filter;
 use crate::bus::inbox::{Inbox, InboxMessage};
 use crate::bus::lossless_lane::LosslessSender;
 use crate::bus::lossy_lane::{LossyLane, Segment};

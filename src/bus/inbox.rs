@@ -3,22 +3,20 @@
 //! Emitters send and never wait. Subscribing and closing also send; they may wait briefly for room, which the
 //! fan-out always makes. Only the fan-out receives.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, atomic};
+use std::collections::VecDeque;
+use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustc_hash::FxHashMap;
 
-use crate::bus::doorbell::Doorbell;
-use crate::bus::filter::Filter;
-use crate::bus::gate::{Gate, GateSlot};
-use crate::bus::lossless_account::{LaneStart, LosslessAccount};
-use crate::bus::lossy_lane::LossyLane;
-use crate::bus::throttle::Throttle;
+use super::lossy_lane::LossyLane;
+use super::subscription::Filter;
+use super::throttle::Throttle;
 use crate::clock::Clock;
-use crate::event::{EventKind, ExecutionId, TdEvent};
-use crate::thread::lock;
+use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
+use crate::thread::{self, Waker, lock};
 use crate::timestamp::Timestamp;
 
 /// Maximum number of events that wait for the fan-out. It takes them within microseconds, so the inbox fills
@@ -219,5 +217,241 @@ impl RoomWaiters {
         // While the lock is held, no thread is between its check and its wait.
         drop(lock(&self.lock));
         self.changed.notify_all();
+    }
+}
+
+// The gate that every emit passes; once it is closed, no emit is in progress.
+//
+// An event whose emit returned `Accepted` must be delivered. A flag alone cannot guarantee this, because an
+// emitter may be between reading the flag and sending. The gate therefore counts emits in progress, and
+// closing waits until the count is 0. An emit never blocks inside the gate.
+
+/// Number of counters, so that emitters on different cores seldom share one. More counters than most machines
+/// have cores would only make closing slower.
+const COUNTERS: usize = 16;
+
+/// Pause between two checks while the gate closes. An emit takes well under a microsecond, unless the system
+/// preempts its thread.
+const CLOSE_POLL: Duration = Duration::from_micros(50);
+
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    is_closed: AtomicBool,
+    inside: [GateCounter; COUNTERS],
+    next_slot: AtomicUsize,
+}
+
+/// A counter on its own cache line (and the neighbour that the processor prefetches).
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct GateCounter(AtomicUsize);
+
+/// The index of the counter that an emitter uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GateSlot(usize);
+
+/// RAII guard for an emit in progress.
+pub(super) struct GateGuard<'a>(&'a GateCounter);
+
+impl Gate {
+    /// Assigns a slot to a new emitter.
+    pub(super) fn assign_slot(&self) -> GateSlot {
+        GateSlot(self.next_slot.fetch_add(1, Ordering::Relaxed) % COUNTERS)
+    }
+
+    /// Enters the gate; `None` when it is closed.
+    pub(super) fn enter(&self, slot: GateSlot) -> Option<GateGuard<'_>> {
+        let counter = &self.inside[slot.0 % COUNTERS];
+        // `enter` counts, then reads the flag; `close` sets the flag, then reads the counters. In
+        // the single order of all SeqCst operations, at least one of the two sees the other.
+        counter.0.fetch_add(1, Ordering::SeqCst);
+        let guard = GateGuard(counter);
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(guard)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Closes the gate and waits until no emit is in progress.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        while self
+            .inside
+            .iter()
+            .any(|counter| counter.0.load(Ordering::SeqCst) != 0)
+        {
+            thread::park(Some(CLOSE_POLL));
+        }
+    }
+}
+
+impl Drop for GateGuard<'_> {
+    fn drop(&mut self) {
+        // Pairs with the load in `close`: a thread that reads 0 sees all effects of the emit.
+        self.0.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+// Wakes one parked thread; ringing costs a single atomic load while that thread is awake.
+//
+// The sleeper arms the doorbell, checks its queue once more, and parks. A producer rings after it has added
+// an item. A blocking channel would spin for some microseconds before it sleeps, on the processor that the
+// woken threads need.
+
+#[derive(Debug, Default)]
+pub(super) struct Doorbell {
+    is_armed: AtomicBool,
+    sleeper: Mutex<Option<Waker>>,
+}
+
+impl Doorbell {
+    /// Arms the doorbell: the next ring wakes the calling thread, which must check its queue again before it
+    /// parks.
+    pub(super) fn arm(&self) {
+        *lock(&self.sleeper) = Some(Waker::current());
+        self.is_armed.store(true, Ordering::SeqCst);
+        // Together with the fence in `ring`: either the sleeper's check sees the new item, or the
+        // ring sees the doorbell armed.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Undoes [`Doorbell::arm`] when the sleeper does not park.
+    pub(super) fn disarm(&self) {
+        self.is_armed.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes the sleeper, if one is armed. Call it after adding an item.
+    pub(super) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_armed.load(Ordering::Relaxed) && self.is_armed.swap(false, Ordering::SeqCst) {
+            // The lock is released before the sleeper wakes.
+            let sleeper = lock(&self.sleeper).clone();
+            if let Some(sleeper) = sleeper {
+                sleeper.wake();
+            }
+        }
+    }
+}
+
+// Accounts for the batches on their way to lossless lanes: the bytes sent and the bytes that each reader has
+// read.
+
+/// Memory for events that the slowest lossless lane has not read: minutes of output of a busy machine on a
+/// slow disk.
+pub(super) const LOSSLESS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A batch on its way, with its size and number.
+#[derive(Clone, Debug)]
+pub(super) struct NumberedBatch {
+    pub(super) batch: Arc<[Envelope]>,
+    pub(super) bytes: u64,
+    /// Counts batches, so that a lane skips those that were sent before it was opened.
+    pub(super) number: u64,
+}
+
+/// Bytes sent to and read from all lossless lanes, shared by the fan-out, the readers and the
+/// emitters.
+#[derive(Debug)]
+pub(super) struct LosslessAccount {
+    pub(super) bytes_max: u64,
+    /// Bytes of all batches ever sent.
+    pub(super) sent: AtomicU64,
+    /// Bytes of `sent` that the slowest reader has taken; [`NO_READER`] without readers. Changed only under
+    /// the lock of `readers`; emitters read it for every event that may wait.
+    slowest: AtomicU64,
+    readers: Mutex<Vec<Arc<LaneReader>>>,
+    /// True while the fan-out holds batches back and must be woken when the ring is empty.
+    pub(super) wants_wake: AtomicBool,
+    /// Set once, when the fan-out ends.
+    pub(super) remainder: Mutex<Option<Remainder>>,
+}
+
+/// A new lane's connection to the ring.
+pub(super) struct LaneStart {
+    pub(super) ring: bus::BusReader<NumberedBatch>,
+    pub(super) reader: Arc<LaneReader>,
+    /// The number of the first batch for the lane.
+    pub(super) first: u64,
+}
+
+/// The value of `slowest` without readers.
+const NO_READER: u64 = u64::MAX;
+
+/// The shared state of one reader.
+#[derive(Debug)]
+pub(super) struct LaneReader {
+    /// Bytes of `sent` that this reader has taken.
+    pub(super) read: AtomicU64,
+    pub(super) doorbell: Doorbell,
+    /// True if the reader must return although its lane is empty.
+    pub(super) is_interrupted: AtomicBool,
+}
+
+/// The batches that the fan-out had not delivered when it ended.
+#[derive(Debug)]
+pub(super) struct Remainder {
+    pub(super) backlog: VecDeque<NumberedBatch>,
+    /// Keeps the ring alive until readers have taken its last batches.
+    pub(super) _ring: Option<bus::Bus<NumberedBatch>>,
+}
+
+impl LosslessAccount {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max: bytes_max as u64,
+            sent: AtomicU64::new(0),
+            slowest: AtomicU64::new(NO_READER),
+            readers: Mutex::default(),
+            wants_wake: AtomicBool::new(false),
+            remainder: Mutex::default(),
+        }
+    }
+
+    /// Returns the bytes that the slowest reader has not taken yet; `None` without readers.
+    pub(super) fn pending(&self) -> Option<u64> {
+        let slowest = self.slowest.load(Ordering::SeqCst);
+        let pending = self.sent.load(Ordering::SeqCst).saturating_sub(slowest);
+        (slowest != NO_READER).then_some(pending)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.pending()
+            .is_none_or(|pending| pending <= self.bytes_max / 2)
+    }
+
+    /// Registers a new reader, which skips `backlog_bytes` of earlier batches.
+    pub(super) fn add_reader(&self, backlog_bytes: u64) -> Arc<LaneReader> {
+        let read = self.sent.load(Ordering::SeqCst);
+        let reader = Arc::new(LaneReader {
+            read: AtomicU64::new(read.saturating_sub(backlog_bytes)),
+            doorbell: Doorbell::default(),
+            is_interrupted: AtomicBool::new(false),
+        });
+        self.change(|readers| readers.push(Arc::clone(&reader)));
+        reader
+    }
+
+    /// Changes the readers or their positions, and determines the slowest reader again.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<LaneReader>>)) {
+        let mut readers = lock(&self.readers);
+        change(&mut readers);
+        let readers = readers.iter();
+        let read = readers.map(|reader| reader.read.load(Ordering::SeqCst));
+        self.slowest
+            .store(read.min().unwrap_or(NO_READER), Ordering::SeqCst);
+    }
+
+    /// Wakes sleeping readers.
+    pub(super) fn ring_doorbells(&self) {
+        for reader in lock(&self.readers).iter() {
+            reader.doorbell.ring();
+        }
+    }
+
+    /// Hands over the batches that the fan-out had not delivered when it ended.
+    pub(super) fn end(&self, remainder: Remainder) {
+        *lock(&self.remainder) = Some(remainder);
+        self.ring_doorbells();
     }
 }

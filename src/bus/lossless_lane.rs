@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::bus::error::RecvTimeoutError;
-use crate::bus::inbox::Inbox;
-use crate::bus::lossless_account::{LaneReader, LaneStart, NumberedBatch, Remainder};
+use super::error::RecvTimeoutError;
+use super::inbox::{Inbox, LaneReader, LaneStart, NumberedBatch, Remainder};
 use crate::event::{Envelope, ExecutionId, LogGapRange, LogGaps};
 use crate::thread::{lock, park};
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use crate::bus::error::TryRecvError;
+use super::error::TryRecvError;
 use crate::event::Envelope;
 use crate::thread::{Waker, lock};
 

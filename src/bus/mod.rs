@@ -10,13 +10,9 @@
 //! delivered all accepted events; emitters that still exist then get [`Emitted::Closed`].
 
 mod error;
-mod filter;
 mod throttle;
 
-mod doorbell;
-mod gate;
 mod inbox;
-mod lossless_account;
 mod lossy_lane;
 
 mod fanout;
@@ -34,15 +30,12 @@ use crossbeam_channel::bounded;
 pub(crate) use self::emitter::BlockingEmitter;
 pub use self::emitter::EventEmitter;
 pub use self::error::{RecvError, RecvTimeoutError, TryRecvError};
-pub use self::filter::{EventFilter, Filter};
 pub use self::inbox::Emitted;
 pub(crate) use self::lossless_lane::LaneInterrupt;
 pub use self::lossless_lane::LosslessLane;
-pub use self::subscription::{Delivery, EventRef, Subscription};
+pub use self::subscription::{Delivery, EventFilter, EventRef, Filter, Subscription};
 
 use self::fanout::FanOut;
-use self::filter::Predicate;
-use self::gate::GateSlot;
 use self::inbox::{Inbox, InboxMessage};
 use self::lossy_lane::LossyLane;
 use self::throttle::Throttle;
@@ -51,6 +44,8 @@ use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent};
 use crate::redact::{Redactor, Rules};
 use crate::thread::{self, Handle, Panicked, lock};
+use inbox::GateSlot;
+use subscription::Predicate;
 
 /// Memory of the events in one lossy lane: a viewer that stops reading must not cost more memory than the
 /// log.
@@ -85,7 +80,7 @@ impl Default for BusOptions {
             clock: Clock::system(),
             inbox_events: inbox::INBOX_EVENTS,
             lane_bytes_max: LANE_BYTES_MAX,
-            lossless_bytes_max: lossless_account::LOSSLESS_BYTES_MAX,
+            lossless_bytes_max: inbox::LOSSLESS_BYTES_MAX,
             redact: Rules::none(),
         }
     }

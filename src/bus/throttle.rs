@@ -247,5 +247,271 @@ impl HeldText {
 }
 
 #[cfg(test)]
-#[path = "throttle_tests.rs"]
-mod tests;
+mod tests {
+    mod throttle {
+        //! Tests of the throttle.
+
+        use super::super::*;
+        use crate::event::{Cursor, ScreenRow, Style, Styles};
+        use crate::timestamp::Timestamp;
+        use proptest::prelude::*;
+
+        const INTERVAL: Duration = Duration::from_millis(100);
+
+        fn token(seq: u64, iteration: u32, token: &str) -> Envelope {
+            let event = TdEvent::TokenReceived {
+                execution_id: "a".into(),
+                iteration,
+                token: token.into(),
+                pane: None,
+            };
+            Envelope::new(Some(seq), Timestamp::from_micros(seq as i64), event)
+        }
+
+        /// Styles of the first character of each line.
+        fn styled(sgrs: &[&str]) -> Styles {
+            let style = |(line, sgr): (u32, &&str)| Style {
+                line,
+                from: 0,
+                to: 1,
+                sgr: (*sgr).to_owned(),
+            };
+            Styles::new((0..).zip(sgrs).map(style).collect())
+        }
+
+        /// Returns an event of the given kind, whose text contains its number.
+        fn envelope(seq: u64, kind: u8, next_line: &mut i64) -> Envelope {
+            let (execution_id, text) = ("a".into(), format!("<{seq}>"));
+            let event = match kind {
+                0..=3 => TdEvent::TokenReceived {
+                    execution_id,
+                    iteration: 1,
+                    token: text,
+                    pane: None,
+                },
+                4 => TdEvent::TokenReceived {
+                    execution_id,
+                    iteration: 2,
+                    token: text,
+                    pane: None,
+                },
+                5 => TdEvent::ValidationOutput {
+                    execution_id,
+                    iteration: 1,
+                    line: text,
+                    is_stderr: false,
+                },
+                6 => TdEvent::ExecutionOutput {
+                    execution_id,
+                    stream: "stdout".into(),
+                    text,
+                },
+                7..=9 => {
+                    let first_line = *next_line;
+                    // Some lines are missing.
+                    *next_line += if kind == 9 { 3 } else { 1 };
+                    TdEvent::OutputUpdate {
+                        execution_id,
+                        pane: "%1".into(),
+                        first_line,
+                        chunk: text + "\n",
+                        is_complete: false,
+                        reason: None,
+                        exit_status: None,
+                        styles: styled(&["31"]),
+                    }
+                }
+                _ => TdEvent::Warning {
+                    execution_id,
+                    context: text,
+                    message: String::new(),
+                },
+            };
+            Envelope::new(Some(seq), Timestamp::from_micros(seq as i64), event)
+        }
+
+        fn text(envelope: &Envelope) -> &str {
+            match &envelope.event {
+                TdEvent::TokenReceived { token: text, .. }
+                | TdEvent::ValidationOutput { line: text, .. }
+                | TdEvent::ExecutionOutput { text, .. }
+                | TdEvent::OutputUpdate { chunk: text, .. }
+                | TdEvent::Warning { context: text, .. } => text,
+                other => panic!("unexpected event: {other:?}"),
+            }
+        }
+
+        proptest! {
+            /// All text is released once, in order, in time, and counted.
+            #[test]
+            fn only_the_boundaries_of_text_change(
+                steps in prop::collection::vec((0_u8..11, 0_u64..80), 1..200),
+                polls in any::<bool>(),
+            ) {
+                let start = Instant::now();
+                let (mut now, mut next_line) = (start, 1);
+                let mut throttle = Throttle::new(INTERVAL);
+                let (mut out, mut all) = (Vec::new(), String::new());
+                let mut oldest_held = None;
+                for (seq, (kind, wait)) in (1..).zip(&steps) {
+                    now += Duration::from_millis(*wait);
+                    if polls {
+                        throttle.poll(now, &mut out);
+                    }
+                    if throttle.deadline().is_none() {
+                        oldest_held = None;
+                    }
+                    let envelope = envelope(seq, *kind, &mut next_line);
+                    all += text(&envelope);
+                    let before = out.len();
+                    let is_lifecycle = !envelope.event.is_text();
+                    throttle.push(now, &envelope, &mut out);
+                    prop_assert!(!is_lifecycle || throttle.deadline().is_none());
+                    match throttle.deadline() {
+                        None => oldest_held = None,
+                        Some(due) => {
+                            if out.len() > before || oldest_held.is_none() {
+                                oldest_held = Some(now);
+                            }
+                            prop_assert!(due > now && due <= oldest_held.unwrap() + INTERVAL);
+                        }
+                    }
+                }
+                throttle.flush(now, &mut out);
+                prop_assert!(throttle.deadline().is_none());
+                let got: String = out.iter().map(text).collect();
+                prop_assert_eq!(got.replace('\n', ""), all.replace('\n', ""));
+                prop_assert_eq!(out.iter().map(|envelope| envelope.n).sum::<u64>(), steps.len() as u64);
+                // Each line keeps its colour.
+                for envelope in &out {
+                    if let TdEvent::OutputUpdate { chunk, styles, .. } = &envelope.event {
+                        let lines = u32::try_from(line_ends_in(chunk)).unwrap();
+                        let styled: Vec<u32> = styles.as_slice().iter().map(|style| style.line).collect();
+                        prop_assert_eq!(styled, (0..lines).collect::<Vec<_>>());
+                    }
+                }
+                // An envelope has the number of the last event that it represents.
+                let mut seq = 0;
+                for envelope in &out {
+                    seq += envelope.n;
+                    prop_assert_eq!(envelope.seq, Some(seq));
+                    prop_assert_eq!(envelope.ts.micros(), seq as i64);
+                }
+            }
+        }
+
+        #[test]
+        fn the_first_text_passes_at_once_and_the_rest_is_merged() {
+            let now = Instant::now();
+            let mut throttle = Throttle::new(INTERVAL);
+            let mut out = Vec::new();
+            throttle.push(now, &token(1, 1, "I'll"), &mut out);
+            assert_eq!(out.len(), 1);
+            throttle.push(now, &token(2, 1, " do"), &mut out);
+            throttle.push(now, &token(3, 1, " it"), &mut out);
+            assert_eq!((out.len(), throttle.deadline()), (1, Some(now + INTERVAL)));
+            throttle.poll(now + INTERVAL / 2, &mut out);
+            assert_eq!(out.len(), 1);
+            throttle.poll(now + INTERVAL, &mut out);
+            assert_eq!(
+                (text(&out[1]), out[1].n, out[1].seq),
+                (" do it", 2, Some(3))
+            );
+            // After a pause, text passes at once again.
+            throttle.push(now + INTERVAL * 3, &token(4, 1, "."), &mut out);
+            assert_eq!(out.len(), 3);
+        }
+
+        #[test]
+        fn large_text_is_released_early() {
+            let now = Instant::now();
+            let mut throttle = Throttle::new(INTERVAL);
+            let mut out = Vec::new();
+            let large = "x".repeat(1024);
+            for seq in 1..=1000 {
+                throttle.push(now, &token(seq, 1, &large), &mut out);
+                assert!(
+                    throttle
+                        .held
+                        .as_ref()
+                        .is_none_or(|held| held.bytes < MERGED_BYTES_MAX)
+                );
+            }
+            assert!(out.len() > 10);
+        }
+
+        #[test]
+        fn the_last_revision_of_a_line_and_of_a_screen_wins() {
+            let now = Instant::now();
+            let mut throttle = Throttle::new(INTERVAL);
+            let mut out = Vec::new();
+            throttle.push(now, &token(1, 1, "x"), &mut out);
+            let revised = |line: i64, text: &str| TdEvent::OutputRevised {
+                execution_id: "a".into(),
+                pane: "%1".into(),
+                line,
+                text: text.into(),
+                styles: Styles::default(),
+            };
+            let rows = |rows: &[(u32, &str)], x| TdEvent::ScreenUpdate {
+                execution_id: "a".into(),
+                pane: "%1".into(),
+                width: 80,
+                height: 24,
+                cursor: Cursor { x, y: 0 },
+                rows: rows
+                    .iter()
+                    .map(|&(row, text)| ScreenRow {
+                        row,
+                        text: text.into(),
+                    })
+                    .collect(),
+            };
+            let events = [
+                revised(3, "10 %"),
+                revised(3, "20 %"),
+                revised(4, "other"),
+                rows(&[(5, "a"), (7, "b")], 1),
+                rows(&[(7, "c"), (6, "d")], 2),
+            ];
+            for event in &events {
+                // A live event has no number.
+                throttle.push(
+                    now,
+                    &Envelope::new(None, Timestamp::default(), event.clone()),
+                    &mut out,
+                );
+            }
+            throttle.flush(now, &mut out);
+            let got: Vec<_> = out[1..]
+                .iter()
+                .map(|envelope| (envelope.n, envelope.seq, envelope.event.clone()))
+                .collect();
+            let expected = [
+                (2, None, revised(3, "20 %")),
+                (1, None, revised(4, "other")),
+                (2, None, rows(&[(5, "a"), (6, "d"), (7, "c")], 2)),
+            ];
+            assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn the_end_of_output_is_never_merged() {
+            let now = Instant::now();
+            let mut throttle = Throttle::new(INTERVAL);
+            let mut out = Vec::new();
+            let mut line = 1;
+            for seq in 1..=3 {
+                throttle.push(now, &envelope(seq, 7, &mut line), &mut out);
+            }
+            let mut end = envelope(4, 7, &mut line);
+            if let TdEvent::OutputUpdate { is_complete, .. } = &mut end.event {
+                *is_complete = true;
+            }
+            throttle.push(now, &end, &mut out);
+            let counts = out.iter().map(|envelope| envelope.n);
+            assert_eq!(counts.collect::<Vec<_>>(), [1, 2, 1]);
+            assert_eq!(out[2], end);
+        }
+    }
+}

@@ -10,7 +10,6 @@ use crossbeam_channel::select_biased;
 use super::failure::Failure;
 use super::known;
 use super::live::PRINT_REST;
-use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -119,8 +118,10 @@ impl Which {
 /// Returns the failure for an unknown run, with a suggestion and the existing runs.
 fn unknown_run(problem: &str, name: &str, options: &Options) -> Failure {
     let path = options.data_path().ok().flatten();
-    let runs = path.map_or_else(Vec::new, |path| known::runs(path, None, &Clock::system()));
-    let hint = nearest::hint(name, runs.iter().map(String::as_str), "");
+    let runs = path.map_or_else(Vec::new, |path| {
+        known::run_names(path, None, &Clock::system())
+    });
+    let hint = known::hint(name, runs.iter().map(String::as_str), "");
     usage!("{problem}{hint}; td-observe runs lists them")
 }
 

@@ -10,17 +10,12 @@ use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
 
 use super::failure::{Failure, INTERRUPTED};
-use super::input_file;
-use super::keeping;
 use super::kernel_args::TypedKernel;
 use super::kernel_notebook::NotebookCopy;
-use super::kernel_question;
-use super::live;
-use super::nearest;
-use super::options::Options;
+use super::options::{self, Options};
 use super::pass_through::{self, PassOptions};
-use super::report;
 use super::signals::Signals;
+use super::{kernel_question, known, live, report};
 use crate::api::real;
 use crate::clock::Clock;
 use crate::kernel::{
@@ -114,7 +109,7 @@ fn refuse_unknown(name: &str) -> Result<(), Failure> {
     if name.contains('/') || names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return Ok(());
     }
-    let hint = nearest::hint(name, names.iter().map(String::as_str), "");
+    let hint = known::hint(name, names.iter().map(String::as_str), "");
     Err(usage!("there is no kernel named {name:?}{hint}"))
 }
 
@@ -127,9 +122,12 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
         (Some(code), _) => Code::Text(code.clone()),
         (None, None) => Code::None,
         (None, Some(file)) if is_notebook(file) => {
-            let notebook =
-                Notebook::read(&input_file::read_text(file, CODE_BYTES_MAX, "a notebook")?)
-                    .map_err(|error| usage!("cannot use {file:?}: {error}"))?;
+            let notebook = Notebook::read(&options::read_input_text(
+                file,
+                CODE_BYTES_MAX,
+                "a notebook",
+            )?)
+            .map_err(|error| usage!("cannot use {file:?}: {error}"))?;
             let copy = typed
                 .save
                 .clone()
@@ -141,7 +139,7 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
             }
             return Ok(Code::Notebook(Box::new(notebook), copy));
         }
-        (None, Some(file)) => Code::Text(input_file::read_text(file, CODE_BYTES_MAX, "code")?),
+        (None, Some(file)) => Code::Text(options::read_input_text(file, CODE_BYTES_MAX, "code")?),
     };
     if typed.save.is_some() {
         return Err(usage!(
@@ -212,7 +210,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let typed = config.typed;
     let id = typed.execution_id.as_deref();
-    let (mut engine, _) = keeping::start(options, &typed.keeping, id, &clock)?;
+    let (mut engine, _) = options::start(options, &typed.keeping, id, &clock)?;
     let is_passed = !options.json && !options.quiet && !io::stdout().is_terminal();
     let (mut printing, mut passing) = (None, None);
     let mut byte_sink: Option<Box<dyn crate::process::ByteSink>> = None;

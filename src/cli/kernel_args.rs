@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::ValueHint;
 use clap_complete::engine::ArgValueCandidates;
 
-use super::completers;
-use super::history_args::{TypedKeeping, parse_execution_id};
+use super::known;
+use super::options::{TypedKeeping, parse_execution_id};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,7 +46,7 @@ pub(super) struct TypedKernel {
         long,
         value_name = "FILE",
         conflicts_with = "kernel",
-        add = ArgValueCandidates::new(completers::connections)
+        add = ArgValueCandidates::new(known::connections)
     )]
     pub connection: Option<String>,
     /// Start this kernel: a name, or the directory of its kernel.json [default: the notebook's, or python3]

@@ -1,14 +1,178 @@
-//! The existing names, for completions and for "did you mean": targets of a tmux server, and runs. A server
-//! that does not answer in time has no names.
+//! The names that exist, for completions and for "did you mean": targets of a tmux server, runs, formats,
+//! types of events.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use super::nearest;
-use super::server_checks::ANSWER_TIMEOUT;
-use super::which_server::WhichServer;
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+
+use super::checks::ANSWER_TIMEOUT;
+use super::options::WhichServer;
+use crate::agent::Format;
 use crate::clock::Clock;
+use crate::event::{AgentState, EventKind};
 use crate::history::{DataDir, RunKind, RunSummary};
+use crate::thread;
+
+// The values that a shell completes at run time: targets, runs, formats, types of events. Completion is
+// read-only, takes at most a second, and never prints an error.
+
+/// The environment variable in which the script names its shell when it requests candidates.
+pub(super) const ASKS: &str = "TD_OBSERVE_COMPLETE";
+
+/// The time after which no candidates are offered: the shell blocks its user's input until the answer.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Offers sessions; after a colon, their windows and panes; after `%`, the ids of panes.
+pub(super) fn targets(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let server = match (option("-L", "-L"), option("-S", "-S")) {
+        (Some(name), _) => WhichServer::Named(name),
+        (None, Some(path)) => WhichServer::Socket(path.into()),
+        (None, None) => WhichServer::Default,
+    };
+    let typed = typed.to_string_lossy().into_owned();
+    let like = typed.clone();
+    let names = in_time(move |clock| Targets::of(&server, clock).like(&like).to_vec());
+    candidates(&typed, names)
+}
+
+/// Offers the names and ids of runs. A word with a slash is completed as a path.
+pub(super) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    if typed.to_string_lossy().contains('/') {
+        return PathCompleter::any().complete(typed);
+    }
+    runs_of(typed, None)
+}
+
+pub(super) fn loops(typed: &OsStr) -> Vec<CompletionCandidate> {
+    runs_of(typed, Some(RunKind::Loop))
+}
+
+/// Offers the rows of the board: targets, and the names and ids of runs.
+pub(super) fn rows(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut rows = targets(typed);
+    for run in runs_of(typed, None) {
+        if rows.iter().all(|row| row.get_value() != run.get_value()) {
+            rows.push(run);
+        }
+    }
+    rows
+}
+
+fn runs_of(typed: &OsStr, kind: Option<RunKind>) -> Vec<CompletionCandidate> {
+    known_runs(typed, |path, clock| run_names(path, kind, clock))
+}
+
+/// Offers the ids of executions.
+pub(super) fn executions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    known_runs(typed, run_ids)
+}
+
+fn known_runs(
+    typed: &OsStr,
+    names: impl FnOnce(PathBuf, &Clock) -> Vec<String> + Send + 'static,
+) -> Vec<CompletionCandidate> {
+    let set = |name: &str| std::env::var_os(name);
+    let path = match option("--data-dir", "--data-dir=") {
+        Some(path) => Ok(path.into()),
+        None => DataDir::default_path(set("TD_DATA_DIR"), set("HOME")),
+    };
+    let Ok(path) = path else {
+        return Vec::new();
+    };
+    let names = in_time(move |clock| names(path, clock));
+    candidates(&typed.to_string_lossy(), names)
+}
+
+/// Offers the connection files of running kernels.
+#[cfg(feature = "kernel")]
+pub(super) fn connections() -> Vec<CompletionCandidate> {
+    let names = crate::kernel::running_kernels();
+    let names = names.iter().filter_map(|path| path.file_name());
+    names.map(CompletionCandidate::new).collect()
+}
+
+pub(super) fn formats() -> Vec<CompletionCandidate> {
+    let formats = Format::ALL.iter();
+    formats
+        .map(|format| CompletionCandidate::new(format.name()))
+        .collect()
+}
+
+pub(super) fn event_types(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = EventKind::ALL.iter().map(|kind| kind.as_str().to_owned());
+    candidates(&typed.to_string_lossy(), names.collect())
+}
+
+pub(super) fn states(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = AgentState::ALL
+        .iter()
+        .map(|state| state.as_str().to_owned());
+    candidates(&typed.to_string_lossy(), names.collect())
+}
+
+/// Returns the candidates that begin with the typed word. Names are quoted for bash, which inserts a candidate
+/// unchanged; the other shells quote by themselves.
+pub(super) fn candidates(typed: &str, names: Vec<String>) -> Vec<CompletionCandidate> {
+    let is_bash = std::env::var_os(ASKS).is_some_and(|shell| shell == "bash");
+    let names = names.into_iter().filter(|name| {
+        name.starts_with(typed) && !name.is_empty() && !name.contains(char::is_control)
+    });
+    let order = names.enumerate().map(|(order, name)| {
+        let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
+        let quoted = match is_bash && !name.chars().all(is_plain) {
+            // Only a NUL cannot be quoted, and names contain no control characters.
+            true => shlex::try_quote(&name).map_or_else(|_| name.clone(), |name| name.into_owned()),
+            false => name,
+        };
+        CompletionCandidate::new(quoted).display_order(Some(order))
+    });
+    order.collect()
+}
+
+/// Returns the value of an option on the line that is completed: `-L work`, `-Lwork` and the like.
+fn option(name: &str, joined: &str) -> Option<OsString> {
+    let mut words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    let mut value = None;
+    while let Some(word) = words.next() {
+        if word == name {
+            value = words.next();
+        } else if let Some(rest) = word.to_str().and_then(|word| word.strip_prefix(joined))
+            && !rest.is_empty()
+        {
+            value = Some(rest.into());
+        }
+    }
+    let value = value.filter(|value| !value.is_empty())?;
+    // The shell has not expanded the line yet.
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    match (
+        value.to_str().and_then(|value| value.strip_prefix("~/")),
+        home,
+    ) {
+        (Some(rest), Some(home)) => Some(home.join(rest).into()),
+        _ => Some(value),
+    }
+}
+
+/// Runs `work` on its own thread and gives up after [`ANSWER_MAX`], because a disk or a server may hang.
+fn in_time(work: impl FnOnce(&Clock) -> Vec<String> + Send + 'static) -> Vec<String> {
+    let clock = Clock::system();
+    let deadline = clock.now() + ANSWER_MAX;
+    let Ok(thread) = thread::spawn("td-complete", move || work(&clock)) else {
+        return Vec::new();
+    };
+    match thread.join_deadline(deadline) {
+        Ok(Ok(names)) => names,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+// The existing names, for completions and for "did you mean": targets of a tmux server, and runs. A server
+// that does not answer in time has no names.
 
 /// The format of a listed pane. Its last field, the session's name, may contain blanks.
 const FIELDS: &str = "#{window_index} #{pane_index} #{pane_id} #{session_name}";
@@ -72,13 +236,13 @@ impl Targets {
     pub fn hint(&self, typed: &str) -> String {
         match self.unless_known(typed) {
             None => String::new(),
-            Some(names) => nearest::hint(typed, names, "tmux list-panes -a"),
+            Some(names) => hint(typed, names, "tmux list-panes -a"),
         }
     }
 
     /// Returns the target that the user probably meant; `None` if the typed target exists.
     pub fn meant(&self, typed: &str) -> Option<&str> {
-        nearest::nearest(typed, self.unless_known(typed)?)
+        nearest(typed, self.unless_known(typed)?)
     }
 
     /// Returns the names of the kind that the typed word denotes, unless it is one of them.
@@ -96,7 +260,7 @@ pub(super) fn run_ids(data_path: PathBuf, clock: &Clock) -> Vec<String> {
 }
 
 /// Returns the names of runs and then their ids, each latest first. `kind` selects runs of one kind.
-pub(super) fn runs(data_path: PathBuf, kind: Option<RunKind>, clock: &Clock) -> Vec<String> {
+pub(super) fn run_names(data_path: PathBuf, kind: Option<RunKind>, clock: &Clock) -> Vec<String> {
     let runs = latest_first(data_path, clock);
     let runs = || (runs.iter()).filter(|run| kind.as_ref().is_none_or(|kind| run.kind == *kind));
     let names = runs().map(|run| run.label.clone());
@@ -117,26 +281,139 @@ fn latest_first(data_path: PathBuf, clock: &Clock) -> Vec<RunSummary> {
     runs
 }
 
+// "Did you mean": finds the known name that is most similar to a mistyped one (pure).
+
+/// Maximum number of names in a list; further names are only counted.
+const LISTED: usize = 10;
+
+/// The minimum similarity, from 0 to 1, at which a name is suggested.
+const SIMILAR: f64 = 0.75;
+
+/// Returns the name that is most similar to the typed one, if one is similar enough.
+pub(super) fn nearest<'a>(
+    typed: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let score = |name: &str| {
+        let name = name.to_lowercase();
+        match typed.chars().count() > 1 && name.starts_with(&typed) {
+            true => 1.0,
+            false => strsim::jaro(&typed, &name),
+        }
+    };
+    let scored = names.into_iter().map(|name| (score(name), name));
+    // The first of several equal scores wins.
+    let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    best.filter(|(score, _)| *score > SIMILAR)
+        .map(|(_, name)| name)
+}
+
+/// Returns the end of a clause about an unknown name: `; did you mean "build"?`, or `;` without a similar name.
+pub(super) fn suggestion<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(typed, names) {
+        Some(name) => format!("; did you mean {name:?}?"),
+        None => ";".to_owned(),
+    }
+}
+
+/// Returns a hint for an error about the typed name: `; did you mean "build"? there are: build, make`. `more`
+/// names the command that prints the rest of a long list.
+pub(super) fn hint<'a>(
+    typed: &str,
+    names: impl IntoIterator<Item = &'a str>,
+    more: &str,
+) -> String {
+    let mut known: Vec<&str> = Vec::new();
+    for name in names {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    if known.is_empty() {
+        return "; there is none".to_owned();
+    }
+    let mut out = suggestion(typed, known.iter().copied());
+    let meant = nearest(typed, known.iter().copied());
+    // The suggested name must be in the list.
+    if let Some(at) = known.iter().position(|name| Some(*name) == meant)
+        && at >= LISTED
+    {
+        known.swap(0, at);
+    }
+    let listed = known.iter().take(LISTED).copied().collect::<Vec<_>>();
+    // Writing to a string does not fail.
+    let _ = write!(out, " there are: {}", listed.join(", "));
+    if known.len() > LISTED {
+        let _ = write!(out, " and {} more", known.len() - LISTED);
+        if !more.is_empty() {
+            let _ = write!(out, " ({more})");
+        }
+    }
+    out
+}
+
+pub(super) fn parse_format(typed: &str) -> Result<Format, String> {
+    typed.parse().map_err(|_| {
+        let names = Format::ALL.iter().map(|format| format.name());
+        format!("unknown output format{}", hint(typed, names, ""))
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    mod completers {
 
-    #[test]
-    fn a_listing_becomes_names_that_can_be_typed() {
-        let targets = Targets::parse("0 0 %1 build\n0 1 %4 build\n2 0 %7 my job\nbroken\n");
-        assert_eq!(targets.sessions, ["build", "my job"]);
-        assert_eq!(targets.panes, ["%1", "%4", "%7"]);
-        assert_eq!(
-            targets.like("build:"),
-            [
-                "build:0",
-                "build:0.0",
-                "build:0.1",
-                "my job:2",
-                "my job:2.0"
-            ]
-        );
-        assert_eq!(targets.meant("biuld"), Some("build"));
-        assert_eq!(targets.meant("build"), None);
+        use super::super::*;
+
+        #[test]
+        fn a_listing_becomes_names_that_can_be_typed() {
+            let targets = Targets::parse("0 0 %1 build\n0 1 %4 build\n2 0 %7 my job\nbroken\n");
+            assert_eq!(targets.sessions, ["build", "my job"]);
+            assert_eq!(targets.panes, ["%1", "%4", "%7"]);
+            assert_eq!(
+                targets.like("build:"),
+                [
+                    "build:0",
+                    "build:0.0",
+                    "build:0.1",
+                    "my job:2",
+                    "my job:2.0"
+                ]
+            );
+            assert_eq!(targets.meant("biuld"), Some("build"));
+            assert_eq!(targets.meant("build"), None);
+        }
+    }
+
+    mod nearest {
+
+        use super::super::*;
+
+        #[test]
+        fn the_likely_name_is_offered_and_others_are_listed() {
+            let names = ["build", "agent", "make"];
+            assert_eq!(nearest("biuld", names), Some("build"));
+            assert_eq!(nearest("BUILD", names), Some("build"));
+            assert_eq!(nearest("ag", names), Some("agent"));
+            assert_eq!(nearest("xyz", names), None);
+            assert_eq!(
+                hint("biuld", names, ""),
+                "; did you mean \"build\"? there are: build, agent, make"
+            );
+            assert_eq!(hint("xyz", names, ""), "; there are: build, agent, make");
+            assert_eq!(hint("xyz", [], ""), "; there is none");
+        }
+
+        #[test]
+        fn a_long_list_is_cut_and_has_the_likely_name() {
+            let names: Vec<String> = (10..40).map(|number| format!("job-{number}")).collect();
+            let hint = hint("job-39x", names.iter().map(String::as_str), "see runs");
+            assert!(
+                hint.contains("did you mean \"job-39\"? there are: job-39, "),
+                "{hint}"
+            );
+            assert!(hint.ends_with("and 20 more (see runs)"), "{hint}");
+        }
     }
 }

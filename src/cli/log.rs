@@ -3,20 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap_complete::engine::ArgValueCompleter;
 use regex::Regex;
 
-use super::duration::TimePoint;
+use super::duration::{TimePoint, parse_time_point};
 use super::failure::Failure;
 use super::history::{EarlyEnd, Which, data_dir, report_problems, until_stopped};
-use super::history_args::{TypedFilter, TypedLog};
-use super::known;
-use super::live;
 use super::log_follow::{Following, follow};
-use super::log_runs::Selection;
-use super::log_show::{PageOptions, Show, page_options};
-use super::nearest;
+use super::log_show::{PageOptions, Selection, Show, page_options};
 use super::options::Options;
 use super::signals::Signals;
+use super::{known, live};
 use crate::clock::Clock;
 use crate::event::EventKind;
 use crate::history::Query;
@@ -89,7 +86,7 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     for kind in typed.types {
         if EventKind::from_name(&kind).is_none() {
             let names = || EventKind::ALL.iter().map(|kind| kind.as_str());
-            let hint = nearest::suggestion(&kind, names());
+            let hint = known::suggestion(&kind, names());
             let all: Vec<&str> = names().collect();
             return Err(usage!(
                 "--type: there is no event type {kind:?}{hint} there are {}",
@@ -144,7 +141,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         message!("there are no runs yet");
     }
     if whiches.len() > 1 {
-        super::limits::raise_descriptors();
+        super::checks::raise_descriptors();
     }
     // A search also shows matching rows of screens.
     let is_search = config.grep.0.is_some();
@@ -238,8 +235,78 @@ fn unknown_execution(typed: &[String], data_path: Option<PathBuf>) -> Option<Str
     }
     let known = known::run_ids(data_path?, &Clock::system());
     let unknown = typed.iter().find(|id| !known.contains(id))?;
-    let hint = nearest::hint(unknown, known.iter().map(String::as_str), "td-observe runs");
+    let hint = known::hint(unknown, known.iter().map(String::as_str), "td-observe runs");
     Some(format!(
         "--execution: there is no execution {unknown:?}{hint}"
     ))
+}
+
+// The arguments of `log`.
+
+/// A selection of events.
+#[derive(Debug, clap::Args)]
+pub(super) struct TypedFilter {
+    /// Only events of this type, such as OutputUpdate; several: --type A,B
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        value_delimiter = ',',
+        add = ArgValueCompleter::new(known::event_types)
+    )]
+    pub types: Vec<String>,
+    /// Only events of this execution
+    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(known::executions))]
+    pub execution: Vec<String>,
+    /// Only events whose printed text matches
+    #[arg(long, value_name = "REGEX")]
+    pub grep: Option<String>,
+    /// Only from this time on: 10m (ago), 13:14, yesterday, '2026-01-21 13:14' (local time), or
+    /// 2026-01-21T10:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub since: Option<TimePoint>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub until: Option<TimePoint>,
+}
+
+const LOG_EXAMPLES: &str = "\
+Examples:
+  td-observe log build                  the latest run called build
+  td-observe log build@1768989600 -f    one run, until it ends
+  td-observe log build --grep 'error|panic' -C 3
+                                        the matching lines and those around them
+  td-observe log 'agent-*' --since yesterday --timestamps
+                                        several runs, merged by time
+  td-observe log --since 10m -n 50      the last lines of all runs
+  td-observe log build --json --type OutputGap,Warning --since 1h
+  td-observe log ./copy/events.jsonl.gz
+                                        any file, compressed or not
+
+Lines that are not events are skipped and counted on standard error. See
+td-observe help history for runs, and help events for the types.
+
+Exit codes: 0; 1 --grep matches nothing, or a part cannot be read; 2 wrong usage.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = LOG_EXAMPLES)]
+pub(super) struct TypedLog {
+    /// An execution id, a name (its latest run), a path, or a pattern for ids and names ('agent-*');
+    /// several are merged by time [default: all runs]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(known::runs))]
+    pub runs: Vec<PathBuf>,
+    /// Continue with new events until the runs end; with a pattern or without a run also with new
+    /// runs, until Ctrl-C
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only the last N lines
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub lines: Option<usize>,
+    /// With --grep: also N lines before and after each match, of the same pane or command
+    #[arg(short = 'C', long, value_name = "LINES")]
+    pub context: Option<usize>,
+    /// Begin each line with the local time
+    #[arg(long)]
+    pub timestamps: bool,
+    #[command(flatten)]
+    pub filter: TypedFilter,
 }

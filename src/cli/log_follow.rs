@@ -9,8 +9,7 @@ use crossbeam_channel::select_biased;
 
 use super::history::{EarlyEnd, Which, report_problems};
 use super::log_observers::Observers;
-use super::log_runs::Selection;
-use super::log_show::Show;
+use super::log_show::{Selection, Show};
 use crate::clock::Clock;
 use crate::history::{DataDir, Follower, LogRecord, Query, RunState};
 use crate::thread::{Stop, is_stopped};

@@ -1,17 +1,20 @@
 //! Shows the events of logs: matches, the lines around them, and the final text of each line.
 
-use std::io::{IsTerminal, StdoutLock};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IsTerminal, StdoutLock, Write};
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-use super::history::{EarlyEnd, Which, report_problems};
-use super::log_context::{Selected, Surroundings, is_match, lines_of, stream_of};
-use super::log_lines::LastLines;
+use super::failure::Failure;
+use super::history::{EarlyEnd, Which, data_dir, report_problems};
 use super::options::Options;
 use crate::clock::Clock;
-use crate::event::{Envelope, TdEvent};
+use crate::event::{Envelope, TdEvent, lines_in};
 use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
-use crate::history::{LogRecord, Merged, MergedLogs, Query};
+use crate::history::{
+    DataDir, LogRecord, Merged, MergedLogs, Query, RunDirectory, glob_matches, is_glob,
+};
 use crate::thread::{Stop, is_stopped};
 
 /// The page to which events are written.
@@ -322,4 +325,367 @@ fn matching_rows(event: &TdEvent, regex: &Regex) -> Option<TdEvent> {
         height: *height,
         rows: rows.cloned().collect(),
     })
+}
+
+// Selects the lines around matches: `log --grep REGEX -C LINES` (pure).
+//
+// The lines around a match come from the same pane or command, not from others that printed meanwhile.
+
+/// Maximum number of panes and commands whose lines are held. Beyond it, the one with the oldest output is
+/// dropped.
+const STREAMS_MAX: usize = 1024;
+
+/// Splits an event into one event for each line.
+pub(super) fn lines_of(envelope: &Envelope) -> Vec<Envelope> {
+    match &envelope.event {
+        TdEvent::OutputUpdate {
+            first_line, chunk, ..
+        } if lines_in(chunk).nth(1).is_some() => (0_u32..)
+            .zip(*first_line..)
+            .zip(chunk.split_inclusive('\n'))
+            .map(|((at, number), line)| {
+                let mut part = envelope.clone();
+                if let TdEvent::OutputUpdate {
+                    first_line,
+                    chunk,
+                    styles,
+                    ..
+                } = &mut part.event
+                {
+                    *first_line = number;
+                    line.clone_into(chunk);
+                    styles.move_lines(|line| (line == at).then_some(0));
+                }
+                part
+            })
+            .collect(),
+        TdEvent::ExecutionOutput { text, .. } => text
+            .split_inclusive('\n')
+            .map(|line| {
+                let mut part = envelope.clone();
+                if let TdEvent::ExecutionOutput { text, .. } = &mut part.event {
+                    line.clone_into(text);
+                }
+                part
+            })
+            .collect(),
+        _ => vec![envelope.clone()],
+    }
+}
+
+/// Returns true if a text of an event matches.
+pub(super) fn is_match(envelope: &Envelope, regex: &Regex) -> bool {
+    envelope.event.any_text(&mut |text| {
+        // `$` must match before a trailing line end.
+        regex.is_match(text.strip_suffix('\n').unwrap_or(text))
+    })
+}
+
+/// The ids of a pane, or of a command, which has no pane.
+pub(super) type StreamKey = (String, String);
+
+/// Returns the pane or the command of an event.
+pub(super) fn stream_of(event: &TdEvent) -> StreamKey {
+    let pane = event.pane().map_or("", |pane| pane.as_str());
+    (event.execution_id().to_owned(), pane.to_owned())
+}
+
+/// The next thing to show.
+#[derive(Debug, PartialEq)]
+pub(super) enum Selected<T> {
+    /// Lines are omitted here.
+    Gap,
+    Item(T),
+}
+
+/// Selects matching items and the items around them.
+#[derive(Debug)]
+pub(super) struct Surroundings<T> {
+    lines: usize,
+    streams: HashMap<StreamKey, Stream<T>>,
+    count: u64,
+    has_shown: bool,
+}
+
+#[derive(Debug)]
+struct Stream<T> {
+    before: VecDeque<T>,
+    /// The number of items to show after the last match.
+    after: usize,
+    /// Earlier items than those in `before` were dropped.
+    has_gap: bool,
+    touched: u64,
+}
+
+impl<T> Surroundings<T> {
+    /// Selects up to `lines` items before and after each match.
+    pub fn new(lines: usize) -> Self {
+        Self {
+            lines,
+            streams: HashMap::new(),
+            count: 0,
+            has_shown: false,
+        }
+    }
+
+    /// Adds the next item of a pane or a command, and returns the items to show now.
+    pub fn push(&mut self, key: StreamKey, item: T, is_match: bool) -> Vec<Selected<T>> {
+        self.count += 1;
+        if self.streams.len() >= STREAMS_MAX && !self.streams.contains_key(&key) {
+            let oldest = self.streams.iter().min_by_key(|(_, stream)| stream.touched);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.streams.remove(&oldest);
+            }
+        }
+        let stream = self.streams.entry(key).or_insert_with(|| Stream {
+            before: VecDeque::new(),
+            after: 0,
+            has_gap: true,
+            touched: 0,
+        });
+        stream.touched = self.count;
+        if is_match {
+            let mut shown = Vec::new();
+            if std::mem::replace(&mut stream.has_gap, false) && self.has_shown && self.lines > 0 {
+                shown.push(Selected::Gap);
+            }
+            shown.extend(stream.before.drain(..).map(Selected::Item));
+            shown.push(Selected::Item(item));
+            stream.after = self.lines;
+            self.has_shown = true;
+            return shown;
+        }
+        if stream.after > 0 {
+            stream.after -= 1;
+            return vec![Selected::Item(item)];
+        }
+        stream.before.push_back(item);
+        if stream.before.len() > self.lines {
+            stream.before.pop_front();
+            stream.has_gap = true;
+        }
+        Vec::new()
+    }
+}
+
+// Keeps the last lines of an output: `log -n LINES` (pure).
+
+/// A writer that holds the last lines until they are released, and then passes everything on.
+#[derive(Debug)]
+pub(super) struct LastLines<W> {
+    out: W,
+    /// The held lines, the last of which may be incomplete, and their maximum number.
+    held: Option<(VecDeque<Vec<u8>>, usize)>,
+}
+
+impl<W: Write> LastLines<W> {
+    /// Holds up to `lines_max` lines; without a maximum, passes on everything.
+    pub fn new(out: W, lines_max: Option<usize>) -> Self {
+        Self {
+            out,
+            held: lines_max.map(|lines_max| (VecDeque::new(), lines_max)),
+        }
+    }
+
+    /// Writes the held lines. Later output is passed on.
+    pub fn release(&mut self) -> io::Result<()> {
+        if let Some((lines, _)) = self.held.take() {
+            for line in lines {
+                self.out.write_all(&line)?;
+            }
+        }
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Write for LastLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some((lines, lines_max)) = &mut self.held else {
+            return self.out.write(bytes);
+        };
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            match lines.back_mut().filter(|line| !line.ends_with(b"\n")) {
+                Some(open) => open.extend_from_slice(part),
+                None => lines.push_back(part.to_vec()),
+            }
+            while lines.len() > *lines_max {
+                lines.pop_front();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.held {
+            Some(_) => Ok(()),
+            None => self.out.flush(),
+        }
+    }
+}
+
+// Selects the runs that `log` reads: one, several, or all.
+
+/// The typed names and patterns.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    pub typed: Vec<PathBuf>,
+}
+
+impl Selection {
+    /// Returns the selected logs without duplicates; without a name, all runs. A name with `*` or `?` is a
+    /// pattern, unless a run has exactly this name.
+    ///
+    /// # Errors
+    /// If a name or pattern matches no run.
+    pub fn resolve(&self, options: &Options) -> Result<Vec<Which>, Failure> {
+        if self.is_all() {
+            let runs = data_dir(options)?.matching_runs(|_| true)?;
+            return Ok(runs.into_iter().map(Which::Run).collect());
+        }
+        let mut found: Vec<Which> = Vec::new();
+        for typed in &self.typed {
+            let runs = match glob(typed) {
+                Some(glob) if Which::typed(typed, options).is_err() => {
+                    let runs = data_dir(options)?.matching_runs(|name| glob_matches(glob, name))?;
+                    if runs.is_empty() {
+                        return Err(usage!(
+                            "no run matches {typed:?}; td-observe runs lists them"
+                        ));
+                    }
+                    runs.into_iter().map(Which::Run).collect()
+                }
+                _ => vec![Which::typed(typed, options)?],
+            };
+            for which in runs {
+                if !found.iter().any(|known| known.path() == which.path()) {
+                    found.push(which);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn is_all(&self) -> bool {
+        self.typed.is_empty()
+    }
+
+    /// Returns true if the selection may include runs that begin later.
+    pub fn is_open(&self) -> bool {
+        self.is_all() || self.typed.iter().any(|typed| glob(typed).is_some())
+    }
+
+    /// Returns the present runs of an open selection.
+    pub fn runs_in(&self, data: &DataDir) -> Result<Vec<RunDirectory>, Failure> {
+        let globs: Vec<&str> = self.typed.iter().filter_map(|typed| glob(typed)).collect();
+        let is_wanted =
+            |name: &str| self.is_all() || globs.iter().any(|glob| glob_matches(glob, name));
+        Ok(data.matching_runs(is_wanted)?)
+    }
+}
+
+/// Returns a name as a pattern; `None` if it contains no wildcard.
+fn glob(typed: &Path) -> Option<&str> {
+    typed.to_str().filter(|text| is_glob(text))
+}
+
+#[cfg(test)]
+mod tests {
+    mod log_context {
+
+        use super::super::*;
+        use crate::event::Styles;
+        use crate::timestamp::Timestamp;
+
+        fn shown(lines: usize, texts: &[(&str, &str)]) -> String {
+            let mut around = Surroundings::new(lines);
+            let mut out = Vec::new();
+            for (pane, text) in texts {
+                let event = TdEvent::OutputRevised {
+                    execution_id: "x".into(),
+                    pane: (*pane).into(),
+                    line: 1,
+                    text: (*text).into(),
+                    styles: Styles::default(),
+                };
+                out.extend(around.push(stream_of(&event), *text, text.contains('!')));
+            }
+            let out = out.iter().map(|shown| match shown {
+                Selected::Gap => "--",
+                Selected::Item(text) => text,
+            });
+            out.collect::<Vec<_>>().join(" ")
+        }
+
+        #[test]
+        fn the_lines_around_a_match_are_those_of_its_pane() {
+            let texts = [
+                ("%1", "a"),
+                ("%1", "b"),
+                ("%2", "other"),
+                ("%1", "c!"),
+                ("%1", "d"),
+                ("%2", "more"),
+                ("%1", "e"),
+                ("%1", "f"),
+                ("%1", "g!"),
+                ("%1", "h!"),
+                ("%2", "x!"),
+            ];
+            assert_eq!(shown(0, &texts), "c! g! h! x!");
+            assert_eq!(shown(1, &texts), "b c! d -- f g! h! -- more x!");
+            assert_eq!(shown(9, &texts), "a b c! d e f g! h! -- other more x!");
+        }
+
+        #[test]
+        fn an_event_is_divided_into_its_lines() {
+            let event = TdEvent::OutputUpdate {
+                execution_id: "x".into(),
+                pane: "%1".into(),
+                first_line: 7,
+                chunk: "one\ntwo\n".into(),
+                is_complete: false,
+                reason: None,
+                exit_status: None,
+                styles: Styles::default(),
+            };
+            let envelope = Envelope::new(Some(1), Timestamp::default(), event);
+            let parts: Vec<(i64, String)> = lines_of(&envelope)
+                .into_iter()
+                .map(|part| match part.event {
+                    TdEvent::OutputUpdate {
+                        first_line, chunk, ..
+                    } => (first_line, chunk),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(parts, [(7, "one\n".to_owned()), (8, "two\n".to_owned())]);
+        }
+    }
+
+    mod log_lines {
+
+        use super::super::*;
+
+        #[test]
+        fn the_last_lines_are_kept_however_they_are_written() {
+            let text = b"one\ntwo\nthree\nfour";
+            for step in 1..text.len() {
+                for (lines, expected) in [
+                    (0, ""),
+                    (1, "four"),
+                    (2, "three\nfour"),
+                    (9, "one\ntwo\nthree\nfour"),
+                ] {
+                    let mut last = LastLines::new(Vec::new(), Some(lines));
+                    for part in text.chunks(step) {
+                        last.write_all(part).unwrap();
+                    }
+                    last.release().unwrap();
+                    last.write_all(b"!").unwrap();
+                    let written = String::from_utf8(last.out).unwrap();
+                    assert_eq!(written, format!("{expected}!"), "{step} {lines}");
+                }
+            }
+        }
+    }
 }

@@ -8,21 +8,16 @@ mod failure;
 #[macro_use]
 mod output;
 
-mod args;
 mod command_line;
 mod duration;
 mod options;
-mod which_server;
 
 mod usage_error;
 
-mod agent_args;
 mod agent_hooks;
 mod agents;
 mod byte_queue;
 mod demo;
-mod junit;
-mod loop_args;
 mod loops;
 mod pass_through;
 mod run;
@@ -36,13 +31,8 @@ mod kernel_args;
 mod kernel_notebook;
 #[cfg(feature = "kernel")]
 mod kernel_question;
-mod schema;
 mod states;
 mod wait;
-mod wait_args;
-mod wait_observer;
-mod wait_state;
-mod wait_targets;
 mod watch;
 mod watch_args;
 mod watch_filter;
@@ -50,65 +40,44 @@ mod watch_observer;
 
 mod observer;
 mod status;
-mod status_args;
 #[cfg(feature = "tui")]
 mod tui;
 #[cfg(feature = "tui")]
 mod tui_args;
 
 mod hooks;
-mod on_state;
-mod pane_titles;
 
 mod history;
-mod history_args;
-mod input_file;
-mod keeping;
-mod keys;
-mod rule_files;
 
 mod export;
-mod export_raw;
 mod log;
-mod log_context;
 mod log_follow;
-mod log_lines;
 mod log_observers;
-mod log_runs;
 mod log_show;
 mod replay;
 mod runs;
 
 mod chapters;
-mod completers;
-mod completion;
 mod guide;
 mod known;
-mod manual;
-mod markdown;
-mod nearest;
-mod pager;
 
-mod limits;
+mod checks;
+mod junit;
 mod live;
 mod report;
-mod server_checks;
 mod signals;
-
-mod diagnostics;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use args::{Args, Command};
-use command_line::NotParsed;
+use command_line::{Args, Command, NotParsed};
 use failure::Failure;
 use options::Options;
 use output::print_message;
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    if let Some(code) = completion::answer() {
+    if let Some(code) = guide::answer_completion() {
         return code;
     }
     let args = with_default_command(args.into_iter().collect());
@@ -169,10 +138,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo(typed) if demo::has_ui(&options, typed) => Some(tui::log(&options)?),
         _ => None,
     };
-    diagnostics::start(options.verbose, log);
+    output::start_diagnostics(options.verbose, log);
     // tmux starts a drain, which needs far less memory and has no user to report to.
     if !matches!(args.command, Command::Drain(_)) {
-        limits::check_address_space()?;
+        checks::check_address_space()?;
     }
     match args.command {
         #[cfg(feature = "tui")]
@@ -197,9 +166,9 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),
         Command::Export(typed) => export::run(&options, typed),
-        Command::Schema => schema::run(),
-        Command::Completions(typed) => completion::run(typed.shell),
-        Command::Man(typed) => manual::run(&typed.directory),
+        Command::Schema => guide::print_schema(),
+        Command::Completions(typed) => guide::print_completions(typed.shell),
+        Command::Man(typed) => guide::write_manual(&typed.directory),
         Command::Help(typed) => guide::run(&typed.words),
         Command::Drain(typed) => {
             crate::tmux::drain(&typed.address, &typed.token)?;

@@ -1,14 +1,23 @@
 //! The meaning of the global options.
 
-use std::io;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
+use clap::{Parser, ValueHint};
 
-use super::args::{TypedOptions, When};
+use super::duration::{Limit, parse_age_limit, parse_duration, parse_rotation, parse_size_limit};
 use super::failure::Failure;
-use super::which_server::WhichServer;
-use crate::history::DataDir;
+use crate::api::real;
+use crate::clock::Clock;
+use crate::engine::{Builder, Engine};
+use crate::event::PaneId;
+use crate::history::{DataDir, Retention, Rotation, SyncPolicy, read_trusted_file};
+use crate::redact::Rules;
+use crate::tmux::Server;
 
 /// The global options.
 #[derive(Debug)]
@@ -88,5 +97,455 @@ impl Options {
         };
         // Fails without a current directory.
         Ok(std::path::absolute(&path).unwrap_or(path))
+    }
+}
+
+// The tmux server that `-L`, `-S` and `TMUX` choose.
+
+/// The chosen tmux server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WhichServer {
+    Default,
+    Named(OsString),
+    Socket(PathBuf),
+}
+
+impl WhichServer {
+    pub fn server(&self) -> Server {
+        match self {
+            Self::Default => Server::default(),
+            Self::Named(name) => Server::named(name.clone()),
+            Self::Socket(path) => Server::socket(path),
+        }
+    }
+
+    /// Returns the option and the value that choose this server.
+    pub fn chosen(&self) -> Option<(&'static str, OsString)> {
+        match self {
+            Self::Default => None,
+            Self::Named(name) => Some(("-L", name.clone())),
+            Self::Socket(path) => Some(("-S", path.clone().into_os_string())),
+        }
+    }
+
+    /// Returns the absolute path of this server's socket; `None` if `TMUX` is not UTF-8.
+    pub fn socket_path(&self) -> Option<PathBuf> {
+        let name = match self {
+            Self::Socket(path) => {
+                // Fails without a current directory.
+                return Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+            }
+            Self::Named(name) => name.clone(),
+            Self::Default => match set("TMUX") {
+                Some(tmux) => return tmux.to_str().map(|tmux| socket_of(tmux).to_owned()),
+                None => "default".into(),
+            },
+        };
+        let directory = set("TMUX_TMPDIR").unwrap_or_else(|| "/tmp".into());
+        let uid = rustix::process::getuid().as_raw();
+        Some(Path::new(&directory).join(format!("tmux-{uid}")).join(name))
+    }
+
+    /// Returns the pane in which this program runs, if it belongs to this server.
+    pub fn own_pane(&self) -> Option<PaneId> {
+        let (socket, pane) = own_place()?;
+        match self {
+            // By default, tmux uses the server that `TMUX` names.
+            Self::Default => Some(pane),
+            _ => (real(&socket) == real(&self.socket_path()?)).then_some(pane),
+        }
+    }
+}
+
+/// Returns the socket of the tmux server and the pane in which this program runs.
+pub(super) fn own_place() -> Option<(PathBuf, PaneId)> {
+    let (tmux, pane) = (set("TMUX")?, set("TMUX_PANE")?);
+    let socket = socket_of(tmux.to_str()?).to_owned();
+    Some((socket, PaneId::from(pane.to_str()?)))
+}
+
+/// Returns the value of an environment variable, if it is not empty.
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns the socket in the value of `TMUX`, which consists of a path, a pid and a session. The path may
+/// contain commas.
+fn socket_of(tmux: &str) -> &Path {
+    Path::new(tmux.rsplitn(3, ',').last().unwrap_or(tmux))
+}
+
+// Configures the history: rotation, retention, and the rules for secrets.
+
+/// The file with the user's rules, in the data directory.
+const RULES: &str = "redact.toml";
+
+/// Returns the builder of an engine with this configuration, and the rules for secrets.
+pub(super) fn builder(
+    options: &Options,
+    keeping: &TypedKeeping,
+    clock: &Clock,
+) -> Result<(Builder, Rules), Failure> {
+    let data_path = options.data_path()?;
+    // The user's rules also apply without a log.
+    let home = options.home().ok();
+    let rules = keeping
+        .secrets
+        .rules(data_path.as_deref().or(home.as_deref()))?;
+    let mut builder = Builder::new()
+        .sync(keeping.sync)
+        .rotation(keeping.rotation())
+        .retention(keeping.retention())
+        .redact(rules.clone())
+        .clock(clock.clone());
+    if let Some(path) = data_path {
+        builder = builder.data_dir(path);
+    }
+    Ok((builder, rules))
+}
+
+/// Returns the failure for an engine that cannot be started. An unusable data directory is bad input.
+pub(super) fn unusable(error: crate::Error) -> Failure {
+    unusable_unless(error, ", or --no-log")
+}
+
+/// Returns the failure for a data directory that the command needs and cannot use.
+pub(super) fn unusable_directory(error: crate::Error) -> Failure {
+    unusable_unless(error, "")
+}
+
+fn unusable_unless(error: crate::Error, alternative: &str) -> Failure {
+    if error.path().is_some() {
+        usage!("{error:?}; choose another with --data-dir{alternative}")
+    } else {
+        error.into()
+    }
+}
+
+/// Starts an engine with this configuration, for an execution with this id, and returns the rules for secrets.
+pub(super) fn start(
+    options: &Options,
+    keeping: &TypedKeeping,
+    id: Option<&str>,
+    clock: &Clock,
+) -> Result<(Engine, Rules), Failure> {
+    let (builder, rules) = builder(options, keeping, clock)?;
+    check_id(&rules, id)?;
+    let engine = builder.start().map_err(unusable)?;
+    Ok((engine, rules))
+}
+
+/// Refuses an id that contains a secret, because it is the name of a directory and part of every event.
+fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
+    match id.map(|id| (id, rules.text(id))) {
+        Some((id, redacted)) if redacted != id => Err(usage!(
+            "--execution-id: the id contains a secret ({redacted}); choose another one"
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl TypedSecrets {
+    pub(super) fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
+        if self.no_redact {
+            return Ok(Rules::none());
+        }
+        let rules = self.rules_of_files(data_dir)?;
+        if self.redact_env.is_empty() && self.redact_env_file.is_empty() {
+            return Ok(rules);
+        }
+        let mut files = Vec::new();
+        for path in &self.redact_env_file {
+            let text =
+                read_rule_file(path)?.ok_or_else(|| usage!("{path:?}: there is no such file"))?;
+            files.push(text);
+        }
+        // Observed text cannot contain a value that is not text.
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let (rules, short) = rules
+            .with_variables(&self.redact_env, environment, &files)
+            .map_err(|error| usage!("--redact-env: {error}"))?;
+        if !short.is_empty() {
+            message!(
+                "too short to be redacted: the value of {}",
+                crate::face::one_line(&short.join(", "))
+            );
+        }
+        Ok(rules)
+    }
+
+    /// Returns the built-in rules and those of the user's file.
+    fn rules_of_files(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
+        let default = data_dir.map(|path| path.join(RULES));
+        let (path, is_required) = match (&self.redact, &default) {
+            (Some(path), _) => (path, true),
+            (None, Some(path)) => (path, false),
+            (None, None) => return Ok(Rules::builtin()),
+        };
+        let text = match read_rule_file(path)? {
+            Some(text) => text,
+            None if is_required => {
+                return Err(usage!("{path:?}: there is no such file"));
+            }
+            None => return Ok(Rules::builtin()),
+        };
+        Rules::builtin()
+            .with_toml(&text)
+            .map_err(|error| usage!("{path:?}: {error:?}"))
+    }
+}
+
+impl TypedKeeping {
+    fn rotation(&self) -> Rotation {
+        Rotation {
+            bytes_max: self.rotate_size.0.unwrap_or(u64::MAX),
+            age_max: self.rotate_age.0,
+        }
+    }
+
+    fn retention(&self) -> Retention {
+        Retention {
+            age_max: self.keep_age,
+            runs_max: self.keep_runs,
+            bytes_max: self.keep_size.0,
+        }
+    }
+}
+
+// The arguments that all writers of runs share.
+
+/// Parses the name of a new run.
+pub(super) fn parse_execution_id(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("the id is empty".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// Rotation, retention and redaction, for every command that writes runs.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "History options")]
+pub(super) struct TypedKeeping {
+    /// Sync the log to the disk: none, interval (once a second) or always
+    #[arg(long, value_name = "WHEN", default_value = "interval", value_parser = parse_sync)]
+    pub sync: SyncPolicy,
+    /// Continue a log in a new file at this size; closed files are compressed
+    #[arg(long, value_name = "SIZE|none", default_value = "64MiB", value_parser = parse_rotation)]
+    pub rotate_size: Limit<u64>,
+    /// Continue a log in a new file at this age
+    #[arg(long, value_name = "TIME|none", default_value = "1d", value_parser = parse_age_limit)]
+    pub rotate_age: Limit<Duration>,
+    /// Remove the oldest ended runs beyond this total size
+    #[arg(long, value_name = "SIZE|none", default_value = "10GiB", value_parser = parse_size_limit)]
+    pub keep_size: Limit<u64>,
+    /// Remove runs that ended longer ago than this [default: none]
+    #[arg(long, value_name = "TIME")]
+    #[arg(value_parser = parse_duration)]
+    pub keep_age: Option<Duration>,
+    /// Keep at most N runs [default: none]
+    #[arg(long, value_name = "N")]
+    pub keep_runs: Option<usize>,
+    #[command(flatten)]
+    pub secrets: TypedSecrets,
+}
+
+/// The options of an empty command line.
+#[derive(Debug, clap::Parser)]
+struct Defaults {
+    #[command(flatten)]
+    keeping: TypedKeeping,
+}
+
+impl TypedKeeping {
+    /// Returns the first option that differs from its default.
+    pub fn first_given(&self) -> Option<&'static str> {
+        let default = Defaults::try_parse_from(["td-observe"]).ok()?.keeping;
+        let secrets = &self.secrets;
+        let options = [
+            ("--sync", self.sync != default.sync),
+            ("--rotate-size", self.rotate_size != default.rotate_size),
+            ("--rotate-age", self.rotate_age != default.rotate_age),
+            ("--keep-size", self.keep_size != default.keep_size),
+            ("--keep-age", self.keep_age.is_some()),
+            ("--keep-runs", self.keep_runs.is_some()),
+            ("--redact", secrets.redact.is_some()),
+            ("--redact-env", !secrets.redact_env.is_empty()),
+            ("--redact-env-file", !secrets.redact_env_file.is_empty()),
+            ("--no-redact", secrets.no_redact),
+        ];
+        let given = options.iter().find(|(_, is_given)| *is_given);
+        given.map(|(option, _)| *option)
+    }
+}
+
+/// The options for secrets.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Secrets")]
+pub(super) struct TypedSecrets {
+    /// A file with more rules for secrets [default: redact.toml in the data directory]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_redact", value_hint = ValueHint::FilePath)]
+    pub redact: Option<PathBuf>,
+    /// Redact the value of this environment variable wherever it appears; repeat for several, or use
+    /// '*_TOKEN' for all names with this ending
+    #[arg(long, value_name = "NAME", conflicts_with = "no_redact")]
+    pub redact_env: Vec<String>,
+    /// Redact the values of the variables in this file of NAME=VALUE lines
+    #[arg(long, value_name = "FILE", conflicts_with = "no_redact", value_hint = ValueHint::FilePath)]
+    pub redact_env_file: Vec<PathBuf>,
+    /// Show and keep secrets in clear
+    #[arg(long)]
+    pub no_redact: bool,
+}
+
+fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
+    match text {
+        "none" => Ok(SyncPolicy::Never),
+        "interval" => Ok(SyncPolicy::default()),
+        "always" => Ok(SyncPolicy::Always),
+        _ => Err("use none, interval or always".to_owned()),
+    }
+}
+
+// Reads the user's files of rules.
+
+/// Maximum size of a file of rules, in bytes; far larger than any file written by hand.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Returns the text of a file; `None` if it does not exist.
+pub(super) fn read_rule_file(path: &Path) -> Result<Option<String>, Failure> {
+    // An unusable file is bad input.
+    read_trusted_file(path, BYTES_MAX).map_err(|error| usage!("{error:?}"))
+}
+
+// Reads the files that the user names as input, within a bound; `-` is standard input.
+
+/// Reads a file of at most `bytes_max` bytes, which are enough for `content`.
+pub(super) fn read_input(path: &Path, bytes_max: u64, content: &str) -> Result<Vec<u8>, Failure> {
+    let name = name(path);
+    let unreadable = |cause| usage!("cannot read {name}: {cause}");
+    let source: Box<dyn Read> = match is_stdin(path) {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path).map_err(unreadable)?),
+    };
+    let mut bytes = Vec::new();
+    // The byte beyond the bound shows that there are more.
+    let read = source.take(bytes_max + 1).read_to_end(&mut bytes);
+    if read.map_err(unreadable)? as u64 > bytes_max {
+        return Err(usage!(
+            "{name} is larger than {} MiB, which is too large for {content}",
+            bytes_max >> 20
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Reads a file as [`read`] does, and refuses invalid UTF-8.
+#[cfg(feature = "kernel")]
+pub(super) fn read_input_text(
+    path: &Path,
+    bytes_max: u64,
+    content: &str,
+) -> Result<String, Failure> {
+    String::from_utf8(read_input(path, bytes_max, content)?).map_err(|_| {
+        usage!(
+            "cannot read {}: stream did not contain valid UTF-8",
+            name(path)
+        )
+    })
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn name(path: &Path) -> String {
+    match is_stdin(path) {
+        true => "standard input".to_owned(),
+        false => format!("{path:?}"),
+    }
+}
+
+/// The heading of [`TypedOptions`].
+pub(super) const GLOBAL: &str = "Global options";
+
+/// Options of several subcommands, which may precede or follow the subcommand. The table in `command_line`
+/// names the options that do not apply to a subcommand.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = GLOBAL)]
+pub(super) struct TypedOptions {
+    /// Use the tmux server of this name, as tmux -L does
+    #[arg(short = 'L', value_name = "NAME", global = true, action = clap::ArgAction::Append)]
+    pub server_name: Vec<OsString>,
+    /// Use the tmux server at this socket, as tmux -S does
+    #[arg(short = 'S', value_name = "PATH", global = true, value_hint = ValueHint::AnyPath, action = clap::ArgAction::Append)]
+    pub server_socket: Vec<PathBuf>,
+    /// Keep runs and your own rules here [default: $TD_DATA_DIR, else ~/.taskdaemon]
+    #[arg(long, value_name = "DIR", global = true, value_hint = ValueHint::DirPath)]
+    pub data_dir: Option<PathBuf>,
+    /// Keep no history
+    #[arg(long, global = true)]
+    pub no_log: bool,
+    /// Print JSON, one object per line, and nothing else
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Use colours; auto: on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto",
+        global = true
+    )]
+    pub color: When,
+    /// Print nothing but problems
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Show more detail (repeat for more)
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub verbose: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    mod which_server {
+
+        use super::super::*;
+
+        #[test]
+        fn the_path_of_the_socket_may_contain_commas() {
+            assert_eq!(
+                socket_of("/tmp/tmux-0/default,123,4"),
+                Path::new("/tmp/tmux-0/default")
+            );
+            assert_eq!(socket_of("/tmp/a,b/s,123,4"), Path::new("/tmp/a,b/s"));
+        }
+    }
+
+    mod input_file {
+
+        use super::super::*;
+
+        #[test]
+        fn a_file_beyond_the_bound_is_refused_and_not_cut() {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("code.py");
+            std::fs::write(&path, "12345").unwrap();
+            assert_eq!(read_input(&path, 5, "code").unwrap(), b"12345");
+            let refused = read_input(&path, 4, "code").unwrap_err();
+            assert!(
+                refused.text().contains("is larger than"),
+                "{}",
+                refused.text()
+            );
+        }
     }
 }

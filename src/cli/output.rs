@@ -1,12 +1,17 @@
-//! The output of the program itself: text on standard output, lines on standard error.
+//! The output of the program itself: text on standard output, messages and diagnostics on standard error.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+use env_logger::{Builder, Target};
+use log::LevelFilter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::failure::Failure;
+#[cfg(feature = "http")]
+use crate::agent_loop::SECRET_LOG_TARGETS;
+use crate::face::one_line;
 
 /// Prints one line on standard error; takes the arguments of `format!`.
 macro_rules! message {
@@ -46,11 +51,41 @@ pub(super) fn is_unread() -> bool {
 /// Prints one line on standard error, without control characters.
 pub(super) fn print_message(text: &str) {
     // Without standard error, the message cannot be shown elsewhere.
-    let _ = writeln!(
-        std::io::stderr(),
-        "td-observe: {}",
-        crate::face::one_line(text)
-    );
+    let _ = writeln!(std::io::stderr(), "td-observe: {}", one_line(text));
+}
+
+/// Starts the diagnostics: warnings by default, more with `-v` or `RUST_LOG`. `out` replaces standard error.
+pub(super) fn start_diagnostics(verbose: u8, out: Option<Box<dyn Write + Send>>) {
+    let level = match verbose {
+        0 => LevelFilter::Warn,
+        1 => LevelFilter::Info,
+        _ => LevelFilter::Debug,
+    };
+    // On a terminal that also shows events, a record erases the live line; the next event redraws it.
+    let shares_terminal =
+        out.is_none() && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+    let start = if shares_terminal { "\r\x1b[K" } else { "" };
+    let mut builder = Builder::new();
+    builder
+        .filter_level(level)
+        .target(out.map_or(Target::Stderr, Target::Pipe))
+        .format(move |out, record| {
+            writeln!(
+                out,
+                "{start}td-observe: {}",
+                one_line(&record.args().to_string())
+            )
+        });
+    if let Ok(filters) = std::env::var("RUST_LOG") {
+        builder.parse_filters(&filters);
+    }
+    // These targets log API keys. They are full module paths, so no filter in `RUST_LOG` is more specific.
+    #[cfg(feature = "http")]
+    for target in SECRET_LOG_TARGETS {
+        builder.filter_module(target, LevelFilter::Off);
+    }
+    // An embedding program keeps the logger that it has already installed.
+    let _ = builder.try_init();
 }
 
 #[cfg(test)]

@@ -9,15 +9,12 @@ use crossbeam_channel::{never, select_biased};
 use signal_hook::consts::SIGPIPE;
 
 use super::failure::Failure;
-use super::history_args::TypedKeeping;
 use super::junit::JunitFile;
-use super::keeping;
-use super::live;
-use super::options::Options;
+use super::options::{self, Options, TypedKeeping};
 use super::pass_through::{self, PassOptions};
-use super::report;
 use super::run_args::TypedRun;
 use super::signals::Signals;
+use super::{live, report};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::observe::JobHandle;
@@ -102,7 +99,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let signals = Signals::catch(move || kill_control.kill())?;
     let clock = Clock::system();
     let id = config.execution_id.as_deref();
-    let (mut engine, rules) = keeping::start(options, &config.keeping, id, &clock)?;
+    let (mut engine, rules) = options::start(options, &config.keeping, id, &clock)?;
     // After what may be refused: an earlier report stays then.
     let junit = config.junit.as_deref();
     let junit = junit.map(|path| JunitFile::collect(path, &engine));

@@ -7,10 +7,9 @@ use std::time::Duration;
 use clap::ValueHint;
 use clap_complete::engine::ArgValueCandidates;
 
-use super::completers;
 use super::duration::parse_duration;
-use super::history_args::{TypedKeeping, parse_execution_id};
-use super::nearest;
+use super::known;
+use super::options::{TypedKeeping, parse_execution_id};
 use crate::agent::Format;
 
 const EXAMPLES: &str = "\
@@ -59,9 +58,9 @@ pub(super) struct TypedRun {
     #[arg(
         long = "as",
         value_name = "FORMAT",
-        value_parser = nearest::parse_format,
+        value_parser = known::parse_format,
         default_value = "text",
-        add = ArgValueCandidates::new(completers::formats)
+        add = ArgValueCandidates::new(known::formats)
     )]
     pub format: Format,
     /// The name of the run [default: PROGRAM@SECONDS]

@@ -2,16 +2,15 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::duration::{Limit, parse_duration, parse_size_limit};
 use super::failure::Failure;
 use super::history::{data_dir, print_problems};
-use super::history_args::{RunsAction, TypedPrune, TypedRuns};
-use super::live;
-use super::nearest;
 use super::options::Options;
-use super::output;
+use super::{known, live, output};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::face::{LocalTime, one_line};
@@ -26,7 +25,7 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
         Some(RunsAction::Other(words)) => {
             let word = words.first().map(OsString::as_os_str).unwrap_or_default();
             let word = word.to_string_lossy();
-            let hint = nearest::suggestion(&word, ["prune"]);
+            let hint = known::suggestion(&word, ["prune"]);
             Err(usage!(
                 "runs: {word:?} is not known here{hint} \"td-observe runs\" lists all runs, \
                  \"td-observe runs prune\" removes some, and \"td-observe log RUN\" shows one"
@@ -191,8 +190,62 @@ fn size(bytes: u64) -> String {
     )
 }
 
+// The arguments of `runs`.
+
+const RUNS_EXAMPLES: &str = "\
+Examples:
+  td-observe runs                              all runs, the latest last
+  td-observe runs --timestamps                 with the time of the last event
+  td-observe runs --json | jq .size_bytes
+  td-observe runs prune --keep-age 30d --dry-run
+  td-observe runs prune --keep-size 1GiB
+
+States: running, completed, failed, detached (its observer was stopped), cut off
+(its writer died without recording an end).";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUNS_EXAMPLES)]
+pub(super) struct TypedRuns {
+    /// Show times to the millisecond, and the time of the last event
+    #[arg(long)]
+    pub timestamps: bool,
+    #[command(subcommand)]
+    pub action: Option<RunsAction>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum RunsAction {
+    /// Remove the oldest runs, except runs that are being written
+    Prune(TypedPrune),
+    /// Any other word, which is refused with a list of the valid ones
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  td-observe runs prune                        beyond 10 GiB in all
+  td-observe runs prune --keep-runs 100        all but the latest hundred
+  td-observe runs prune --keep-age 30d -n      lists what would be removed")]
+pub(super) struct TypedPrune {
+    /// Remove runs whose last event is older than this
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub keep_age: Option<Duration>,
+    /// Keep at most N runs
+    #[arg(long, value_name = "N")]
+    pub keep_runs: Option<usize>,
+    /// Keep at most this total size [default, without another limit: 10GiB]
+    #[arg(long, value_name = "SIZE|none", value_parser = parse_size_limit)]
+    pub keep_size: Option<Limit<u64>>,
+    /// List the runs without removing them
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+}
+
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     #[test]

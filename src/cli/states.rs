@@ -6,15 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::agent_args::TypedStates;
+use super::agents::TypedStates;
 use super::failure::Failure;
-use super::input_file;
-use super::live;
-use super::nearest;
-use super::options::Options;
-use super::output;
-use super::rule_files;
+use super::options::{self, Options};
 use super::watch_args::TypedReading;
+use super::{known, live, output};
 use crate::agent::{AgentScreen, DetectedState, StateRules};
 
 /// The directory with the user's rules, in the data directory.
@@ -55,7 +51,7 @@ pub(super) fn read(
     let mut rules = StateRules::builtin();
     let mut origins = Vec::new();
     for path in paths {
-        let text = rule_files::read(&path)?
+        let text = options::read_rule_file(&path)?
             .ok_or_else(|| usage!("{path:?}: there is no such file of rules"))?;
         let (with, agent) = rules
             .with_toml_of(&text)
@@ -95,7 +91,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
     }
     if let Some(path) = &typed.capture {
         // In the form of `tmux capture-pane -p`.
-        let bytes = input_file::read(path, CAPTURE_BYTES_MAX, "a capture of a screen")?;
+        let bytes = options::read_input(path, CAPTURE_BYTES_MAX, "a capture of a screen")?;
         let text = String::from_utf8_lossy(&bytes);
         let rows: Vec<&str> = text.lines().collect();
         let detected = rules.detect(&AgentScreen {
@@ -130,7 +126,7 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
             let names: Vec<&str> = rules.agents().collect();
             usage!(
                 "--show: there are no rules for {name:?}{}",
-                nearest::hint(name, names, "td-observe states")
+                known::hint(name, names, "td-observe states")
             )
         })?,
     };

@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use crossbeam_channel::select_biased;
 
 use super::failure::Failure;
-use super::nearest;
-use super::observer;
 use super::options::Options;
-use super::output;
 use super::signals::Signals;
-use super::status_args::TypedStatus;
+use super::{known, observer, output};
 use crate::agent::StateRules;
 use crate::api::{Unobserved, board_of_history, get_board};
 use crate::board::{Attention, Row};
@@ -192,7 +190,7 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
             // The names of all rows, then their panes and executions.
             let first = names.iter().filter_map(|names| names.first());
             let known = first.chain(names.iter().flatten()).map(String::as_str);
-            let hint = nearest::hint(target, known, "td-observe status");
+            let hint = known::hint(target, known, "td-observe status");
             let target = one_line(target);
             return Err(usage!("there is no row {target:?}{hint}"));
         }
@@ -272,4 +270,44 @@ impl Template {
         });
         one_line(&parts.collect::<String>()) + "\n"
     }
+}
+
+// The arguments of `td-observe status`.
+
+const EXAMPLES: &str = "\
+Examples:
+  td-observe status                all rows; those that need you come first
+  td-observe status --watch        the same, redrawn when it changes
+  td-observe status agent-1 %7     only these sessions and panes
+  td-observe status --check || notify-send 'An agent waits'
+  td-observe status --json | jq -r 'select(.asks).asks'
+
+In ~/.tmux.conf:
+  set -g status-right '#(td-observe status --format \"{needs_you} waiting\")'
+
+With an observer (td-observe start), the board shows the present state. Without
+one, it shows the last state in the history, and a message on standard error
+reports this.
+
+--format replaces {needs_you}, {finished}, {working}, {quiet} and {total} by
+counts, and {first} by the name of the first row that needs you.
+
+Exit codes: 0; 4 with --check, if something needs you; 2 wrong usage, or no
+such target.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TypedStatus {
+    /// A session, a run or a %pane; all by default
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(known::rows))]
+    pub targets: Vec<String>,
+    /// Print the board again when it changes, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["format", "check"])]
+    pub watch: bool,
+    /// Exit with 4 if something needs you
+    #[arg(long)]
+    pub check: bool,
+    /// Print one line with these counts
+    #[arg(long, value_name = "TEXT")]
+    pub format: Option<String>,
 }

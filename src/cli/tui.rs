@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::Command;
-use super::command_line::{self, NotParsed};
+use super::command_line::{self, Command, NotParsed};
 use super::failure::Failure;
 use super::observer::{self, PrivateObserver, TypedStart};
 use super::options::Options;
@@ -36,7 +35,7 @@ pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
     let data = options.home()?;
     DataDir::new(data.clone())
         .prepare()
-        .map_err(super::keeping::unusable_directory)?;
+        .map_err(super::options::unusable_directory)?;
     let path = data.join(LOG);
     let file =
         open_log(&path).map_err(|cause| failure!("cannot write to {}: {cause}", path.display()))?;
@@ -63,7 +62,7 @@ pub(super) fn run(
         None => {
             DataDir::new(data)
                 .prepare()
-                .map_err(super::keeping::unusable_directory)?;
+                .map_err(super::options::unusable_directory)?;
             let start = TypedStart {
                 foreground: true,
                 agents: typed.agents,
@@ -122,7 +121,7 @@ fn show(
         data: DataDir::new(data),
         allows_input,
         theme: Theme::from_env(options.coloured, variable),
-        own: super::which_server::own_place(),
+        own: super::options::own_place(),
         max_duration: longest,
         clock: Clock::system(),
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 
-use super::history_args::TypedKeeping;
+use super::options::TypedKeeping;
 use super::watch_args::SourceKind;
 
 const EXAMPLES: &str = "\

@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::args::visible_subcommands;
-use super::command_line;
+use super::command_line::{self, visible_subcommands};
 use super::failure::Failure;
 
 /// Returns the failure for an error of clap about these words, the first of which is the program's name.
@@ -116,95 +115,97 @@ fn folded(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    mod usage_error {
 
-    use super::super::args::Args;
-    use super::*;
+        use super::super::*;
+        use crate::cli::command_line::Args;
+        use clap::Parser;
 
-    fn failure(typed: &[&str]) -> Failure {
-        let words: Vec<OsString> = typed.iter().map(OsString::from).collect();
-        super::failure(&Args::try_parse_from(typed).unwrap_err(), &words)
-    }
-
-    #[test]
-    fn wrong_usage_is_one_line() {
-        for (typed, expected) in [
-            (&["td-observe"][..], "no subcommand is given"),
-            (
-                &["td-observe", "wacth"],
-                "did you mean watch? there are: demo, watch, run",
-            ),
-            (&["td-observe", "list"], "did you mean runs? there are"),
-            (&["td-observe", "grep"], "did you mean log? there are"),
-            (&["td-observe", "attach"], "did you mean tui? there are"),
-            (
-                &["td-observe", "tui", "--allow-inptu"],
-                "did you mean --allow-input?",
-            ),
-            (
-                &["td-observe", "hooks", "shwo"],
-                "there are: show; see td-observe hooks --help",
-            ),
-            (
-                &["td-observe", "hooks"],
-                "no subcommand is given: show; see",
-            ),
-            (
-                &["td-observe", "watch", "--inteval", "1s"],
-                "did you mean --interval?",
-            ),
-            (
-                &["td-observe", "watch", "--interval", "0s"],
-                "must not be zero",
-            ),
-            (
-                &["td-observe", "watch", "--interval=-1s"],
-                "write a time as",
-            ),
-            (&["td-observe", "watch", "--interval"], "--interval"),
-            (&["td-observe", "watch", "--source", "pipe"], "poll, stream"),
-            (
-                &["td-observe", "export", "build"],
-                "see td-observe export --help",
-            ),
-            (
-                &["td-observe", "runs", "prune", "--keep-age", "x"],
-                "see td-observe runs prune --help",
-            ),
-            (&["td-observe", "watch", "--mode", "robot"], "human, ai"),
-            (&["td-observe", "watch", "--lines", "-3"], "-3"),
-            (
-                &["td-observe", "watch", "--sync", "x\ny"],
-                "none, interval or always",
-            ),
-            (&["td-observe", "--color", "blue", "watch"], "blue"),
-            (&["td-observe", "demo", "--seconds", "0"], "0"),
-        ] {
-            let failure = failure(typed);
-            assert_eq!(failure.exit_code(), Failure::usage("").exit_code());
-            assert!(failure.text().contains(expected), "{typed:?}: {failure:?}");
-            assert!(!failure.text().contains("Usage:"), "{failure:?}");
+        fn failure(typed: &[&str]) -> Failure {
+            let words: Vec<OsString> = typed.iter().map(OsString::from).collect();
+            super::super::failure(&Args::try_parse_from(typed).unwrap_err(), &words)
         }
-    }
 
-    #[test]
-    fn only_similar_names_are_suggested() {
-        for typed in [
-            &["td-observe", "tui", "--all"][..],
-            &["td-observe", "hooks", "list"],
-            &["td-observe", "xyzzy"],
-        ] {
-            let failure = failure(typed);
-            assert!(!failure.text().contains("did you mean"), "{failure:?}");
+        #[test]
+        fn wrong_usage_is_one_line() {
+            for (typed, expected) in [
+                (&["td-observe"][..], "no subcommand is given"),
+                (
+                    &["td-observe", "wacth"],
+                    "did you mean watch? there are: demo, watch, run",
+                ),
+                (&["td-observe", "list"], "did you mean runs? there are"),
+                (&["td-observe", "grep"], "did you mean log? there are"),
+                (&["td-observe", "attach"], "did you mean tui? there are"),
+                (
+                    &["td-observe", "tui", "--allow-inptu"],
+                    "did you mean --allow-input?",
+                ),
+                (
+                    &["td-observe", "hooks", "shwo"],
+                    "there are: show; see td-observe hooks --help",
+                ),
+                (
+                    &["td-observe", "hooks"],
+                    "no subcommand is given: show; see",
+                ),
+                (
+                    &["td-observe", "watch", "--inteval", "1s"],
+                    "did you mean --interval?",
+                ),
+                (
+                    &["td-observe", "watch", "--interval", "0s"],
+                    "must not be zero",
+                ),
+                (
+                    &["td-observe", "watch", "--interval=-1s"],
+                    "write a time as",
+                ),
+                (&["td-observe", "watch", "--interval"], "--interval"),
+                (&["td-observe", "watch", "--source", "pipe"], "poll, stream"),
+                (
+                    &["td-observe", "export", "build"],
+                    "see td-observe export --help",
+                ),
+                (
+                    &["td-observe", "runs", "prune", "--keep-age", "x"],
+                    "see td-observe runs prune --help",
+                ),
+                (&["td-observe", "watch", "--mode", "robot"], "human, ai"),
+                (&["td-observe", "watch", "--lines", "-3"], "-3"),
+                (
+                    &["td-observe", "watch", "--sync", "x\ny"],
+                    "none, interval or always",
+                ),
+                (&["td-observe", "--color", "blue", "watch"], "blue"),
+                (&["td-observe", "demo", "--seconds", "0"], "0"),
+            ] {
+                let failure = failure(typed);
+                assert_eq!(failure.exit_code(), Failure::usage("").exit_code());
+                assert!(failure.text().contains(expected), "{typed:?}: {failure:?}");
+                assert!(!failure.text().contains("Usage:"), "{failure:?}");
+            }
         }
-        for (word, meant) in OTHER_WORDS
-            .iter()
-            .flat_map(|(words, meant)| words.iter().map(move |word| (*word, *meant)))
-        {
-            let failure = failure(&["td-observe", word]);
-            let expected = format!("did you mean {meant}? there are");
-            assert!(failure.text().contains(&expected), "{word}: {failure:?}");
-            assert_eq!(failure.text().matches("did you mean").count(), 1);
+
+        #[test]
+        fn only_similar_names_are_suggested() {
+            for typed in [
+                &["td-observe", "tui", "--all"][..],
+                &["td-observe", "hooks", "list"],
+                &["td-observe", "xyzzy"],
+            ] {
+                let failure = failure(typed);
+                assert!(!failure.text().contains("did you mean"), "{failure:?}");
+            }
+            for (word, meant) in OTHER_WORDS
+                .iter()
+                .flat_map(|(words, meant)| words.iter().map(move |word| (*word, *meant)))
+            {
+                let failure = failure(&["td-observe", word]);
+                let expected = format!("did you mean {meant}? there are");
+                assert!(failure.text().contains(&expected), "{word}: {failure:?}");
+                assert_eq!(failure.text().matches("did you mean").count(), 1);
+            }
         }
     }
 }

@@ -1,28 +1,37 @@
 //! `td-observe wait`: waits until a line appears, an agent is in a state, a program ends, a pane falls silent
 //! or a channel is signalled.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::json;
+use clap::ValueHint;
+use clap_complete::engine::ArgValueCompleter;
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 
+use super::checks::{check_socket, check_targets, check_tmux};
+use super::duration::parse_duration;
 use super::failure::{Failure, TIMED_OUT};
-use super::known::Targets;
-use super::nearest;
-use super::options::Options;
-use super::output;
-use super::server_checks::{check_socket, check_targets, check_tmux};
+use super::known::{self, Targets};
+use super::observer;
+use super::options::{Options, TypedSecrets};
+use super::output::{self, print_message};
 use super::signals::Signals;
-use super::wait_args::TypedWait;
-use super::wait_observer::ObserverOfStates;
-use super::wait_state::StateCondition;
-use super::wait_targets::{TargetWait, TargetWaits, WaitProblem, Wanted};
-use crate::agent::Markers;
+use crate::agent::{Markers, StateRules};
+use crate::api::{percent_encoded, post};
+use crate::bus::{Delivery, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
-use crate::event::AgentState;
+use crate::engine::{Builder, Engine};
+use crate::error::Error;
+use crate::event::{AgentState, TdEvent};
+use crate::observe::Watch;
 use crate::redact::Rules;
-use crate::tmux::{Target, Typing};
-use crate::wait::{Wait, WaitEnd, WaitOutcome, WaitSpec};
+use crate::thread::{self, Handle, Stop, StopGuard, is_stopped, spawn, stop_pair};
+use crate::tmux::{DrainProgram, Server, Target, Typing};
+use crate::wait::{StateMatcher, Wait, WaitEnd, WaitMatch, WaitOutcome, WaitSpec, Waiter};
 
 /// The target failed, or ended before a condition was met.
 const NOT_FOUND: u8 = 1;
@@ -55,7 +64,7 @@ fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
     let states = typed.state.iter().map(|name| {
         AgentState::from_name(name).ok_or_else(|| {
             let names = AgentState::ALL.map(AgentState::as_str);
-            let hint = nearest::suggestion(name, names);
+            let hint = known::suggestion(name, names);
             usage!(
                 "--state: there is no agent state {name:?}{hint} there are {}",
                 names.join(", ")
@@ -229,4 +238,509 @@ fn print_outcome(
     };
     output::print_message(&named(&problem, ": "));
     Ok(())
+}
+
+// The arguments of `td-observe wait`.
+
+const EXAMPLES: &str = "\
+Examples:
+  td-observe wait build --text 'BUILD SUCCESS' --stop '^(ERROR|FAILED)' \\
+      --timeout 10m
+  td-observe wait %7 --regex 'listening on port \\d+'
+  td-observe wait agent --turn --timeout 30m  for [Output Complete] on a line
+  td-observe wait agent --state waiting,done  until it asks, or is done
+  td-observe wait agent --send 'Fix it' --state waiting,done
+  td-observe wait sh --send 'make; echo made $?' --regex '^made [0-9]+$'
+                                              types it; no answer is too fast
+  td-observe wait a b c --all --state done    each of them; --any: one of them
+  td-observe wait agent --idle 5s             for five seconds of silence
+  td-observe wait build --exit                for the end of its programs
+  td-observe wait build --channel done        for tmux wait-for -S done
+
+Text that is already on the panes does not match (a hint on standard error
+reports it), nor does the echo of a command typed at a recognized prompt. The
+matching line is printed; with several targets, as TARGET | LINE. If an observer
+runs (td-observe start), it provides the states. See td-observe help waiting.
+
+--json prints one object: outcome (found, stopped, ended, timed_out, lost,
+interrupted), condition, pane, line, text, state, needle and exit_status if they
+are known, ts, elapsed_ms, lost_lines and last_lines; with several targets, one
+object for each, with target.
+
+Exit codes: 0 found; 1 a stop pattern matched first, the target ended, or
+(--exit) its program failed; 2 wrong usage, or no such target; 3 timeout, and
+lines were lost; 124 timeout; 130 Ctrl-C.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TypedWait {
+    /// session, session:window, session:window.pane or %pane
+    #[arg(value_name = "TARGET", required = true, add = ArgValueCompleter::new(known::targets))]
+    pub targets: Vec<String>,
+    /// With several targets: wait for one of them
+    #[arg(long, conflicts_with = "all")]
+    pub any: bool,
+    /// With several targets: wait for each of them
+    #[arg(long)]
+    pub all: bool,
+    /// Type this text into the target first and press Enter; no answer is too fast to be found
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "include_existing"
+    )]
+    pub send: Option<String>,
+    /// With --send: do not press Enter
+    #[arg(long, requires = "send")]
+    pub no_enter: bool,
+    /// Wait for a line that contains TEXT; repeat for any of several
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub text: Vec<String>,
+    /// Wait for a line that matches; repeat for any of several
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub regex: Vec<String>,
+    /// Wait until the agent in the target is in this state: working, waiting, idle, done, error or
+    /// limited; several: --state idle,done
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_delimiter = ',',
+        add = ArgValueCompleter::new(known::states)
+    )]
+    pub state: Vec<String>,
+    /// Wait for the end of an agent's turn
+    #[arg(long)]
+    pub turn: bool,
+    /// With --turn: the marker, alone on its line; repeat for any of several [default: "[Output
+    /// Complete]"]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        requires = "turn"
+    )]
+    pub marker: Vec<String>,
+    /// Wait for the end of the target: its panes are gone, or their programs have ended
+    #[arg(long)]
+    pub exit: bool,
+    /// Wait for a silence of this length
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub idle: Option<Duration>,
+    /// Wait for tmux wait-for -S NAME
+    #[arg(long, value_name = "NAME")]
+    pub channel: Option<String>,
+    /// End the wait with exit code 1 at a line that matches; repeat for any of several
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub stop: Vec<String>,
+    /// Wait at most this long [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// The interval of polling
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// Also match the text that is already on the screen
+    #[arg(long)]
+    pub include_existing: bool,
+    /// With --state: a file or directory of rules for agents' screens; repeat for several [default:
+    /// states/ in the data directory]
+    #[arg(
+        long = "states",
+        value_name = "FILE|DIR",
+        requires = "state",
+        value_hint = ValueHint::AnyPath
+    )]
+    pub rules: Vec<PathBuf>,
+    #[command(flatten)]
+    pub secrets: TypedSecrets,
+}
+
+// Waits for several targets, each on its own thread `td-wait`, until one or all have matched.
+
+/// The wait for one target.
+pub(super) struct TargetWait {
+    pub target: Target,
+    pub wait: Wait,
+    pub typing: Option<Typing>,
+    pub state: Option<StateCondition>,
+    /// The observer that already knows the states.
+    pub observer: Option<ObserverOfStates>,
+    /// Reports a match in text that is already on the screen.
+    pub hints: bool,
+}
+
+/// The number of targets that must match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Any,
+    All,
+}
+
+/// The reason why a wait has failed.
+#[derive(Debug)]
+pub(super) enum WaitProblem {
+    Waiting(Error),
+    Other(Failure),
+}
+
+impl From<Error> for WaitProblem {
+    fn from(error: Error) -> Self {
+        Self::Waiting(error)
+    }
+}
+
+impl From<Failure> for WaitProblem {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+/// The outcome of a target; `None` if its wait was stopped.
+pub(super) type Outcome = Result<Option<WaitOutcome>, WaitProblem>;
+
+/// The running waits.
+pub(super) struct TargetWaits {
+    threads: Vec<Handle<()>>,
+    running: StopGuard,
+    outcomes: Receiver<(usize, Outcome)>,
+}
+
+impl TargetWaits {
+    /// Starts all waits.
+    pub fn start(waits: Vec<TargetWait>, server: &Server, clock: &Clock) -> Result<Self, Failure> {
+        let waiter = Arc::new(Waiter::new(server.clone())?);
+        let (running, stop) = stop_pair();
+        // Room for all outcomes, so that no thread blocks.
+        let (sender, outcomes) = bounded(waits.len().max(1));
+        let mut threads = Vec::new();
+        for (number, wait) in waits.into_iter().enumerate() {
+            let (waiter, server, clock) = (Arc::clone(&waiter), server.clone(), clock.clone());
+            let (stop, sender): (Stop, Sender<_>) = (stop.clone(), sender.clone());
+            threads.push(spawn("td-wait", move || {
+                let outcome = wait.run(&waiter, &server, &stop, &clock);
+                drop(waiter);
+                // The receiver may be gone at the end of the program.
+                let _ = sender.send((number, outcome));
+            })?);
+        }
+        Ok(Self {
+            threads,
+            running,
+            outcomes,
+        })
+    }
+
+    /// Returns the next outcome; the number of a signal if one arrives; `None` after all outcomes.
+    pub fn next(&self, signals: &Signals) -> Option<Result<(usize, Outcome), i32>> {
+        select_biased! {
+            recv(self.outcomes) -> outcome => outcome.ok().map(Ok),
+            recv(signals.first()) -> signal => signal.ok().map(Err),
+        }
+    }
+
+    /// Stops the remaining waits.
+    pub fn stop(self) -> Result<(), Failure> {
+        drop(self.running);
+        for thread in self.threads {
+            thread
+                .join()
+                .map_err(|panicked| Failure::other(panicked.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl TargetWait {
+    fn run(self, waiter: &Waiter, server: &Server, stop: &Stop, clock: &Clock) -> Outcome {
+        let mut wait = self.wait;
+        let mut end_states: Box<dyn FnOnce()> = Box::new(|| {});
+        if let Some(condition) = self.state {
+            // A watch would wait for a missing target, so a missing target is refused first.
+            drop(waiter.start_until_stopped(&Wait::at(self.target.clone()).exit(), stop)?);
+            let target = &self.target;
+            if let Some(observer) = self.observer {
+                let states = StatesOfObserver::start(observer, server, target, condition, clock)?;
+                wait = wait.other(states.found.clone());
+                end_states = Box::new(move || states.end());
+            } else {
+                let Some(states) = StateWatch::start(server, target, condition, stop, clock)?
+                else {
+                    return Ok(None);
+                };
+                wait = wait.other(states.found.clone());
+                end_states = Box::new(move || states.end());
+            }
+        }
+        let ended = (|| {
+            let Some(started) = waiter.start_until_stopped(&wait, stop)? else {
+                return Ok(None);
+            };
+            if self.hints
+                && let Some((pane, line)) = started.already_shown()
+            {
+                message!(
+                    "hint: pane {pane} already shows a match, but only new output counts (see \
+                     --include-existing): {line}"
+                );
+            }
+            if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
+                let sent = typing.send(server, &started.panes(), stop, clock);
+                sent.map_err(|error| match error.is_invalid_input() {
+                    true => usage!("--send: {error}"),
+                    false => error.into(),
+                })?;
+            }
+            let outcome = started.finish()?;
+            Ok(Some(outcome).filter(|outcome| outcome.end != WaitEnd::Interrupted))
+        })();
+        end_states();
+        ended
+    }
+}
+
+// `wait --state`: observes the states of the agents in a target with a private watch that keeps no history.
+//
+// `td-wait-state` blocks on its subscription and ends when a state is met, or when the watch is stopped.
+
+/// Maximum time to detect the first state, which must last for a while before it is reported.
+const FIRST_STATE: Duration = Duration::from_secs(3);
+
+/// The time that the start of the watch may take.
+const START: Duration = Duration::from_secs(5);
+
+/// The states that end a wait.
+#[derive(Clone)]
+pub(super) struct StateCondition {
+    pub states: Vec<AgentState>,
+    pub rules: StateRules,
+    pub redact: Rules,
+    /// A text is sent: only later events count.
+    pub is_sent: bool,
+}
+
+/// A watch for states.
+pub(super) struct StateWatch {
+    engine: Engine,
+    thread: Handle<()>,
+    /// Receives the match.
+    pub found: Receiver<WaitMatch>,
+}
+
+impl StateWatch {
+    /// Starts the watch. If a text will be sent, waits first until the present state is known, or is unlikely
+    /// to exist. Returns `None` after a stop.
+    pub fn start(
+        server: &Server,
+        target: &Target,
+        condition: StateCondition,
+        stop: &Stop,
+        clock: &Clock,
+    ) -> Result<Option<Self>, Failure> {
+        let mut engine = Builder::new().redact(condition.redact.clone()).start()?;
+        let events = engine.subscribe_with(super::live::everything());
+        let watch = Watch::new(server.clone())
+            .target(target.clone())
+            .states(condition.rules.clone())
+            .stream(DrainProgram::this()?);
+        engine.watch(watch)?;
+        let (sender, found) = bounded(1);
+        let (unready, ready) = stop_pair();
+        let mut observer = StateObserver {
+            matcher: StateMatcher::new(condition.states),
+            is_sent: condition.is_sent,
+            clock: clock.clone(),
+        };
+        let thread = thread::spawn("td-wait-state", move || {
+            let mut events = events;
+            if observer.is_sent {
+                observer.until_known(&mut events);
+            }
+            drop(unready);
+            observer.run(&mut events, &sender);
+        })?;
+        let started = Self {
+            engine,
+            thread,
+            found,
+        };
+        select_biased! {
+            recv(stop) -> _ => {
+                started.end();
+                Ok(None)
+            }
+            recv(ready) -> _ => Ok(Some(started)),
+        }
+    }
+
+    /// Ends the watch, which restores the panes' pipes.
+    pub fn end(self) {
+        let report = self.engine.shutdown();
+        super::report::print(&report);
+        if let Err(panicked) = self.thread.join() {
+            super::output::print_message(&panicked.to_string());
+        }
+    }
+}
+
+struct StateObserver {
+    matcher: StateMatcher,
+    is_sent: bool,
+    clock: Clock,
+}
+
+impl StateObserver {
+    /// Reads events until a state is known or the time is up.
+    fn until_known(&mut self, events: &mut Subscription) {
+        let mut deadline = self.clock.now() + START;
+        while let Ok(Delivery::Event(event)) = events.recv_deadline(deadline) {
+            if matches!(event.event, TdEvent::SessionStarted { .. }) {
+                deadline = deadline.min(self.clock.now() + FIRST_STATE);
+            }
+            if self.matcher.note(&event.event).is_some() {
+                break;
+            }
+        }
+        self.matcher.sent();
+    }
+
+    fn run(&mut self, events: &mut Subscription, found: &Sender<WaitMatch>) {
+        loop {
+            let met = match events.recv_until(self.matcher.settles_at()) {
+                Ok(Delivery::Event(event)) => self.matcher.handle(&event.event, self.clock.now()),
+                Ok(Delivery::Lagged { .. }) => None,
+                Err(RecvTimeoutError::Timeout) => self.matcher.settled(),
+                Err(RecvTimeoutError::Closed) => return,
+            };
+            if let Some(met) = met {
+                // The wait may have ended for another reason.
+                let _ = found.try_send(met);
+                return;
+            }
+        }
+    }
+}
+
+// `wait --state` with the states of a running observer, so that no pane is watched twice.
+//
+// `td-wait-ask` requests a state from the observer's API and blocks until the API answers, for at most 100
+// ms after the end of the wait. If the observer ends first, the thread watches the panes itself. The present
+// state of an agent counts, so no state is missed in between.
+
+/// The observer that provides the states.
+#[derive(Clone, Debug)]
+pub(super) struct ObserverOfStates {
+    /// The socket of its API.
+    api: PathBuf,
+    /// The socket of the tmux server.
+    server: PathBuf,
+}
+
+impl ObserverOfStates {
+    /// Returns the observer of the server. `None` if its answers might differ from a watch by this program:
+    /// with a text to send, with the user's own rules for screens, or without redaction.
+    pub fn of(
+        options: &Options,
+        typed: &TypedWait,
+        has_own_rules: bool,
+    ) -> Result<Option<Self>, Failure> {
+        if options.no_log || typed.send.is_some() || has_own_rules || typed.secrets.no_redact {
+            return Ok(None);
+        }
+        let known = observer::running(&options.home()?)?;
+        let server = options.server.socket_path();
+        let (Some(known), Some(server)) = (known, server) else {
+            return Ok(None);
+        };
+        Ok(known.servers.contains(&server).then_some(Self {
+            api: known.socket,
+            server,
+        }))
+    }
+
+    /// Waits for a matching state; `None` if the observer or the wait ends first.
+    fn wait(&self, target: &Target, states: &[AgentState], stop: &Stop) -> Option<WaitMatch> {
+        let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        let body = json!({"target": target.as_str(), "state": names});
+        let server = percent_encoded(&self.server.to_string_lossy());
+        let path = format!("/api/v1/wait?socket={server}");
+        match post(&self.api, &path, &body, || is_stopped(stop)) {
+            Ok(answer) => {
+                let outcome: Value = serde_json::from_slice(&answer?.body).ok()?;
+                WaitMatch::state_of_json(&outcome)
+            }
+            Err(error) => {
+                log::info!("{error:?}");
+                None
+            }
+        }
+    }
+}
+
+/// A running request for states to an observer.
+pub(super) struct StatesOfObserver {
+    running: StopGuard,
+    thread: Handle<()>,
+    /// Receives the match.
+    pub found: Receiver<WaitMatch>,
+}
+
+impl StatesOfObserver {
+    /// Starts to request the states of a target.
+    pub fn start(
+        observer: ObserverOfStates,
+        server: &Server,
+        target: &Target,
+        condition: StateCondition,
+        clock: &Clock,
+    ) -> Result<Self, Failure> {
+        let (running, stop) = stop_pair();
+        let (sender, found) = bounded(1);
+        let (server, target, clock) = (server.clone(), target.clone(), clock.clone());
+        let thread = spawn("td-wait-ask", move || {
+            match observer.wait(&target, &condition.states, &stop) {
+                // The wait may have ended for another reason.
+                Some(met) => drop(sender.try_send(met)),
+                None if is_stopped(&stop) => {}
+                None => watch(&server, &target, condition, (&stop, &sender), &clock),
+            }
+        })?;
+        Ok(Self {
+            running,
+            thread,
+            found,
+        })
+    }
+
+    /// Ends the request, even if the observer has not answered.
+    pub fn end(self) {
+        drop(self.running);
+        if let Err(panicked) = self.thread.join() {
+            print_message(&panicked.to_string());
+        }
+    }
+}
+
+/// Watches for states after the observer has ended.
+fn watch(
+    server: &Server,
+    target: &Target,
+    condition: StateCondition,
+    (stop, sender): (&Stop, &Sender<WaitMatch>),
+    clock: &Clock,
+) {
+    log::info!("the observer has ended: this program now watches the states itself");
+    match StateWatch::start(server, target, condition, stop, clock) {
+        Ok(Some(watch)) => {
+            select_biased! {
+                recv(stop) -> _ => {}
+                recv(watch.found) -> met => if let Ok(met) = met {
+                    // The wait may have ended for another reason.
+                    let _ = sender.try_send(met);
+                }
+            }
+            watch.end();
+        }
+        Ok(None) => {}
+        Err(failure) => print_message(failure.text()),
+    }
 }

@@ -5,19 +5,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::never;
 
+use super::checks::{self, ANSWER_TIMEOUT, PaneTitles, check_socket, check_targets, check_tmux};
 use super::failure::Failure;
 use super::hooks::{self, Hooks};
-use super::keeping;
 use super::known::Targets;
-use super::limits;
-use super::live;
-use super::observer;
-use super::options::Options;
-use super::pane_titles::PaneTitles;
-use super::server_checks::{ANSWER_TIMEOUT, check_socket, check_targets, check_tmux};
+use super::options::{self, Options};
 use super::signals::Signals;
 use super::watch_args::{Mode, SourceKind, TypedWatch};
 use super::watch_observer::{self, EventSelection};
+use super::{live, observer};
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::observe::{self, Watch};
@@ -117,7 +113,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let reported = suggest_targets(options, &config.targets, listing.as_ref(), &clock);
     let states = super::states::rules(options, &config.typed.reading)?;
     let id = config.typed.execution_id.as_deref();
-    let (mut engine, rules) = keeping::start(options, &config.typed.keeping, id, &clock)?;
+    let (mut engine, rules) = options::start(options, &config.typed.keeping, id, &clock)?;
     let printing = live::print(&engine, options, states.clone(), &clock)?;
     let titles = PaneTitles::new(&server, &rules);
     let hooks = Hooks::start(&engine, config.hooks.clone(), titles, &clock)?;
@@ -125,7 +121,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut watch = watch(options, config, server).reported_absent(reported);
     match source {
         SourceKind::Auto | SourceKind::Stream => {
-            limits::raise_descriptors();
+            checks::raise_descriptors();
             watch = watch.stream(DrainProgram::this()?);
         }
         SourceKind::Poll => watch = watch.poll(),

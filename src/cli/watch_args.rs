@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::{ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::completers;
 use super::duration::{parse_duration, parse_schedule, parse_share};
-use super::history_args::{TypedKeeping, parse_execution_id};
-use super::on_state::OnState;
+use super::hooks::OnState;
+use super::known;
+use super::options::{TypedKeeping, parse_execution_id};
 use crate::tmux::PollSchedule;
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ TD_EVIDENCE, TD_REASON and TD_EXIT_STATUS. See td-observe help watching.";
 pub(super) struct TypedWatch {
     /// session, session:window, session:window.pane or %pane [default: all sessions, including new
     /// ones]
-    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completers::targets))]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(known::targets))]
     pub targets: Vec<String>,
     /// The interval of polling: a fixed time such as 200ms, or the shortest and the longest one
     #[arg(long, value_name = "TIME[..TIME]", default_value = "20ms..1s", value_parser = parse_schedule)]

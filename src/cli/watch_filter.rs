@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::server_checks::ANSWER_TIMEOUT;
+use super::checks::ANSWER_TIMEOUT;
 use crate::clock::Clock;
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::history::DataDir;

@@ -5,20 +5,15 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::borrowed_text::BorrowedText;
-use super::end_evidence::EndEvidence;
-use super::ids::{ExecutionId, PaneId};
+use super::ids::{EndEvidence, ExecutionId, PaneId};
+use super::json::{BorrowedText, Scan};
 use super::names::{
-    AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
-    PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    AgentState, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
+    PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
-use super::open_enum::EnumOrUnknown;
-use super::scan::Scan;
-use super::stream_event::STREAM_EVENTS;
 use super::styles::Styles;
-use super::table::event_table;
-use super::unknown::UnknownEvent;
-use super::values::{Cursor, EventField, IterationOutcome, ScreenRow};
+use super::table::{event_table, stream_event_table};
+use super::values::{Cursor, EventField, IterationOutcome, ScreenRow, TextSearch, TextVisitor};
 use crate::error::{Error, Result};
 
 macro_rules! define_events {
@@ -273,6 +268,15 @@ macro_rules! class {
 
 event_table!(define_events);
 
+macro_rules! list_stream_events {
+    ($( $(#[$doc:meta])* $variant:ident { $($fields:tt)* } )*) => {
+        /// The type tags of all events that appear only in streams.
+        const STREAM_EVENTS: &[&str] = &[$( stringify!($variant) ),*];
+    };
+}
+
+stream_event_table!(list_stream_events);
+
 impl TdEvent {
     /// Creates an event with the caller's own type tag.
     ///
@@ -345,12 +349,249 @@ impl TdEvent {
     }
 }
 
+// Events of types that this version does not know: kept, delivered, and written back unchanged.
+
+/// Levels of nesting that are examined in a field; `serde_json` reads no deeper.
+pub(super) const DEPTH_MAX: usize = 128;
+
+/// Levels of nesting allowed in a field of a custom event, so that readers accept the line with the envelope
+/// and the event around the field.
+const CUSTOM_DEPTH_MAX: usize = 120;
+
+/// An event of a type that this version does not know, or of an embedder's own type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnknownEvent {
+    type_name: String,
+    fields: Map<String, Value>,
+}
+
+impl UnknownEvent {
+    pub(super) fn new(type_name: &str, fields: Map<String, Value>) -> Self {
+        Self {
+            type_name: type_name.to_owned(),
+            fields,
+        }
+    }
+
+    /// Returns the event's type tag.
+    pub fn type_name(&self) -> &str {
+        &self.type_name
+    }
+
+    /// Returns all fields except the type.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
+    /// Returns the fields that may hold text, without the ids.
+    pub(super) fn text_fields_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        let fields = self.fields.iter_mut();
+        fields.filter_map(|(name, value)| (!is_id(name)).then_some(value))
+    }
+
+    /// Returns the fields that may hold text, without the ids.
+    pub(super) fn text_fields(&self) -> impl Iterator<Item = &Value> {
+        let fields = self.fields.iter();
+        fields.filter_map(|(name, value)| (!is_id(name)).then_some(value))
+    }
+
+    /// Returns the execution that the event belongs to; empty if the event names none.
+    pub(super) fn execution_id(&self) -> &str {
+        self.fields
+            .get("execution_id")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn set_execution_id(&mut self, id: &ExecutionId) {
+        self.fields
+            .insert("execution_id".to_owned(), id.as_str().into());
+    }
+
+    /// Returns true if the fields are nested more deeply than readers accept.
+    pub(super) fn is_too_deep(&self) -> bool {
+        self.fields
+            .values()
+            .any(|value| heap_bytes(value, CUSTOM_DEPTH_MAX).is_none())
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let fields = self.fields.iter();
+        let bytes = fields.map(|(name, value)| {
+            FIELD_BYTES + name.len() + heap_bytes(value, DEPTH_MAX).unwrap_or_default()
+        });
+        self.type_name.len() + bytes.sum::<usize>()
+    }
+}
+
+fn is_id(name: &str) -> bool {
+    name == "execution_id" || name == "pane"
+}
+
+/// Memory of an object's field in addition to its texts: its share of a node of the map.
+const FIELD_BYTES: usize = 96;
+
+/// Returns the memory that a value holds; `None` if it is nested more deeply than `depth` levels.
+fn heap_bytes(value: &Value, depth: usize) -> Option<usize> {
+    match value {
+        Value::String(text) => Some(text.len()),
+        Value::Array(values) => {
+            let depth = depth.checked_sub(1)?;
+            let mut values = values.iter();
+            values.try_fold(0, |sum, value| {
+                Some(sum + size_of::<Value>() + heap_bytes(value, depth)?)
+            })
+        }
+        Value::Object(fields) => {
+            let depth = depth.checked_sub(1)?;
+            let mut fields = fields.iter();
+            fields.try_fold(0, |sum, (name, value)| {
+                Some(sum + FIELD_BYTES + name.len() + heap_bytes(value, depth)?)
+            })
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Some(0),
+    }
+}
+
+// Visits every text in an event, to search or to change it.
+//
+// Generated from the table of events, so that no new event or field is omitted.
+
+impl UnknownEvent {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        for value in self.text_fields_mut() {
+            for_each_json_text(value, visit);
+        }
+    }
+
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        let mut values = self.text_fields();
+        values.any(|value| any_json_text(value, search, DEPTH_MAX))
+    }
+}
+
+/// Visits every text in a JSON value.
+pub(crate) fn for_each_json_text(value: &mut Value, visit: &mut TextVisitor<'_>) {
+    for_each_text_to(value, visit, DEPTH_MAX);
+}
+
+fn for_each_text_to(value: &mut Value, visit: &mut TextVisitor<'_>, depth: usize) {
+    match value {
+        Value::String(text) => visit(text),
+        Value::Array(values) if depth > 0 => {
+            for value in values {
+                for_each_text_to(value, visit, depth - 1);
+            }
+        }
+        Value::Object(fields) if depth > 0 => {
+            for (_, value) in fields {
+                for_each_text_to(value, visit, depth - 1);
+            }
+        }
+        // Nested more deeply than any reader accepts; dropped, because it cannot be redacted.
+        Value::Array(_) | Value::Object(_) => *value = Value::Null,
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn any_json_text(value: &Value, search: &mut TextSearch<'_>, depth: usize) -> bool {
+    match value {
+        Value::String(text) => search(text),
+        Value::Array(values) if depth > 0 => {
+            let mut values = values.iter();
+            values.any(|value| any_json_text(value, search, depth - 1))
+        }
+        Value::Object(fields) if depth > 0 => {
+            let mut values = fields.values();
+            values.any(|value| any_json_text(value, search, depth - 1))
+        }
+        _ => false,
+    }
+}
+
+macro_rules! visit_texts {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident $method:ident $class:ident {
+            $(
+                $(#[$field_doc:meta])*
+                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident $(<$inner:ident>)?>)? $(,)? $(;)?
+            )*
+        }
+    )*) => {
+        impl TdEvent {
+            /// Visits every text of the event except ids; the visitor may change it.
+            pub(crate) fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+                match self {
+                    $( Self::$variant { $($field,)* .. } => {
+                        $( $field.for_each_text(visit); )*
+                    } )*
+                    Self::Unknown(event) => event.for_each_text(visit),
+                }
+            }
+
+            /// Returns true if the search matches a text of the event; ids are excluded.
+            pub(crate) fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+                match self {
+                    $( Self::$variant { $($field,)* .. } => {
+                        false $(|| $field.any_text(search))*
+                    } )*
+                    Self::Unknown(event) => event.any_text(search),
+                }
+            }
+        }
+    };
+}
+
+event_table!(visit_texts);
+
+// Splits the text of a chunk into lines.
+
+/// Returns the number of newlines in a text.
+pub(crate) fn line_ends_in(chunk: &str) -> i64 {
+    memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64
+}
+
+/// Returns the lines of a text without their newlines. Equals `split_terminator('\n')`, and is
+/// several times as fast where lines are short.
+pub(crate) fn lines_in(chunk: &str) -> impl Iterator<Item = &str> {
+    let mut rest = chunk;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(end) = memchr::memchr(b'\n', rest.as_bytes()) else {
+            return Some(std::mem::take(&mut rest));
+        };
+        let line = &rest[..end];
+        rest = &rest[end + 1..];
+        Some(line)
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    mod td_event {
 
-    #[test]
-    fn an_event_takes_at_most_128_bytes() {
-        assert!(size_of::<TdEvent>() <= 128, "{}", size_of::<TdEvent>());
+        use super::super::*;
+
+        #[test]
+        fn an_event_takes_at_most_128_bytes() {
+            assert!(size_of::<TdEvent>() <= 128, "{}", size_of::<TdEvent>());
+        }
+    }
+
+    mod lines {
+
+        use super::super::*;
+        use proptest::prelude::*;
+
+        proptest! {
+            #[test]
+            fn lines_are_split_as_by_split_terminator(chunk in "[a\u{6f22}\n]{0,12}") {
+                let expected: Vec<&str> = chunk.split_terminator('\n').collect();
+                prop_assert_eq!(lines_in(&chunk).collect::<Vec<_>>(), expected);
+            }
+        }
     }
 }

@@ -5,11 +5,9 @@ use std::convert::identity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::end_evidence::EndEvidence;
-use super::ids::{ExecutionId, PaneId};
-use super::json::push_string;
-use super::open_enum::{EnumOrUnknown, NamedValue};
-use super::scan::Scan;
+use super::ids::{EndEvidence, ExecutionId, PaneId};
+use super::json::{Scan, push_string};
+use super::names::{EnumOrUnknown, NamedValue};
 use super::styles::{Style, Styles};
 
 /// The outcome of one iteration of an agentic loop, serialized as serde does for an enum.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
 
-use crate::cli::history_args::TypedKeeping;
-use crate::cli::watch_args::SourceKind;
+use super::super::options::TypedKeeping;
+use super::super::watch_args::SourceKind;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::super::output;
 use super::announcement::{self, Announcement};
 use super::args::TypedStart;
 use super::log_file;
 use crate::child::{DetachedStart, start_detached};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
-use crate::cli::output;
 use crate::clock::Clock;
 use crate::thread::park;
 
@@ -32,7 +32,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     let data = options.home()?;
     crate::history::DataDir::new(data.clone())
         .prepare()
-        .map_err(crate::cli::keeping::unusable_directory)?;
+        .map_err(super::super::options::unusable_directory)?;
     if let Some(known) = running(&data)? {
         if typed.allow_input && !known.allow_input {
             return Err(failure!(

@@ -8,6 +8,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, select_biased};
 use serde_json::json;
 
+use super::super::watch_args::SourceKind;
+use super::super::{checks, live, options, output, report};
 use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
@@ -15,12 +17,10 @@ use crate::api::{
     ApiContext, Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
     board_of_history, socket_path, summary_of,
 };
+use crate::cli::checks::{check_socket, check_tmux};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
-use crate::cli::server_checks::{check_socket, check_tmux};
 use crate::cli::signals::Signals;
-use crate::cli::watch_args::SourceKind;
-use crate::cli::{keeping, limits, live, output, report};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::history::DataDir;
@@ -60,7 +60,7 @@ pub(super) fn observe(
 ) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let home = options.home()?;
-    let (builder, rules) = keeping::builder(options, &typed.keeping, &clock)?;
+    let (builder, rules) = options::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
     if typed.detached {
@@ -69,7 +69,7 @@ pub(super) fn observe(
         let _ = rustix::process::chdir("/");
     }
     let states = StateRules::builtin();
-    let engine = builder.start().map_err(keeping::unusable_directory)?;
+    let engine = builder.start().map_err(options::unusable_directory)?;
     let lock = is_public.then(|| ObserverLock::take(&home).map_err(|error| locked(&error)));
     let lock = lock.transpose()?;
     let data = DataDir::new(home);
@@ -123,7 +123,7 @@ impl Observer {
         socket: &Path,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
-        limits::raise_descriptors();
+        checks::raise_descriptors();
         let servers = &panes.servers;
         for server in servers {
             let watch = Watch::new(server.server.clone())

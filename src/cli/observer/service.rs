@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crossbeam_channel::never;
 
+use super::super::output;
 use super::args::{ServiceAction, TypedService};
 use super::background::MEMORY_ENV;
 use crate::child::{Invocation, run as run_program};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
-use crate::cli::output;
 use crate::clock::Clock;
 
 const UNIT: &str = "td-observe.service";

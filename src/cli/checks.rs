@@ -1,9 +1,13 @@
-//! Checks tmux, the server and the targets, before anything is observed.
+//! Checks tmux, the server, the targets and the limits of the process, before anything is observed.
 
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::failure::Failure;
 use crate::clock::Clock;
+use crate::event::PaneId;
+use crate::redact::Rules;
 use crate::tmux::{Server, Target};
 use crate::track::TmuxVersion;
 
@@ -69,5 +73,64 @@ pub(super) fn check_targets(
             target.as_str()
         )),
         None => Ok(()),
+    }
+}
+
+// Queries the titles of panes, for hooks.
+
+/// Queries a tmux server for titles.
+pub(super) struct PaneTitles {
+    server: Server,
+    rules: Rules,
+}
+
+impl PaneTitles {
+    pub fn new(server: &Server, rules: &Rules) -> Self {
+        Self {
+            server: server.clone().with_timeout(ANSWER_TIMEOUT),
+            rules: rules.clone(),
+        }
+    }
+
+    /// Returns the title of a pane without secrets; empty for a pane that is gone.
+    pub fn of(&self, pane: &PaneId, clock: &Clock) -> String {
+        let query = ["display-message", "-p", "-t", pane, "#{pane_title}"];
+        let title = self.server.run(query, clock).unwrap_or_default();
+        self.rules.text(title.trim_end_matches('\n')).into_owned()
+    }
+}
+
+/// Minimum address space in bytes. Measured on Linux: a `watch` of one pane needs about 60 MiB, and reading a
+/// history with a line of maximum size about 160 MiB.
+const BYTES_MIN: u64 = 192 << 20;
+
+/// Enough for two thousand sessions. A higher limit would slow down child programs that close every possible
+/// descriptor one by one.
+const DESCRIPTORS: u64 = 8192;
+
+/// Checks the limit, which shells set with `ulimit -v`.
+pub(super) fn check_address_space() -> Result<(), Failure> {
+    match getrlimit(Resource::As).current {
+        Some(bytes) if bytes < BYTES_MIN => Err(usage!(
+            "the address space is limited to {} MiB, at least {} MiB are needed; raise it with ulimit -v",
+            bytes >> 20,
+            BYTES_MIN >> 20
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Raises the limit to [`DESCRIPTORS`], or as far as the system allows. A failure is not fatal.
+pub(super) fn raise_descriptors() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
+    if current.is_some_and(|current| current < wanted) {
+        let limit = Rlimit {
+            current: Some(wanted),
+            maximum,
+        };
+        if let Err(cause) = setrlimit(Resource::Nofile, limit) {
+            log::debug!("the limit of open files stays as it is: {cause}");
+        }
     }
 }
