@@ -68,7 +68,7 @@
 //! | `td-fanout`, one for each bus | `bus/fanout.rs` | `bus/mod.rs` |
 //! | `td-log`, the only writer of events | `engine/log_thread.rs` | `engine/mod.rs` |
 //! | `td-sync`: `fdatasync`; `td-chores`: compression, retention | `history/background.rs` | the history's writer |
-//! | `td-ahead`: the next blocks of a log; `td-read-N`: searches blocks | `history/read/ahead.rs`, `history/read/pool.rs` | the log's reader |
+//! | `td-ahead`: the next blocks of a log; `td-read-N`: searches blocks | `history/read/reader.rs` | the log's reader |
 //! | `td-raw`: raw recordings | `recording/writer.rs` | `recording/raw.rs` |
 //! | `td-exits`: ends of programs in panes | `process/os/exits.rs` | the coordinator, a wait for an exit |
 //! | `td-terminals`: new terminals | `process/os/terminals.rs` | the coordinator |

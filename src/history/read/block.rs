@@ -1,27 +1,23 @@
-//! Blocks of whole lines, from part of a file or from a stream such as a decompressed file.
+//! Blocks of whole lines, from parts of files and from compressed files, and the files of a log as blocks.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::os::unix::fs::FileExt;
+use std::collections::VecDeque;
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Read, Seek};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::error::{Error, Result};
+use crate::history::dir_handle::{DirHandle, open_closed};
 use crate::history::line::LINE_BYTES_MAX;
+use crate::history::rotate::ClosedFile;
+use crate::timestamp::Timestamp;
 
 /// The size of a block, which stays in a core's cache between the read and the search.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
-
-/// The size up to which a stream's block doubles when it is full; above it, the block grows by the bytes
-/// read.
-const DOUBLING_BYTES_MAX: usize = 8 * BLOCK_BYTES;
-
-/// The number of bytes read after a part to complete its last line. Starts small, because most lines are
-/// short, and doubles up to `REST_BYTES_MAX`.
-const REST_BYTES_MIN: usize = 4 * 1024;
-const REST_BYTES_MAX: usize = 64 * 1024;
-
-/// The first bytes of every gzip file.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Consecutive lines of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,7 +67,7 @@ impl Block {
 /// Reads all lines that begin in a part of a file. `len` is the length of the file for this reader.
 pub(super) fn read_part(
     file: &File,
-    part: std::ops::Range<u64>,
+    part: Range<u64>,
     len: u64,
     block: &mut Block,
 ) -> io::Result<()> {
@@ -119,11 +115,12 @@ fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
 /// Returns the position after the first line feed in a part of a file.
 pub(in crate::history) fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
     let mut piece = Vec::new();
-    let (mut at, mut bytes) = (start, REST_BYTES_MIN);
+    // Starts small, because most lines are short.
+    let (mut at, mut bytes) = (start, 4 * 1024);
     while at < end {
         piece.clear();
         append(file, at, end.min(at + bytes as u64), &mut piece)?;
-        bytes = REST_BYTES_MAX.min(bytes * 2);
+        bytes = (64 * 1024).min(bytes * 2);
         if let Some(found) = memchr::memchr(b'\n', &piece) {
             return Ok(Some(at + found as u64 + 1));
         }
@@ -164,9 +161,8 @@ fn read_to(file: &File, start: u64, end: u64, out: &mut Vec<u8>, before: usize) 
 
 /// Returns `true` if a file is compressed, regardless of its name.
 pub(super) fn is_gzip(file: &File) -> bool {
-    let mut magic = [0; GZIP_MAGIC.len()];
-    let read = file.read_at(&mut magic, 0);
-    read.is_ok_and(|read| read == magic.len()) && magic == GZIP_MAGIC
+    let mut magic = [0; 2];
+    file.read_at(&mut magic, 0).is_ok() && magic == [0x1f, 0x8b]
 }
 
 /// Reads a stream block by block.
@@ -185,13 +181,7 @@ pub(super) struct BlockStream {
 }
 
 impl BlockStream {
-    /// Decompresses a file from its descriptor's position, in reads of `read_bytes`.
-    pub(super) fn unpack(file: File, read_bytes: usize, block_bytes: usize) -> Self {
-        let packed = BufReader::with_capacity(read_bytes, file);
-        Self::new(Box::new(MultiGzDecoder::new(packed)), block_bytes)
-    }
-
-    pub(super) fn new(from: Box<dyn Read + Send>, block_bytes: usize) -> Self {
+    fn new(from: Box<dyn Read + Send>, block_bytes: usize) -> Self {
         Self {
             from,
             block_bytes,
@@ -203,13 +193,13 @@ impl BlockStream {
     }
 
     /// Reads the next block; returns `false` at the end. An error ends the stream.
-    pub(super) fn next(&mut self, block: &mut Block) -> io::Result<bool> {
+    fn next(&mut self, block: &mut Block) -> io::Result<bool> {
         block.clear(self.offset);
         std::mem::swap(&mut block.bytes, &mut self.carry);
         loop {
             let before = block.bytes.len();
-            if before > DOUBLING_BYTES_MAX {
-                // Reserves room for a long line by hand, because the memory would otherwise double. The
+            if before > 8 * BLOCK_BYTES {
+                // Reserves room for a longer line by hand, because the memory would otherwise double. The
                 // reader probes for some bytes beyond its limit.
                 block
                     .bytes
@@ -262,9 +252,227 @@ impl BlockStream {
     }
 }
 
+/// The origin of a block.
+#[derive(Debug)]
+pub(super) enum BlockSource {
+    /// The lines that begin in a part of a file.
+    Part {
+        file: Arc<File>,
+        part: Range<u64>,
+        len: u64,
+    },
+    /// Lines that are already read.
+    Block(Block),
+}
+
+impl BlockSource {
+    /// Reads the lines, into this memory if needed.
+    pub(super) fn read(self, memory: Vec<u8>) -> io::Result<Block> {
+        match self {
+            Self::Part { file, part, len } => {
+                let mut block = Block::in_memory(memory);
+                read_part(&file, part, len, &mut block)?;
+                Ok(block)
+            }
+            Self::Block(block) => Ok(block),
+        }
+    }
+}
+
+/// Returns the error for a block that cannot be read.
+pub(super) fn unread(path: &Path, cause: io::Error) -> Error {
+    Error::file("cannot read a part of", path, cause)
+}
+
+/// The blocks of an open file that remain to be read.
+pub(super) enum FileBlocks {
+    /// Parts of a plain file of this length.
+    Parts {
+        file: Arc<File>,
+        range: Range<u64>,
+        len: u64,
+        block_bytes: u64,
+    },
+    /// A compressed file, decompressed from its start.
+    Stream(BlockStream),
+}
+
+impl std::fmt::Debug for FileBlocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FileBlocks")
+    }
+}
+
+impl FileBlocks {
+    /// Reads a range of a file of this length, or all of it if it is compressed.
+    pub(super) fn new(
+        file: &Arc<File>,
+        range: Range<u64>,
+        len: u64,
+        block_bytes: u64,
+    ) -> io::Result<Self> {
+        if !is_gzip(file) {
+            return Ok(Self::Parts {
+                file: Arc::clone(file),
+                range: range.start..range.end.min(len),
+                len,
+                block_bytes,
+            });
+        }
+        (&**file).rewind()?;
+        // A block at most, which fits.
+        let bytes = block_bytes.min(BLOCK_BYTES as u64) as usize;
+        let packed = BufReader::with_capacity(bytes, Arc::clone(file));
+        let stream = BlockStream::new(Box::new(MultiGzDecoder::new(packed)), bytes);
+        Ok(Self::Stream(stream))
+    }
+
+    /// Returns `true` if this is known to be the end.
+    #[cfg(feature = "tui")]
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Parts { range, .. } if range.is_empty())
+    }
+
+    /// Returns the next block. A compressed file ends at its first error.
+    pub(super) fn next(&mut self) -> Option<io::Result<BlockSource>> {
+        match self {
+            Self::Parts { range, .. } if range.is_empty() => None,
+            Self::Parts {
+                file,
+                range,
+                len,
+                block_bytes,
+            } => {
+                let end = range.end.min(range.start + *block_bytes);
+                let part = std::mem::replace(&mut range.start, end)..end;
+                let (file, len) = (Arc::clone(file), *len);
+                Some(Ok(BlockSource::Part { file, part, len }))
+            }
+            Self::Stream(stream) => {
+                let mut block = Block::default();
+                match stream.next(&mut block) {
+                    Ok(true) => Some(Ok(BlockSource::Block(block))),
+                    Ok(false) => None,
+                    Err(cause) => Some(Err(cause)),
+                }
+            }
+        }
+    }
+}
+
+/// A file of a log.
+#[derive(Debug)]
+pub(super) enum LogFile {
+    Closed(u32),
+    /// A file and the length to read.
+    Open(File, PathBuf, u64),
+}
+
+/// The files of a log that have not been read yet.
+#[derive(Debug, Default)]
+pub(super) struct LogFiles {
+    files: VecDeque<LogFile>,
+    /// The directory of closed files.
+    dir: Option<DirHandle>,
+    /// Files without events from this time on are skipped.
+    since: Option<Timestamp>,
+    /// The file that is being read.
+    current: Option<(FileBlocks, Arc<Path>)>,
+    /// The size of a block.
+    block_bytes: u64,
+}
+
+impl LogFiles {
+    pub(super) fn new(
+        files: VecDeque<LogFile>,
+        dir: Option<DirHandle>,
+        since: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            files,
+            dir,
+            since,
+            current: None,
+            block_bytes: BLOCK_BYTES as u64,
+        }
+    }
+
+    /// Sets the size of a block.
+    pub(super) fn in_blocks_of(&mut self, bytes: u64) {
+        self.block_bytes = bytes;
+    }
+
+    /// Keeps only the last files.
+    pub(super) fn keep_last(&mut self, files: usize) {
+        let early = self.files.len().saturating_sub(files);
+        self.files.drain(..early);
+    }
+
+    /// Returns true if the files contain at most `bytes`, as far as this is known without opening them.
+    pub(super) fn are_within(&self, bytes: u64) -> bool {
+        match (self.files.len(), self.files.front()) {
+            (1, Some(LogFile::Open(_, _, len))) => *len <= bytes,
+            (count, _) => count == 0,
+        }
+    }
+
+    /// Returns the next block and its file, opening the next file if needed. Continues after an error.
+    pub(super) fn next(&mut self) -> Option<Result<(BlockSource, Arc<Path>)>> {
+        loop {
+            if let Some((blocks, path)) = &mut self.current {
+                if let Some(next) = blocks.next() {
+                    let failed = |cause| Error::file("cannot read the rest of", path, cause);
+                    let source = next.map(|source| (source, Arc::clone(path)));
+                    return Some(source.map_err(failed));
+                }
+                self.current = None;
+            }
+            let file = self.files.pop_front()?;
+            match self.begin(file) {
+                Ok(begun) => self.current = begun,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// Opens a file; returns `None` if it has no event of the wanted time.
+    fn begin(&self, file: LogFile) -> Result<Option<(FileBlocks, Arc<Path>)>> {
+        let (file, path, len) = match file {
+            LogFile::Open(file, path, len) => (file, path, len),
+            LogFile::Closed(number) => {
+                // Only the directory of a run has closed files.
+                let Some(dir) = &self.dir else {
+                    return Ok(None);
+                };
+                let name = |cause| {
+                    let name = ClosedFile::plain(number).name();
+                    Error::file("cannot read", &dir.join(&name), cause)
+                };
+                let (file, closed) = open_closed(dir, number).map_err(name)?;
+                let len = file.metadata().map_err(name)?.len();
+                (file, dir.join(&closed.name()), len)
+            }
+        };
+        let is_old = |metadata: Metadata| self.is_too_old(metadata.mtime());
+        if self.dir.is_some() && file.metadata().is_ok_and(is_old) {
+            return Ok(None);
+        }
+        let blocks = FileBlocks::new(&Arc::new(file), 0..len, len, self.block_bytes);
+        let blocks = blocks.map_err(|cause| Error::file("cannot read", &path, cause))?;
+        Ok(Some((blocks, path.into())))
+    }
+
+    /// Returns `true` if a file that was last written in this second contains no event of the wanted time.
+    fn is_too_old(&self, written_s: i64) -> bool {
+        // Events are written some seconds after they happen, and the clock may have been set: within an hour.
+        self.since
+            .is_some_and(|since| written_s.saturating_add(3600) < since.micros() / 1_000_000)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{Seek, SeekFrom, Write};
+    use std::io::{SeekFrom, Write};
 
     use proptest::prelude::*;
 
@@ -360,9 +568,10 @@ mod tests {
         struct Broken(bool);
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-                match std::mem::replace(&mut self.0, true) {
-                    false => Err(io::Error::other("broken")),
-                    true => Ok(0),
+                if std::mem::replace(&mut self.0, true) {
+                    Ok(0)
+                } else {
+                    Err(io::Error::other("broken"))
                 }
             }
         }

@@ -5,17 +5,13 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::block::BLOCK_BYTES;
+use super::block::{BLOCK_BYTES, BlockSource};
 use super::parse::{BlockParser, LogRecord, ParsedRecords};
-use super::pool::BlockBuffer;
 use super::query::Query;
-use super::reader::{LogReader, ReadReport};
-use super::source::BlockSource;
+use super::reader::{LogReader, ReadReport, parse_block};
 use crate::error::{Error, Result};
-use crate::history::dir::RunDirectory;
-use crate::history::dir::is_written;
-use crate::history::dir_handle::RunFiles;
-use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
+use crate::history::dir::{RunDirectory, is_written};
+use crate::history::dir_handle::{DirHandle, EVENTS, FileId, RunFiles};
 use crate::history::tail::line_start;
 
 /// Follows the log of a run while another process may write it.
@@ -53,7 +49,8 @@ pub struct Follower {
     /// The number of the last closed file that is read or being read, and later of the newest file once it is
     /// closed.
     number: u32,
-    buffer: BlockBuffer,
+    /// The memory of the previous block.
+    memory: Vec<u8>,
     ready: ParsedRecords,
     report: ReadReport,
 }
@@ -117,7 +114,7 @@ impl Follower {
             backlog,
             newest,
             number,
-            buffer: BlockBuffer::default(),
+            memory: Vec::new(),
             ready: ParsedRecords::default(),
             report: ReadReport::default(),
         })
@@ -242,7 +239,7 @@ impl Follower {
             part: newest.offset..end,
             len: end,
         };
-        let parsed = self.buffer.parse(source, &self.parser)?;
+        let parsed = parse_block(source, &self.parser, &mut self.memory)?;
         newest.offset = end;
         self.report.account(&parsed, &self.dir.join(EVENTS));
         self.ready = parsed.into_records();

@@ -5,13 +5,9 @@ use std::sync::Arc;
 use std::vec;
 
 use super::block::{BLOCK_BYTES, Block};
-use super::line_filter::LineFilter;
-use super::query::Query;
+use super::query::{LineFilter, Query};
 use crate::event::{Envelope, LineDecoder, TdEvent};
 use crate::timestamp::Timestamp;
-
-/// The largest memory that is reused: a block and its last line, for which the memory has doubled.
-const MEMORY_BYTES_MAX: usize = 4 * BLOCK_BYTES;
 
 /// The bytes of lines, as text if they are known to be UTF-8.
 #[derive(Debug)]
@@ -48,9 +44,11 @@ impl LineBytes {
             Self::Unchecked(bytes) => bytes,
             Self::Text(text) => text.into_bytes(),
         };
-        match memory.capacity() <= MEMORY_BYTES_MAX {
-            true => memory,
-            false => Vec::new(),
+        // A block and its last line, for which the memory has doubled.
+        if memory.capacity() <= 4 * BLOCK_BYTES {
+            memory
+        } else {
+            Vec::new()
         }
     }
 }

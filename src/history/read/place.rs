@@ -1,21 +1,24 @@
 //! Places in a log, by number or time, found by bisection over its files and then over the positions in one
 //! file.
+//!
+//! Positions refer to the uncompressed lines. A compressed file is decompressed from its start each time; a
+//! cached index of its blocks shows where to search, so that earlier lines need not be parsed.
 
+use std::fs::File;
+use std::io;
 use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::seek::{Indexes, IsStopped, Key, SeekFile, Stopped, key_of};
+use super::block::{BLOCK_BYTES, Block, FileBlocks, is_gzip};
+use super::parse::BlockLines;
 use crate::error::{Error, Result};
-use crate::event::Envelope;
+use crate::event::{Envelope, LineDecoder};
 use crate::history::dir::RunDirectory;
-use crate::history::dir_handle::{DirHandle, EVENTS};
-use crate::history::dir_handle::{RunFiles, open_closed};
+use crate::history::dir_handle::{DirHandle, EVENTS, FileId, RunFiles, open_closed};
 use crate::history::rotate::ClosedFile;
 use crate::timestamp::Timestamp;
-
-/// The number of bytes that are searched line by line.
-const GRAIN_BYTES: u64 = 32 * 1024;
-/// The number of bytes that are first searched for the next record; most records are shorter.
-const PROBE_BYTES: u64 = 4 * 1024;
 
 /// A place between two records of a log.
 #[derive(Clone, Copy, Debug)]
@@ -58,13 +61,13 @@ pub(super) struct Position {
 }
 
 /// The files of a log, as of one listing.
-pub(super) struct LogFiles {
+pub(super) struct PagedFiles {
     dir: DirHandle,
     closed: Vec<ClosedFile>,
     newest: Option<(std::fs::File, u64)>,
 }
 
-impl LogFiles {
+impl PagedFiles {
     pub(super) fn list(run: &RunDirectory) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
@@ -198,7 +201,8 @@ fn find_in(file: &SeekFile, place: Place, is_stopped: IsStopped<'_>) -> Result<F
                 ahead: start(blocks.ahead).unwrap_or(file.len()),
             }
         }
-        None => narrow(0..file.len(), GRAIN_BYTES, |range| {
+        // The rest is searched line by line.
+        None => narrow(0..file.len(), 32 * 1024, |range| {
             first_of(file, range, place, is_stopped)
         })?,
     };
@@ -232,7 +236,8 @@ fn first_of(
     is_stopped: IsStopped<'_>,
 ) -> Result<Option<(Range<u64>, bool)>, Stopped> {
     let mut first = None;
-    let probe = range.end.min(range.start.saturating_add(PROBE_BYTES));
+    // Most records are shorter.
+    let probe = range.end.min(range.start.saturating_add(4 * 1024));
     for part in [range.start..probe, probe..range.end] {
         if first.is_none() && !part.is_empty() {
             file.each_record(part, is_stopped, &mut |envelope, at| {
@@ -286,4 +291,205 @@ fn narrow(
         }
     }
     Ok(left)
+}
+
+/// The maximum number of cached indexes of compressed files. An index takes about 48 bytes for each 256 KiB
+/// of lines.
+const INDEXES_MAX: usize = 64;
+
+/// The number and the time of a record, which identify its place.
+type Key = (Option<u64>, Timestamp);
+
+fn key_of(envelope: &Envelope) -> Key {
+    (envelope.seq, envelope.ts)
+}
+
+/// The caller stopped the reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopped;
+
+/// Returns `true` to stop the reading.
+type IsStopped<'a> = &'a dyn Fn() -> bool;
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct SeekFile {
+    file: Arc<File>,
+    path: PathBuf,
+    /// The length of the file on disk.
+    len: u64,
+    packed: Option<Packed>,
+}
+
+#[derive(Debug)]
+struct Packed {
+    stamp: Stamp,
+    index: Option<Arc<Index>>,
+}
+
+/// Identifies the content of a closed file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp(FileId, u64, (i64, i64));
+
+/// The index of a compressed file.
+#[derive(Debug, Default)]
+struct Index {
+    /// The range of the first record of each block, and its key.
+    records: Vec<(Range<u64>, Key)>,
+    /// The length of all lines.
+    len: u64,
+}
+
+/// The indexes of the compressed files that were read most recently.
+#[derive(Debug, Default)]
+pub(super) struct Indexes(Vec<(Stamp, Arc<Index>)>);
+
+impl SeekFile {
+    /// Wraps a file of which the first `len` bytes are read.
+    pub(super) fn new(file: File, path: PathBuf, len: u64) -> io::Result<Self> {
+        let mut packed = None;
+        if is_gzip(&file) {
+            let metadata = file.metadata()?;
+            let written = (metadata.mtime(), metadata.mtime_nsec());
+            let stamp = Stamp(FileId::of(&file)?, metadata.len(), written);
+            packed = Some(Packed { stamp, index: None });
+        }
+        Ok(Self {
+            file: Arc::new(file),
+            path,
+            len,
+            packed,
+        })
+    }
+
+    /// Finds or builds the index if the file is compressed.
+    pub(super) fn index(
+        &mut self,
+        indexes: &mut Indexes,
+        is_stopped: IsStopped<'_>,
+    ) -> Result<(), Stopped> {
+        let Some(Packed { stamp, index: None }) = self.packed else {
+            return Ok(());
+        };
+        let known = indexes.0.iter().find(|(known, _)| *known == stamp);
+        let index = match known {
+            Some((_, index)) => Arc::clone(index),
+            None => {
+                let index = Arc::new(self.build_index(is_stopped)?);
+                if indexes.0.len() == INDEXES_MAX {
+                    indexes.0.remove(0);
+                }
+                indexes.0.push((stamp, Arc::clone(&index)));
+                index
+            }
+        };
+        let index = Some(index);
+        self.packed = Some(Packed { stamp, index });
+        Ok(())
+    }
+
+    fn build_index(&self, is_stopped: IsStopped<'_>) -> Result<Index, Stopped> {
+        let (mut index, mut decoder) = (Index::default(), LineDecoder::default());
+        let mut blocks = self.blocks(0..u64::MAX);
+        while let Some(block) = self.next_block(&mut blocks, Vec::new(), is_stopped)? {
+            index.len = block.end();
+            let mut lines = BlockLines::unchecked(block, false);
+            if let Some(record) = lines.next(&mut decoder, &mut None) {
+                let place = lines.place_of(&record);
+                index.records.push((place, key_of(&record.envelope)));
+            }
+        }
+        Ok(index)
+    }
+
+    /// Returns the index of a compressed file; `None` for a plain file.
+    fn known_index(&self) -> Option<&Index> {
+        self.packed.as_ref()?.index.as_deref()
+    }
+
+    /// Returns the length of all lines. For a compressed file, it is known once it has an index.
+    pub(super) fn len(&self) -> u64 {
+        match &self.packed {
+            Some(Packed { index, .. }) => index.as_ref().map_or(u64::MAX, |index| index.len),
+            None => self.len,
+        }
+    }
+
+    /// Returns the size of the first window and of the largest one.
+    ///
+    /// A plain file is read block by block. A compressed file is decompressed from its start for each window,
+    /// so windows double without limit; a window is never in memory as a whole.
+    pub(super) fn windows(&self) -> (u64, u64) {
+        match self.packed {
+            Some(_) => (1024 * 1024, u64::MAX / 2),
+            // Some hundred records first.
+            None => (64 * 1024, BLOCK_BYTES as u64),
+        }
+    }
+
+    /// Passes the records whose lines begin in a range, with their ranges, to `each` until it breaks.
+    ///
+    /// Skips lines that are not events, and unreadable parts.
+    pub(super) fn each_record(
+        &self,
+        range: Range<u64>,
+        is_stopped: IsStopped<'_>,
+        each: &mut dyn FnMut(Envelope, Range<u64>) -> ControlFlow<()>,
+    ) -> Result<(), Stopped> {
+        let (mut decoder, mut memory) = (LineDecoder::default(), Vec::new());
+        let mut blocks = self.blocks(range.clone());
+        while let Some(block) = self.next_block(&mut blocks, memory, is_stopped)? {
+            if block.offset >= range.end {
+                return Ok(());
+            }
+            if block.end() <= range.start {
+                memory = block.bytes;
+                continue;
+            }
+            let mut lines = BlockLines::unchecked(block, false);
+            while let Some(record) = lines.next(&mut decoder, &mut None) {
+                let place = lines.place_of(&record);
+                if place.start >= range.end {
+                    return Ok(());
+                }
+                if place.start >= range.start && each(record.envelope, place).is_break() {
+                    return Ok(());
+                }
+            }
+            memory = lines.into_memory();
+        }
+        Ok(())
+    }
+
+    /// Returns the blocks of a range; a compressed file is read from its start.
+    fn blocks(&self, range: Range<u64>) -> Option<FileBlocks> {
+        let blocks = FileBlocks::new(&self.file, range, self.len, BLOCK_BYTES as u64);
+        blocks.map_err(|cause| self.warn(&cause)).ok()
+    }
+
+    fn next_block(
+        &self,
+        blocks: &mut Option<FileBlocks>,
+        mut memory: Vec<u8>,
+        is_stopped: IsStopped<'_>,
+    ) -> Result<Option<Block>, Stopped> {
+        while let Some(blocks) = blocks.as_mut().filter(|blocks| !blocks.is_empty()) {
+            if is_stopped() {
+                return Err(Stopped);
+            }
+            let Some(next) = blocks.next() else {
+                return Ok(None);
+            };
+            match next.and_then(|source| source.read(std::mem::take(&mut memory))) {
+                Ok(block) => return Ok(Some(block)),
+                // The next part may be readable. A stream has ended.
+                Err(cause) => self.warn(&cause),
+            }
+        }
+        Ok(None)
+    }
+
+    fn warn(&self, cause: &io::Error) {
+        log::warn!("cannot read a part of {:?}: {cause}", self.path);
+    }
 }

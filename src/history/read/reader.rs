@@ -1,24 +1,38 @@
-//! Iterates over the selected events of a log, in order, across its files.
+//! Iterates over the selected events of a log, in order, across its files; and over several logs, by time.
+//!
+//! The threads `td-read-N` read and parse blocks, so that all cores search a large log. The reader queues jobs
+//! and receives each result over a separate channel, in the order of the jobs. Both queues are bounded by
+//! [`ReaderPool::ahead`]. A thread blocks on the queue of jobs and on the disk. It ends when the reader drops
+//! the pool, which joins it.
+//!
+//! If all events are wanted, the thread `td-ahead` reads, decompresses and checks the next blocks while the
+//! reader converts earlier lines to events. Events are not created in this thread, because freeing memory in
+//! another thread than the one that allocated it costs more than parsing. The thread blocks on the disk and on
+//! the bounded queue of blocks. It ends at the end of the log, or when the reader is dropped, which joins it.
+//!
+//! [`MergedLogs`] opens a log when the merge reaches the time at which its run began, and closes it at its end.
+//! Descriptors and memory therefore depend on the number of runs at the same time. The more logs, the smaller
+//! their blocks.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::fs::{Mode, OFlags};
 
-use super::ahead::ReadAhead;
+use super::block::{BLOCK_BYTES, BlockSource, LogFile, LogFiles, unread};
 use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock, ParsedRecords};
-use super::pool::{BlockBuffer, ReaderPool};
 use super::query::Query;
-use super::source::{LogFile, LogFiles, unread};
 use crate::error::{Error, Result};
 use crate::event::LineDecoder;
 use crate::history::dir::RunDirectory;
-use crate::history::dir_handle::RunFiles;
-use crate::history::dir_handle::{DirHandle, EVENTS};
+use crate::history::dir_handle::{DirHandle, EVENTS, RunFiles};
+use crate::thread::{self, Handle};
+use crate::timestamp::Timestamp;
 
 /// Size up to which a log is read by one thread, because starting threads would take longer.
 const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;
@@ -60,9 +74,8 @@ pub struct LogReader {
     ahead: Option<ReadAhead>,
     /// The lines that are being parsed, and their file, if all events are wanted.
     lines: Option<(BlockLines, Arc<Path>)>,
-    /// The memory of the previous lines.
+    /// The memory of the previous block.
     memory: Vec<u8>,
-    buffer: BlockBuffer,
     decoder: LineDecoder,
     report: ReadReport,
 }
@@ -108,9 +121,9 @@ impl LogReader {
     }
 
     /// Reads only in this thread, in blocks of this size.
-    pub(super) fn in_blocks_of(mut self, bytes: usize) -> Self {
+    fn in_blocks_of(mut self, bytes: u64) -> Self {
         (self.pool, self.is_parallel) = (None, false);
-        self.files.in_blocks_of(bytes as u64);
+        self.files.in_blocks_of(bytes);
         self
     }
 
@@ -177,9 +190,10 @@ impl LogReader {
         let is_parallel = !files.are_within(SEQUENTIAL_BYTES_MAX);
         // Parallel parsing pays off if threads skip lines. If all events are wanted, moving parsed events to
         // another core costs more than it saves.
-        let pool = match is_parallel && !parser.wants_all() {
-            true => ReaderPool::start(&parser),
-            false => None,
+        let pool = if is_parallel && !parser.wants_all() {
+            ReaderPool::start(&parser)
+        } else {
+            None
         };
         if pool.is_none() {
             files.in_blocks_of(SEQUENTIAL_BLOCK_BYTES);
@@ -194,7 +208,6 @@ impl LogReader {
             ahead: None,
             lines: None,
             memory: Vec::new(),
-            buffer: BlockBuffer::default(),
             decoder: LineDecoder::default(),
             report: ReadReport::default(),
         }
@@ -215,7 +228,7 @@ impl LogReader {
         let Some(jobs_max) = self.pool.as_ref().map(ReaderPool::ahead) else {
             let next = self.files.next()?;
             return Some(next.and_then(|(source, path)| {
-                let parsed = self.buffer.parse(source, &self.parser);
+                let parsed = parse_block(source, &self.parser, &mut self.memory);
                 Ok((parsed.map_err(|cause| unread(&path, cause))?, path))
             }));
         };
@@ -321,5 +334,317 @@ impl Iterator for LogReader {
                 Err(error) => self.report.problem(error),
             }
         }
+    }
+}
+
+/// More threads would be limited by memory bandwidth.
+const THREADS_MAX: usize = 8;
+
+/// Reads and parses a block in the memory of the previous one.
+pub(super) fn parse_block(
+    source: BlockSource,
+    parser: &BlockParser,
+    memory: &mut Vec<u8>,
+) -> io::Result<ParsedBlock> {
+    let block = source.read(std::mem::take(memory))?;
+    let parsed = parser.parse(&block);
+    *memory = block.bytes;
+    Ok(parsed)
+}
+
+type ParsedSender = Sender<io::Result<ParsedBlock>>;
+
+/// The threads of a reader.
+#[derive(Debug)]
+struct ReaderPool {
+    /// Dropped to end the threads.
+    jobs: Option<Sender<(BlockSource, ParsedSender)>>,
+    threads: Vec<Handle<()>>,
+}
+
+impl ReaderPool {
+    /// Starts one thread per core. Returns `None` if there is only one core or no thread can be started.
+    fn start(parser: &Arc<BlockParser>) -> Option<Self> {
+        let wanted = thread::cores().min(THREADS_MAX);
+        if wanted < 2 {
+            return None;
+        }
+        let (jobs, queue) = bounded::<(BlockSource, ParsedSender)>(wanted * 2);
+        let threads = (0..wanted).map_while(|n| {
+            let (queue, parser) = (queue.clone(), Arc::clone(parser));
+            thread::spawn(format!("td-read-{n}"), move || {
+                parse_queued(&queue, &parser)
+            })
+            .ok()
+        });
+        let threads: Vec<_> = threads.collect();
+        (!threads.is_empty()).then_some(Self {
+            jobs: Some(jobs),
+            threads,
+        })
+    }
+
+    /// Returns the number of concurrent jobs: one in progress and one queued per thread.
+    fn ahead(&self) -> usize {
+        self.threads.len() * 2
+    }
+
+    /// Queues a job.
+    fn parse(&self, source: BlockSource) -> Receiver<io::Result<ParsedBlock>> {
+        // Has room for its only result, so that a thread never waits for a dropped reader.
+        let (sender, receiver) = bounded(1);
+        if let Some(jobs) = &self.jobs {
+            // The threads live as long as the pool. If one panics, its result is missing below.
+            let _ = jobs.send((source, sender));
+        }
+        receiver
+    }
+}
+
+impl Drop for ReaderPool {
+    fn drop(&mut self) {
+        self.jobs = None;
+        self.threads.drain(..).for_each(Handle::join_logged);
+    }
+}
+
+fn parse_queued(queue: &Receiver<(BlockSource, ParsedSender)>, parser: &BlockParser) {
+    let mut memory = Vec::new();
+    for (source, sender) in queue {
+        // A dropped reader needs no result.
+        let _ = sender.send(parse_block(source, parser, &mut memory));
+    }
+}
+
+/// The number of blocks that wait for the reader; the second one covers the time of a slow read.
+const BLOCKS_MAX: usize = 2;
+
+/// Lines and their file.
+type Lines = Result<(BlockLines, Arc<Path>)>;
+
+/// The reader's handle of the thread.
+#[derive(Debug)]
+struct ReadAhead {
+    /// Dropped to end the thread.
+    lines: Option<Receiver<Lines>>,
+    /// Memory of used blocks.
+    used: Sender<Vec<u8>>,
+    thread: Option<Handle<()>>,
+}
+
+impl ReadAhead {
+    /// Starts the thread, which takes the files. Returns `None` if there is only one core or the thread
+    /// cannot be started.
+    fn start(files: &mut LogFiles, keeps_lines: bool) -> Option<Self> {
+        if thread::cores() < 2 {
+            return None;
+        }
+        let (sender, lines) = bounded(BLOCKS_MAX);
+        let (used, memory) = bounded(BLOCKS_MAX);
+        // Sent to the thread later, so that the files are not lost if it cannot be started.
+        let (give, given) = bounded(1);
+        let thread = thread::spawn("td-ahead", move || {
+            if let Ok(files) = given.recv() {
+                read_ahead(files, keeps_lines, &memory, &sender);
+            }
+        });
+        let thread = Some(thread.ok()?);
+        let mut files = std::mem::take(files);
+        files.in_blocks_of(BLOCK_BYTES as u64);
+        // The thread waits for them, so this succeeds.
+        let _ = give.send(files);
+        Some(Self {
+            lines: Some(lines),
+            used,
+            thread,
+        })
+    }
+
+    /// Waits for the next lines. Returns `None` at the end, and an error for unreadable parts.
+    fn next(&mut self) -> Option<Lines> {
+        if let Some(lines) = self.lines.as_ref().and_then(|lines| lines.recv().ok()) {
+            return Some(lines);
+        }
+        let panicked = self.thread.take()?.join().err()?;
+        let error = Error::other("cannot read the rest of the log").because(panicked);
+        Some(Err(error))
+    }
+
+    /// Takes back the memory of lines.
+    fn reuse(&self, memory: Vec<u8>) {
+        // Memory without room in the queue is freed.
+        let _ = self.used.try_send(memory);
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.lines = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
+        }
+    }
+}
+
+fn read_ahead(
+    mut files: LogFiles,
+    keeps_lines: bool,
+    memory: &Receiver<Vec<u8>>,
+    sender: &Sender<Lines>,
+) {
+    while let Some(next) = files.next() {
+        let lines = next.and_then(|(source, path)| {
+            let block = source.read(memory.try_recv().unwrap_or_default());
+            let block = block.map_err(|cause| unread(&path, cause))?;
+            Ok((BlockLines::checked(block, keeps_lines), path))
+        });
+        if sender.send(lines).is_err() {
+            // The reader has been dropped.
+            return;
+        }
+    }
+}
+
+/// The total size of the blocks of all logs, in bytes.
+const BLOCKS_BYTES: u64 = 8 * 1024 * 1024;
+
+/// A log to merge.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum LogSource {
+    /// The log of a run.
+    Run(RunDirectory),
+    /// A single file.
+    File(PathBuf),
+}
+
+/// An item from merged logs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Merged {
+    /// The first event of this log may follow.
+    Opened(usize),
+    /// An event of a log.
+    Record(usize, Box<LogRecord>),
+    /// The log has ended.
+    Closed(usize, Box<ReadReport>),
+    /// The log cannot be read.
+    Failed(usize, Error),
+}
+
+/// Merges logs. Each log's number is its index in the list of sources.
+#[derive(Debug)]
+pub struct MergedLogs {
+    query: Query,
+    block_bytes: u64,
+    /// Logs that are not open yet; the earliest is the last element.
+    waiting: Vec<(Timestamp, usize, LogSource)>,
+    /// The time of the next event of each open log, ordered by time and then by log.
+    heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    open: Vec<Option<OpenLog>>,
+    /// The log whose head was returned last and whose next event must be read.
+    last: Option<usize>,
+}
+
+#[derive(Debug)]
+struct OpenLog {
+    reader: LogReader,
+    head: Option<LogRecord>,
+}
+
+impl MergedLogs {
+    /// Begins to merge the events of logs that match a query.
+    pub fn new(sources: Vec<LogSource>, query: Query) -> Self {
+        let count = sources.len();
+        let mut waiting: Vec<_> = (0..)
+            .zip(sources)
+            .map(|(number, source)| (began(&source), number, source))
+            .collect();
+        waiting.sort_by_key(|(began, number, _)| Reverse((*began, *number)));
+        Self {
+            query,
+            // Lines are rarely longer than the smallest block.
+            block_bytes: (BLOCKS_BYTES / count.max(1) as u64).clamp(4096, SEQUENTIAL_BLOCK_BYTES),
+            waiting,
+            heads: BinaryHeap::new(),
+            open: (0..count).map(|_| None).collect(),
+            last: None,
+        }
+    }
+
+    /// Opens the next log unless an open log has an earlier event.
+    fn open_next(&mut self) -> Option<Merged> {
+        let (began, ..) = self.waiting.last()?;
+        let earliest = self.heads.peek().map(|Reverse((ts, _))| *ts);
+        if earliest.is_some_and(|ts| ts < *began) {
+            return None;
+        }
+        let (_, number, source) = self.waiting.pop()?;
+        match self.reader(&source) {
+            Ok(reader) => {
+                self.open[number] = Some(OpenLog { reader, head: None });
+                self.last = Some(number);
+                Some(Merged::Opened(number))
+            }
+            Err(error) => Some(Merged::Failed(number, error)),
+        }
+    }
+
+    fn reader(&self, source: &LogSource) -> Result<LogReader> {
+        let query = self.query.clone();
+        let reader = match source {
+            LogSource::Run(run) => LogReader::open_lines(run, query),
+            LogSource::File(path) => LogReader::open_file(path, query),
+        };
+        Ok(reader?.in_blocks_of(self.block_bytes))
+    }
+
+    /// Reads the next event of the log whose head was returned last; returns the log's end if it has ended.
+    fn advance(&mut self) -> Option<Merged> {
+        let number = self.last.take()?;
+        let log = self.open[number].as_mut()?;
+        match log.reader.next() {
+            Some(record) => {
+                self.heads.push(Reverse((record.envelope.ts, number)));
+                log.head = Some(record);
+                None
+            }
+            None => {
+                let report = self.open[number].take().map(|log| log.reader.into_report());
+                Some(Merged::Closed(number, Box::new(report.unwrap_or_default())))
+            }
+        }
+    }
+}
+
+impl Iterator for MergedLogs {
+    type Item = Merged;
+
+    fn next(&mut self) -> Option<Merged> {
+        if let Some(closed) = self.advance() {
+            return Some(closed);
+        }
+        if let Some(opened) = self.open_next() {
+            return Some(opened);
+        }
+        let Reverse((_, number)) = self.heads.pop()?;
+        self.last = Some(number);
+        let record = self.open[number].as_mut()?.head.take()?;
+        Some(Merged::Record(number, Box::new(record)))
+    }
+}
+
+/// Returns a time before which the log has no events.
+fn began(source: &LogSource) -> Timestamp {
+    let first = Timestamp::from_micros(i64::MIN);
+    let LogSource::Run(run) = source else {
+        return first;
+    };
+    // Events of a run may be slightly older than its directory, because another thread creates it.
+    match run.metadata() {
+        Ok(Some(metadata)) => {
+            Timestamp::from_micros(metadata.created.micros().saturating_sub(60_000_000))
+        }
+        _ => first,
     }
 }

@@ -66,8 +66,6 @@ pub const PURE: &[&str] = &[
     "src/history/line.rs",
     "src/history/replay_pace.rs",
     "src/history/read/query.rs",
-    "src/history/read/json_regex.rs",
-    "src/history/read/line_filter.rs",
     "src/history/read/parse.rs",
     "src/history/rotate.rs",
     "src/wait/spec.rs",
