@@ -1,8 +1,6 @@
 //! Edges: spans of secrets, the markers that replace them, and the text around them and at the ends of lines
 //! (pure).
 
-use super::letters::is_doubtful;
-
 /// A range of secret bytes and the rule that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
@@ -41,9 +39,6 @@ pub(super) fn marker_len(text: &[u8]) -> Option<usize> {
         .count();
     (len > 0 && kind.get(len) == Some(&b']')).then_some(MARKER.len() + len + 1)
 }
-
-/// Maximum length of an escape sequence directly before a lead. Its last letter is not part of a word.
-pub(super) const ESCAPE: usize = 12;
 
 /// The beginning of the next line's text.
 pub(super) struct NextLine {
@@ -126,33 +121,9 @@ pub(super) fn in_word(text: &[u8], at: usize) -> bool {
     before.is_some_and(u8::is_ascii_alphanumeric) && !in_escape(text, at)
 }
 
-/// Returns true if the letter before the position ends an escape sequence: `\n` in escaped text, or `ESC [ 1
-/// m` from a terminal.
+/// Returns true if the letter before the position ends an escape: `\n` in escaped text.
 pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
-    let Some(before) = at.checked_sub(1) else {
-        return false;
-    };
-    let rest = &text[at.saturating_sub(ESCAPE)..before];
-    if text[before].is_ascii_lowercase() && rest.last() == Some(&b'\\') {
-        return true;
-    }
-    let number = |b: &u8| b.is_ascii_digit() || *b == b';';
-    let digits = rest.iter().rev().take_while(|b| number(b)).count();
-    text[before] == b'm' && rest[..rest.len() - digits].ends_with(b"\x1b[")
-}
-
-/// Returns true if the position is within a long Base64 text, after one of its marks. Every short prefix of a
-/// key occurs in such text.
-pub(super) fn in_base64(text: &[u8], at: usize) -> bool {
-    /// Longer than any part of a path.
-    const LONG: usize = 20;
-    let Some(before) = at.checked_sub(LONG).and_then(|from| text.get(from..at)) else {
-        return false;
-    };
-    let is_base64 = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    matches!(before.last(), Some(b'+' | b'/'))
-        && before.iter().all(is_base64)
-        && is_doubtful(before)
+    matches!(text[..at], [.., b'\\', b'a'..=b'z'])
 }
 
 /// Returns true if a lead overlaps a marker.

@@ -8,7 +8,6 @@
 //! that it is none.
 
 mod edges;
-mod letters;
 mod name_reader;
 mod value;
 

@@ -1,19 +1,17 @@
 //! Rules: the lead or the name that announces a secret, and the body of the secret (pure).
 //!
 //! A name is a word such as `password` together with its prefix and suffix (`DB_PASSWORD`, `dbPassword2`).
-//! Its value follows after quotes, brackets, an operator, a table cell or a few words of prose, on the same
-//! line, or on the next one if a pair spans two lines (`"name": …,` and `"value": …`).
+//! Its value follows after quotes, brackets, an operator or the edge of a table cell, on the same line, or on a
+//! later one if a pair spans several (`"name": …,` and `"value": …`).
 
-use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use regex::bytes::Regex;
-use regex_syntax::hir::literal::Extractor;
 use serde::Deserialize;
 
 use super::edges::{TextEnd, in_escape, in_word, is_escaped_end};
-use super::name_reader::{NameKind, NameMatch, OPERATORS, Operator, Quote, Reader};
+use super::name_reader::{NameMatch, OPERATORS, Operator, Quote, Reader};
 use super::value::ValueCheck;
 
 /// Bytes of a body that are examined for a verdict. Limits `max`, and bodies that need an end.
@@ -94,8 +92,11 @@ pub(super) struct Rule {
 /// The text that announces a secret.
 #[derive(Clone, Debug)]
 pub(super) enum Lead {
+    /// One of these texts, longest first; each is a keyword or begins one. Comparing bytes is ten times as fast
+    /// as a regular expression.
+    Texts(Vec<Vec<u8>>),
     /// A text that is searched around a keyword.
-    Written(Arc<WrittenLead>),
+    Pattern(Arc<Pattern>),
     /// A name and the text before its value. The following rules are those of its values, one for each
     /// combination of quotes and operator.
     Name(Box<NameTable>),
@@ -106,6 +107,26 @@ pub(super) enum Lead {
 }
 
 impl Rule {
+    /// Creates a rule that redacts the whole body behind a lead.
+    pub(super) fn new(marker: String, lead: Lead, body: Box<[bool; 256]>) -> Self {
+        Self {
+            marker,
+            keywords: Vec::new(),
+            lead,
+            body,
+            min: 1,
+            max: usize::MAX,
+            hide: Hide::Body,
+            word: false,
+            start: true,
+            edge: Edge::None,
+            until: None,
+            is_bare: false,
+            check: ValueCheck::None,
+            lines: false,
+        }
+    }
+
     /// Returns true if the text after a keyword may contain the byte that must follow the body. Most URLs
     /// have no password, and this check is cheaper than searching for their leads.
     pub(super) fn may_end(&self, text: &[u8], end: TextEnd) -> bool {
@@ -122,14 +143,17 @@ impl Rule {
     /// Returns the lead around a keyword, if any.
     pub(super) fn lead_at(&self, text: &[u8], hit: &std::ops::Range<usize>) -> LeadMatch {
         let found = match &self.lead {
-            Lead::Written(lead) => lead.find(&self.keywords, text, hit),
+            Lead::Texts(texts) => texts
+                .iter()
+                .find(|lead| text[hit.start..].starts_with(lead))
+                .map(|lead| (hit.start, hit.start + lead.len())),
+            Lead::Pattern(pattern) => pattern.find(text, hit),
             Lead::Name(name) => match name.find(text, hit.start) {
                 NameMatch::No => None,
                 NameMatch::NextLine => return LeadMatch::NextLine,
-                NameMatch::Value(value) => {
-                    let (quote, operator) = (value.quote as usize, value.operator as usize);
-                    let rule = (1 + quote * OPERATORS.len() + operator) as u16;
-                    return LeadMatch::Lead(value.start, value.from, rule);
+                NameMatch::Value(from, quote, operator) => {
+                    let rule = 1 + quote as usize * OPERATORS.len() + operator as usize;
+                    return LeadMatch::Lead(hit.start.min(from), from, rule as u16);
                 }
             },
             Lead::Value => None,
@@ -162,30 +186,24 @@ pub(super) const LEAD_MAX: usize = 192;
 /// Maximum distance from the start of a lead to its keyword; as many bytes of clean text are kept.
 pub(super) const BACK: usize = 80;
 
-/// A lead, compiled when one of its keywords is first found: compiling all leads takes longer than a short
-/// command.
+/// A regular expression for a lead, compiled when one of its keywords is first found: compiling all leads takes
+/// longer than a short command.
 #[derive(Debug)]
-pub(super) struct WrittenLead {
-    /// The lead as a regular expression.
+pub(super) struct Pattern {
     text: String,
     /// True if the lead begins with its keyword.
     start: bool,
-    compiled: OnceLock<CompiledLead>,
+    compiled: OnceLock<CompiledPattern>,
 }
 
 #[derive(Debug)]
-enum CompiledLead {
-    /// One of these texts, longest first; each begins with a keyword. Most leads have this form, and
-    /// comparing bytes is ten times as fast as a regular expression.
-    Texts(Vec<Vec<u8>>),
-    Pattern {
-        regex: Regex,
-        bytes_min: usize,
-        bytes_max: usize,
-    },
+struct CompiledPattern {
+    regex: Regex,
+    bytes_min: usize,
+    bytes_max: usize,
 }
 
-impl WrittenLead {
+impl Pattern {
     pub(super) fn new(text: String, start: bool) -> Self {
         Self {
             text,
@@ -194,83 +212,38 @@ impl WrittenLead {
         }
     }
 
-    /// Creates a lead that is one of these texts, which are its keywords or begin them.
-    pub(super) fn of_texts(texts: Vec<Vec<u8>>) -> Self {
-        Self {
-            text: String::new(),
-            start: true,
-            compiled: OnceLock::from(CompiledLead::texts(texts)),
-        }
-    }
-
-    /// Compiles the lead now. Returns the minimum and the maximum number of its bytes, or the reason why the lead
+    /// Compiles the pattern now. Returns the minimum and the maximum number of its bytes, or the reason why it
     /// cannot be used.
-    pub(super) fn compile(&self, keywords: &[String]) -> Result<(usize, usize), String> {
-        if self.compiled.get().is_none() {
-            let compiled = CompiledLead::read(&self.text, self.start, keywords)
-                .map_err(|problem| format!("lead: {problem}"))?;
-            // Another thread may have compiled the same lead meanwhile.
-            let _ = self.compiled.set(compiled);
-        }
-        Ok(match self.compiled(keywords) {
-            CompiledLead::Texts(texts) => {
-                let lengths = || texts.iter().map(Vec::len);
-                (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
-            }
-            CompiledLead::Pattern {
-                bytes_min,
-                bytes_max,
-                ..
-            } => (*bytes_min, *bytes_max),
-        })
+    pub(super) fn check(&self) -> Result<(usize, usize), String> {
+        let compiled = self.read().map_err(|problem| format!("lead: {problem}"))?;
+        let compiled = self.compiled.get_or_init(|| compiled);
+        Ok((compiled.bytes_min, compiled.bytes_max))
     }
 
     /// Returns the start and the end of the lead around a keyword, if any.
-    pub(super) fn find(
-        &self,
-        keywords: &[String],
-        text: &[u8],
-        hit: &Range<usize>,
-    ) -> Option<(usize, usize)> {
-        match self.compiled(keywords) {
-            CompiledLead::Texts(texts) => texts
-                .iter()
-                .find(|lead| text[hit.start..].starts_with(lead))
-                .map(|lead| (hit.start, hit.start + lead.len())),
-            CompiledLead::Pattern {
-                regex, bytes_max, ..
-            } => {
-                let from = match self.start {
-                    true => hit.start,
-                    false => hit.start.saturating_sub(BACK),
-                };
-                let to = (hit.start + bytes_max).min(text.len());
-                regex
-                    .find_iter(&text[from..to.max(hit.end)])
-                    .map(|found| (from + found.start(), from + found.end()))
-                    .find(|&(start, end)| start <= hit.start && end > hit.start)
-            }
-        }
-    }
-
-    fn compiled(&self, keywords: &[String]) -> &CompiledLead {
+    fn find(&self, text: &[u8], hit: &Range<usize>) -> Option<(usize, usize)> {
         #[expect(
             clippy::expect_used,
             reason = "a test compiles the built-in leads, and others are compiled when they are read"
         )]
-        self.compiled.get_or_init(|| {
-            CompiledLead::read(&self.text, self.start, keywords).expect("the lead is valid")
-        })
+        let compiled = self
+            .compiled
+            .get_or_init(|| self.read().expect("the lead is valid"));
+        let from = if self.start {
+            hit.start
+        } else {
+            hit.start.saturating_sub(BACK)
+        };
+        let to = (hit.start + compiled.bytes_max).min(text.len());
+        compiled
+            .regex
+            .find_iter(&text[from..to.max(hit.end)])
+            .map(|found| (from + found.start(), from + found.end()))
+            .find(|&(start, end)| start <= hit.start && end > hit.start)
     }
-}
 
-impl CompiledLead {
-    fn texts(mut texts: Vec<Vec<u8>>) -> Self {
-        texts.sort_by_key(|text| Reverse(text.len()));
-        Self::Texts(texts)
-    }
-
-    fn read(text: &str, start: bool, keywords: &[String]) -> Result<Self, String> {
+    fn read(&self) -> Result<CompiledPattern, String> {
+        let text = &self.text;
         let hir = regex_syntax::parse(text).map_err(|error| error.to_string())?;
         let properties = hir.properties();
         let Some(bytes_max) = properties.maximum_len() else {
@@ -279,24 +252,9 @@ impl CompiledLead {
         if bytes_max > LEAD_MAX {
             return Err(format!("it may be longer than {LEAD_MAX} bytes"));
         }
-        let texts = Extractor::new().extract(&hir);
-        let begins = |text: &[u8]| {
-            let mut words = keywords.iter().map(String::as_bytes);
-            words.any(|word| text.starts_with(word) || word.starts_with(text))
-        };
-        if texts.is_exact()
-            && let Some(texts) = texts.literals()
-            && texts.iter().all(|text| begins(text.as_bytes()))
-        {
-            let texts = texts.iter().map(|text| text.as_bytes().to_vec());
-            return Ok(Self::texts(texts.collect()));
-        }
-        let anchored = match start {
-            true => format!("^(?:{text})"),
-            false => text.to_owned(),
-        };
-        Ok(Self::Pattern {
-            regex: Regex::new(&anchored).map_err(|error| error.to_string())?,
+        let begin = if self.start { "^" } else { "" };
+        Ok(CompiledPattern {
+            regex: Regex::new(&format!("{begin}(?:{text})")).map_err(|error| error.to_string())?,
             bytes_min: properties.minimum_len().unwrap_or(0),
             bytes_max,
         })
@@ -325,18 +283,6 @@ fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$')
 }
 
-/// Returns true if the line consists of the name and one word after it, as in a `.netrc`.
-fn is_alone(text: &[u8], first: usize, after: usize) -> bool {
-    let mut before = text[..first].iter().rev();
-    let begins = before
-        .find(|b| !matches!(b, b' ' | b'\t'))
-        .is_none_or(|b| *b == b'\n');
-    let near = &text[after..text.len().min(after + AROUND)];
-    let rest = near.split(|b| *b == b'\n').next().unwrap_or_default();
-    let rest = rest.trim_ascii();
-    begins && !rest.is_empty() && !rest.contains(&b' ')
-}
-
 impl NameTable {
     /// Reads the name around a word that begins at `start` and finds its value.
     pub(super) fn find(&self, text: &[u8], start: usize) -> NameMatch {
@@ -353,44 +299,11 @@ impl NameTable {
             && first
                 .checked_sub(1)
                 .is_none_or(|at| !matches!(text[at], b'?' | b'&' | b';'));
-        let is_variable = name.contains(&b'_') && !name.iter().any(u8::is_ascii_lowercase);
-        // Dockerfiles and the fish shell.
-        let is_set = ["ENV ", "ARG ", "-x ", "-gx ", "-Ux "]
-            .iter()
-            .any(|before| text[..first].ends_with(before.as_bytes()));
-        let is_line = name == b"password" && is_alone(text, first, after);
-        let is_call = !text[end..after].contains(&b'.');
-        let kind = NameKind {
-            is_flag,
-            is_call,
-            is_variable,
-        };
-        let found = Reader { text, at: after }.value(kind, first);
-        match found {
-            // `pass` as a verb: `pass it to the compiler`.
-            NameMatch::Value(value)
-                if name == b"pass" && matches!(value.operator, Operator::Gap | Operator::Blank) =>
-            {
-                NameMatch::No
+        match (Reader { text, at: after }).value(is_flag, first) {
+            NameMatch::Value(from, Quote::Unquoted, Operator::Assign) if is_shell => {
+                NameMatch::Value(from, Quote::Shell, Operator::Assign)
             }
-            NameMatch::Value(mut value) => {
-                // A value may precede its name.
-                value.start = start.min(value.from);
-                // `ENV TOKEN …`: such names do not occur in prose.
-                if value.operator == Operator::Blank {
-                    value.operator = match (is_set, is_variable || is_line) {
-                        (true, _) => Operator::Assign,
-                        (false, true) => Operator::Gap,
-                        (false, false) => Operator::Blank,
-                    };
-                }
-                if is_shell && value.quote == Quote::Unquoted && value.operator == Operator::Assign
-                {
-                    value.quote = Quote::Shell;
-                }
-                NameMatch::Value(value)
-            }
-            other => other,
+            found => found,
         }
     }
 
@@ -422,29 +335,6 @@ impl NameTable {
         {
             return None;
         }
-        // Other words, such as `tokenizer` and `secretary`. `tokens` announces a number, but `secrets` may
-        // not.
-        if end < after {
-            let (last, next) = (text[end - 1], text[end]);
-            let is_other = (next.is_ascii_lowercase()
-                && last.is_ascii_alphabetic()
-                && !last.is_ascii_uppercase())
-                || (next.is_ascii_lowercase() && last.is_ascii_uppercase() && end - start == 1)
-                || (next.is_ascii_alphabetic()
-                    && last.is_ascii_uppercase()
-                    && next.is_ascii_uppercase());
-            if is_other {
-                return None;
-            }
-        }
-        if self.part && start > first {
-            let (last, next) = (text[start - 1], text[start]);
-            let is_part = !last.is_ascii_alphabetic()
-                || (last.is_ascii_lowercase() && next.is_ascii_uppercase());
-            if !is_part {
-                return None;
-            }
-        }
         Some((first, after))
     }
 
@@ -455,12 +345,8 @@ impl NameTable {
         else {
             return true;
         };
-        let mut lower = [0; 3 * AROUND];
-        let name = &text[first..after.min(first + lower.len())];
-        let lower = &mut lower[..name.len()];
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        let lower: &[u8] = lower;
+        let name = &text[first..after];
+        let lower = name.to_ascii_lowercase();
         let begins = |at: &usize| {
             at.checked_sub(1).is_none_or(|before| {
                 !name[before].is_ascii_alphabetic()
@@ -468,8 +354,8 @@ impl NameTable {
             })
         };
         self.not.iter().any(|part| match part.strip_prefix('^') {
-            Some(part) => memchr::memmem::find_iter(lower, part.as_bytes()).any(|at| begins(&at)),
-            None => memchr::memmem::find(lower, part.as_bytes()).is_some(),
+            Some(part) => memchr::memmem::find_iter(&lower, part.as_bytes()).any(|at| begins(&at)),
+            None => memchr::memmem::find(&lower, part.as_bytes()).is_some(),
         })
     }
 }

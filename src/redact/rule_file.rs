@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::edges::{LEAK_BYTES, MARKER};
 use super::name_reader::{OPERATORS, QUOTES, Quote};
-use super::rule::{AROUND, BODY_BYTES, Edge, Hide, LEAD_MAX, Lead, NameTable, Rule, WrittenLead};
+use super::rule::{AROUND, BODY_BYTES, Edge, Hide, LEAD_MAX, Lead, NameTable, Pattern, Rule};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
 use crate::text::first_bytes;
@@ -71,15 +71,15 @@ struct RuleTable {
 
 /// Reads rules. An error states the rule and the problem.
 pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
-    read_rules(text, check_lead)
+    read_rules(text, true)
 }
 
 /// Reads built-in rules, whose leads are compiled when they are needed. A test checks them.
 pub(super) fn read_builtin(text: &str) -> Result<Vec<Rule>> {
-    read_rules(text, |_, _| Ok(()))
+    read_rules(text, false)
 }
 
-fn read_rules(text: &str, check: LeadCheck) -> Result<Vec<Rule>> {
+fn read_rules(text: &str, compiles_leads: bool) -> Result<Vec<Rule>> {
     let file: RuleFile =
         toml::from_str(text).map_err(|error| Error::invalid("invalid rules").because(error))?;
     if file.rule.len() > RULES_MAX {
@@ -89,7 +89,7 @@ fn read_rules(text: &str, check: LeadCheck) -> Result<Vec<Rule>> {
     let invalid = |name, problem| Error::invalid(format!("{name}: {problem}"));
     for (number, written) in (1..).zip(file.rule) {
         let name = format!("rule {number} ({})", written.id);
-        rules.push(compile(written, check).map_err(|problem| invalid(name, problem))?);
+        rules.push(compile(written, compiles_leads).map_err(|problem| invalid(name, problem))?);
     }
     for (number, written) in (1..).zip(file.name) {
         let name = format!("name {number} ({})", written.id);
@@ -97,9 +97,6 @@ fn read_rules(text: &str, check: LeadCheck) -> Result<Vec<Rule>> {
     }
     Ok(rules)
 }
-
-/// Checks a lead with its keywords.
-type LeadCheck = fn(&RuleTable, &WrittenLead) -> Result<(), String>;
 
 fn check_id(id: &str) -> Result<(), String> {
     let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -120,39 +117,30 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
     {
         return Err(format!("words are required, each with 2 to {AROUND} bytes"));
     }
-    let marker = format!("{}{}]", MARKER, written.id);
-    let is_part = written.part;
-    let keywords = cases(&written.words);
+    let marker = format!("{MARKER}{}]", written.id);
+    let check = written.check;
     let mut rules = vec![Rule {
-        marker: marker.clone(),
-        keywords: Vec::new(),
-        lead: Lead::Value,
-        body: Quote::Unquoted.body(),
-        min: 1,
-        max: usize::MAX,
-        hide: Hide::Body,
-        word: false,
-        start: true,
-        edge: Edge::Name { is_part },
-        until: None,
-        is_bare: false,
-        check: ValueCheck::None,
-        lines: false,
+        keywords: cases(&written.words),
+        edge: Edge::Name {
+            is_part: written.part,
+        },
+        ..Rule::new(
+            marker.clone(),
+            Lead::Name(Box::new(written)),
+            Quote::Unquoted.body(),
+        )
     }];
     for quote in QUOTES {
         for operator in OPERATORS {
-            let (check, min) = written.check.of_value(quote, operator);
+            let (check, min) = check.of_value(quote, operator);
             rules.push(Rule {
-                marker: marker.clone(),
-                body: quote.body(),
                 is_bare: quote == Quote::Unquoted,
                 check,
                 min,
-                ..rules[0].clone()
+                ..Rule::new(marker.clone(), Lead::Value, quote.body())
             });
         }
     }
-    (rules[0].keywords, rules[0].lead) = (keywords, Lead::Name(Box::new(written)));
     Ok(rules)
 }
 
@@ -184,14 +172,27 @@ fn cases(words: &[String]) -> Vec<String> {
     all
 }
 
-fn compile(mut written: RuleTable, check: LeadCheck) -> Result<Rule, String> {
+fn compile(mut written: RuleTable, compiles_leads: bool) -> Result<Rule, String> {
     check_id(&written.id)?;
     let body = body_bytes(&written.body)?;
-    let prefixes = match written.prefixes.is_empty() {
-        true => None,
-        false => Some(expand_prefixes(&mut written, &body)?),
+    let prefixes = std::mem::take(&mut written.prefixes);
+    let lead = if prefixes.is_empty() {
+        Lead::Pattern(Arc::new(Pattern::new(
+            std::mem::take(&mut written.lead),
+            written.start,
+        )))
+    } else {
+        let lead = prefixed(&prefixes, &written)?;
+        (written.start, written.word) = (true, true);
+        // A long prefix is shown, because it appears before its body arrives.
+        written.hide = if prefixes.iter().any(|text| text.len() >= LEAK_BYTES) {
+            Hide::Whole
+        } else {
+            Hide::All
+        };
+        written.keywords = keywords_of(prefixes, &body);
+        lead
     };
-    let id = &written.id;
     for find in &written.finds {
         let hir = parse(find).map_err(|problem| format!("finds: {problem}"))?;
         let mut extractor = Extractor::new();
@@ -200,14 +201,12 @@ fn compile(mut written: RuleTable, check: LeadCheck) -> Result<Rule, String> {
             .limit_total(9_000)
             .limit_repeat(8);
         let texts = extractor.extract(&hir);
-        let texts = texts
-            .literals()
-            .filter(|_| texts.is_exact())
-            .ok_or("finds: too many texts")?;
-        let texts = texts
+        let literals = texts.literals().filter(|_| texts.is_exact());
+        let literals = literals.ok_or("finds: too many texts")?;
+        let words = literals
             .iter()
             .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned());
-        written.keywords.extend(texts);
+        written.keywords.extend(words);
     }
     if written.keywords.is_empty() || written.keywords.iter().any(|word| word.len() < KEYWORD_MIN) {
         return Err(format!(
@@ -217,20 +216,19 @@ fn compile(mut written: RuleTable, check: LeadCheck) -> Result<Rule, String> {
     if written.keywords.iter().any(|word| word.len() > LEAD_MAX) {
         return Err("a keyword is too long".into());
     }
+    let max = written.max.unwrap_or(usize::MAX);
     if written.min > BODY_BYTES / 2 || written.max.is_some_and(|max| max >= BODY_BYTES) {
         return Err(format!(
             "min is at most {}, max below {BODY_BYTES}",
             BODY_BYTES / 2
         ));
     }
-    if written.min == 0 || written.max.is_some_and(|max| max < written.min) {
+    if written.min == 0 || max < written.min {
         return Err("min is at least 1 and at most max".into());
     }
-    let lead = match prefixes {
-        Some(prefixes) => WrittenLead::of_texts(prefixes),
-        None => WrittenLead::new(std::mem::take(&mut written.lead), written.start),
-    };
-    check(&written, &lead)?;
+    if compiles_leads {
+        check_lead(&written, &lead)?;
+    }
     let until = match written.until.as_deref().map(str::as_bytes) {
         None => None,
         Some([byte]) if !body[usize::from(*byte)] || written.check == ValueCheck::Url => {
@@ -238,30 +236,36 @@ fn compile(mut written: RuleTable, check: LeadCheck) -> Result<Rule, String> {
         }
         Some(_) => return Err("until must be one byte that the body does not contain".into()),
     };
+    let edge = if written.start && written.word {
+        Edge::Word
+    } else {
+        Edge::None
+    };
     Ok(Rule {
-        marker: format!("{}{id}]", MARKER),
-        lead: Lead::Written(Arc::new(lead)),
         keywords: written.keywords,
         min: written.min,
-        max: written.max.unwrap_or(usize::MAX),
+        max,
         hide: written.hide,
         word: written.word,
         start: written.start,
-        edge: match written.start && written.word {
-            true => Edge::Word,
-            false => Edge::None,
-        },
+        edge,
         until,
-        is_bare: false,
         check: written.check,
         lines: written.lines,
-        body,
+        ..Rule::new(format!("{MARKER}{}]", written.id), lead, body)
     })
 }
 
 /// Compiles a lead, and checks that no text that it matches shows too much or too little.
-fn check_lead(written: &RuleTable, lead: &WrittenLead) -> Result<(), String> {
-    let (bytes_min, bytes_max) = lead.compile(&written.keywords)?;
+fn check_lead(written: &RuleTable, lead: &Lead) -> Result<(), String> {
+    let (bytes_min, bytes_max) = match lead {
+        Lead::Pattern(pattern) => pattern.check()?,
+        Lead::Texts(texts) => {
+            let lengths = || texts.iter().map(Vec::len);
+            (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
+        }
+        _ => return Ok(()),
+    };
     if written.hide == Hide::All && bytes_max >= LEAK_BYTES {
         return Err(format!(
             "lead: it may be longer than {} bytes, which a truncated text would show; \
@@ -277,36 +281,31 @@ fn check_lead(written: &RuleTable, lead: &WrittenLead) -> Result<(), String> {
     Ok(())
 }
 
-/// Converts prefixes to keywords and a lead. A long prefix is shown, because it appears before its body
-/// arrives.
-fn expand_prefixes(written: &mut RuleTable, body: &[bool; 256]) -> Result<Vec<Vec<u8>>, String> {
+/// Returns the lead that consists of one of the prefixes.
+fn prefixed(prefixes: &[String], written: &RuleTable) -> Result<Lead, String> {
     if !written.keywords.is_empty() || !written.lead.is_empty() {
         return Err("prefixes stand for keywords and lead".into());
     }
-    let prefixes = std::mem::take(&mut written.prefixes);
-    let texts: Vec<Vec<u8>> = prefixes
-        .iter()
-        .map(|text| text.clone().into_bytes())
-        .collect();
-    // A prefix of two bytes becomes a keyword together with the first byte of its body.
-    written.keywords = prefixes;
-    while written.keywords.iter().any(|word| word.len() < KEYWORD_MIN) {
-        let (short, mut long): (Vec<_>, Vec<_>) =
-            (written.keywords.drain(..)).partition(|word| word.len() < KEYWORD_MIN);
-        let bytes = (0..0x80_u8).filter(|byte| body[usize::from(*byte)]);
-        let bytes: Vec<char> = bytes.map(char::from).collect();
-        let more = short
-            .iter()
-            .flat_map(|word| bytes.iter().map(move |c| format!("{word}{c}")));
-        long.extend(more);
-        written.keywords = long;
+    let mut texts: Vec<Vec<u8>> = prefixes.iter().map(|text| text.clone().into()).collect();
+    texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    Ok(Lead::Texts(texts))
+}
+
+/// Returns the keywords of prefixes. A prefix of two bytes becomes a keyword together with the first byte of its
+/// body.
+fn keywords_of(prefixes: Vec<String>, body: &[bool; 256]) -> Vec<String> {
+    let bytes = (0..0x80_u8).filter(|byte| body[usize::from(*byte)]);
+    let chars: Vec<char> = bytes.map(char::from).collect();
+    let mut keywords = Vec::new();
+    let mut open = prefixes;
+    while let Some(word) = open.pop() {
+        if word.len() < KEYWORD_MIN {
+            open.extend(chars.iter().map(|c| format!("{word}{c}")));
+        } else {
+            keywords.push(word);
+        }
     }
-    (written.start, written.word) = (true, true);
-    written.hide = match texts.iter().any(|text| text.len() >= LEAK_BYTES) {
-        true => Hide::Whole,
-        false => Hide::All,
-    };
-    Ok(texts)
+    keywords
 }
 
 /// Returns the bytes of a body: a name of a set of bytes, or a character class.
@@ -428,20 +427,10 @@ fn rule(marker: &str, text: &str) -> Rule {
         body[usize::from(byte)] = true;
     }
     Rule {
-        marker: marker.to_owned(),
         keywords: vec![first_bytes(text, KEYWORD).to_owned()],
-        lead: Lead::Exact(text.as_bytes().into()),
-        body,
         min: 0,
-        max: usize::MAX,
         hide: Hide::Whole,
-        word: false,
-        start: true,
-        edge: Edge::None,
-        until: None,
-        is_bare: false,
-        check: ValueCheck::None,
-        lines: false,
+        ..Rule::new(marker.to_owned(), Lead::Exact(text.as_bytes().into()), body)
     }
 }
 

@@ -1,10 +1,9 @@
 //! The rules for secrets that a caller uses: built in, added, applied to whole texts and to streams (pure).
 //!
-//! A terminal's stream is scanned twice. The first scan reads the raw text: a control sequence ends a secret,
-//! as for any other reader of such text, and is not part of it. The second scan reads the visible text: it
-//! skips sequences that only change colours, erase or set modes, so that a key with a colour change inside is
-//! recognized. It treats cursor movements as a newline, so that words at different positions are not joined.
-//! The secrets of both scans are redacted; control sequences are kept.
+//! A terminal's stream is scanned as its visible text: control sequences that only change colours, erase or set
+//! modes are skipped, so that a key with a colour change inside is recognized. Cursor movements are treated as a
+//! newline, so that words at different positions are not joined. The text of titles, links and other strings is
+//! scanned separately. Control sequences are kept.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -269,43 +268,44 @@ impl StreamState {
     }
 }
 
-/// The effect of a byte on the visible text.
-enum VisibleByte {
+/// The meaning of a byte for the scan.
+enum Meaning {
     Text,
+    /// A byte of a string, such as a title or a link.
+    StringText,
     /// Nothing visible between two letters.
     Nothing,
     /// A blank, or a movement to another position.
     Break(u8),
 }
 
-fn advance(state: &mut State, byte: u8) -> VisibleByte {
+fn advance(state: &mut State, byte: u8) -> Meaning {
     let before = *state;
     // A bell ends every string, so that a secret after a broken string is found.
     if is_string(before) && byte == BELL {
         *state = State::Ground;
-        return VisibleByte::Nothing;
+        return Meaning::Nothing;
     }
-    match (escapes::advance(state, byte), byte) {
+    let action = escapes::advance(state, byte);
+    if is_string(before) && is_string(*state) {
+        return Meaning::StringText;
+    }
+    match (action, byte) {
         // Other control characters ring the bell or switch character sets. Text after a backspace may
         // replace part of the secret.
-        (Action::Print, 0x7f) => VisibleByte::Nothing,
-        (Action::Print, _) => VisibleByte::Text,
-        (Action::Execute, b'\n' | b'\r' | b'\t') if before == State::Ground => VisibleByte::Text,
-        (Action::Execute, 0x0b | 0x0c) => VisibleByte::Break(b'\n'),
+        (Action::Print, 0x7f) => Meaning::Nothing,
+        (Action::Print, _) => Meaning::Text,
+        (Action::Execute, b'\n' | b'\r' | b'\t') if before == State::Ground => Meaning::Text,
+        (Action::Execute, 0x0b | 0x0c) => Meaning::Break(b'\n'),
         (Action::EscDispatch, b'D' | b'E' | b'M' | b'8' | b'c') if before == State::Escape => {
-            VisibleByte::Break(b'\n')
+            Meaning::Break(b'\n')
         }
-        (Action::CsiDispatch, b'C' | b'a') => VisibleByte::Break(b' '),
+        (Action::CsiDispatch, b'C' | b'a') => Meaning::Break(b' '),
         (Action::CsiDispatch, b'A'..=b'I' | b'Z' | b'`' | b'd'..=b'f' | b'r' | b'u') => {
-            VisibleByte::Break(b'\n')
+            Meaning::Break(b'\n')
         }
-        _ => VisibleByte::Nothing,
+        _ => Meaning::Nothing,
     }
-}
-
-/// Returns true if the state is within a control sequence other than a string.
-fn is_code(state: State) -> bool {
-    state != State::Ground && !is_string(state)
 }
 
 /// A secret, or a part of one between two control sequences.
@@ -326,6 +326,57 @@ struct TextRun {
     len: usize,
 }
 
+/// Text of a terminal without control sequences, and the state of its scan.
+#[derive(Clone, Debug, Default)]
+struct ScannedText {
+    state: StreamState,
+    text: String,
+    runs: Vec<TextRun>,
+    /// The start of the current run in the piece.
+    begin: Option<usize>,
+}
+
+impl ScannedText {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.runs.clear();
+    }
+
+    fn end_run(&mut self, piece: &str, end: usize) {
+        if let Some(start) = self.begin.take() {
+            self.runs.push(TextRun {
+                text: self.text.len(),
+                piece: start,
+                len: end - start,
+            });
+            self.text.push_str(&piece[start..end]);
+        }
+    }
+
+    /// Scans the text and adds the parts of the piece that are secret.
+    fn find(&mut self, set: &RuleSet, scratch: &mut Scratch, parts: &mut Vec<SecretPart>) {
+        let was_marked = self.state.is_marked;
+        if !self.state.find(set, &self.text, TextEnd::Cut, scratch) {
+            return;
+        }
+        for &span in &scratch.spans {
+            // The marker of a span at the beginning is already written.
+            let mut is_marked = was_marked && span.start == 0;
+            let first = (self.runs).partition_point(|run| run.text + run.len <= span.start);
+            for run in &self.runs[first..] {
+                if run.text >= span.end {
+                    break;
+                }
+                let start = span.start.max(run.text) - run.text + run.piece;
+                let end = span.end.min(run.text + run.len) - run.text + run.piece;
+                let span = Span { start, end, ..span };
+                parts.push(SecretPart { span, is_marked });
+                is_marked = true;
+            }
+        }
+    }
+}
+
 /// Redacts text or a program's terminal output, which arrives in pieces cut anywhere. Each piece is redacted at
 /// once, including secrets that began in an earlier piece.
 ///
@@ -343,15 +394,9 @@ struct TextRun {
 pub struct TerminalStream {
     rules: Rules,
     sequence: State,
-    raw_state: StreamState,
-    visible_state: StreamState,
-    /// True while the visible state equals the raw one, so that text without control sequences is scanned
-    /// only once.
-    is_plain: bool,
-    // Buffers, reused from piece to piece.
+    visible: ScannedText,
+    strings: ScannedText,
     scratch: Scratch,
-    text: String,
-    runs: Vec<TextRun>,
     parts: Vec<SecretPart>,
 }
 
@@ -361,19 +406,16 @@ impl TerminalStream {
         Self {
             rules,
             sequence: State::Ground,
-            raw_state: StreamState::default(),
-            visible_state: StreamState::default(),
-            is_plain: true,
+            visible: ScannedText::default(),
+            strings: ScannedText::default(),
             scratch: Scratch::default(),
-            text: String::new(),
-            runs: Vec::new(),
             parts: Vec::new(),
         }
     }
 
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        self.raw_state.tail.len()
+        self.visible.state.tail.len()
     }
 
     /// Records that text is missing before the next piece. A control sequence does not continue after it, but
@@ -388,143 +430,71 @@ impl TerminalStream {
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
         }
-        if self.is_plain && memchr::memchr3(0x1b, 0x08, 0x07, piece.as_bytes()).is_none() {
-            let found = self
-                .raw_state
-                .redact(set, piece, TextEnd::Cut, &mut self.scratch);
+        let has_controls = memchr::memchr3(0x1b, 0x08, 0x07, piece.as_bytes()).is_some();
+        if self.sequence == State::Ground && !has_controls {
+            let state = &mut self.visible.state;
+            let found = state.redact(set, piece, TextEnd::Cut, &mut self.scratch);
             return found.map_or(Cow::Borrowed(piece), Cow::Owned);
         }
-        if self.is_plain {
-            self.visible_state.clone_from(&self.raw_state);
-            self.is_plain = false;
-        }
         self.parts.clear();
-        let is_marked = self.raw_state.is_marked;
-        if self
-            .raw_state
-            .find(set, piece, TextEnd::Cut, &mut self.scratch)
-        {
-            read_between(self.sequence, piece, &mut self.runs);
-            add_parts(&self.scratch.spans, is_marked, &self.runs, &mut self.parts);
+        read_texts(
+            &mut self.sequence,
+            piece,
+            &mut self.visible,
+            &mut self.strings,
+        );
+        for text in [&mut self.visible, &mut self.strings] {
+            text.find(set, &mut self.scratch, &mut self.parts);
         }
-        read_visible(&mut self.sequence, piece, &mut self.text, &mut self.runs);
-        let is_marked = self.visible_state.is_marked;
-        if self
-            .visible_state
-            .find(set, &self.text, TextEnd::Cut, &mut self.scratch)
-        {
-            add_parts(&self.scratch.spans, is_marked, &self.runs, &mut self.parts);
+        if self.parts.is_empty() {
+            return Cow::Borrowed(piece);
         }
-        self.is_plain = self.sequence == State::Ground && self.visible_state == self.raw_state;
-        match self.parts.is_empty() {
-            true => Cow::Borrowed(piece),
-            false => Cow::Owned(self.redacted(piece)),
-        }
-    }
-
-    fn redacted(&mut self, piece: &str) -> String {
-        self.parts
-            .sort_by_key(|part| (part.span.start, part.is_marked));
+        self.parts.sort_by_key(|part| part.span.start);
         let mut out = String::with_capacity(piece.len() + 32);
         let mut at = 0;
         for SecretPart { span, is_marked } in &self.parts {
-            if span.start >= at {
-                out.push_str(&piece[at..span.start]);
-                // Two adjacent parts are one secret that two rules matched.
-                let touches = at > 0 && span.start == at;
-                if !is_marked && !touches {
-                    out.push_str(self.rules.0.marker(span.rule));
-                }
+            out.push_str(&piece[at..span.start]);
+            if !is_marked {
+                out.push_str(set.marker(span.rule));
             }
-            at = at.max(span.end);
+            at = span.end;
         }
         out.push_str(&piece[at..]);
-        out
+        Cow::Owned(out)
     }
 }
 
-/// Extracts the visible text of a piece and its positions in the piece.
-fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut Vec<TextRun>) {
-    text.clear();
-    runs.clear();
-    let mut begin = None;
-    let mut end_run = |begin: &mut Option<usize>, end: usize, blank: Option<u8>| {
-        if let Some(start) = begin.take() {
-            runs.push(TextRun {
-                text: text.len(),
-                piece: start,
-                len: end - start,
-            });
-            text.push_str(&piece[start..end]);
-        }
-        text.extend(blank.map(char::from));
-    };
+/// Reads the texts of a piece and their positions in the piece.
+fn read_texts(
+    sequence: &mut State,
+    piece: &str,
+    visible: &mut ScannedText,
+    strings: &mut ScannedText,
+) {
+    visible.clear();
+    strings.clear();
     for (at, &byte) in piece.as_bytes().iter().enumerate() {
         // Continuation bytes belong to the character that they continue.
         if byte & 0xc0 == 0x80 {
             continue;
         }
-        match advance(sequence, byte) {
-            VisibleByte::Text => {
-                begin.get_or_insert(at);
-            }
-            VisibleByte::Nothing => end_run(&mut begin, at, None),
-            VisibleByte::Break(blank) => end_run(&mut begin, at, Some(blank)),
+        let meaning = advance(sequence, byte);
+        if !matches!(meaning, Meaning::Text) {
+            visible.end_run(piece, at);
+        }
+        if !matches!(meaning, Meaning::StringText) && strings.begin.is_some() {
+            strings.end_run(piece, at);
+            strings.text.push('\n');
+        }
+        match meaning {
+            Meaning::Text => _ = visible.begin.get_or_insert(at),
+            Meaning::StringText => _ = strings.begin.get_or_insert(at),
+            Meaning::Nothing => {}
+            Meaning::Break(blank) => visible.text.push(char::from(blank)),
         }
     }
-    end_run(&mut begin, piece.len(), None);
-}
-
-/// Finds the text of a piece between control sequences other than strings.
-fn read_between(mut sequence: State, piece: &str, runs: &mut Vec<TextRun>) {
-    runs.clear();
-    let mut end_run = |start: usize, end: usize| {
-        if start < end {
-            runs.push(TextRun {
-                text: start,
-                piece: start,
-                len: end - start,
-            });
-        }
-    };
-    let mut text_start = 0;
-    let mut code_start = is_code(sequence).then_some(0);
-    for (at, c) in piece.char_indices() {
-        let was_code = is_code(sequence);
-        advance(&mut sequence, piece.as_bytes()[at]);
-        match (was_code, is_code(sequence)) {
-            (false, true) => code_start = Some(at),
-            (true, false) if sequence == State::Ground => {
-                if let Some(code_start) = code_start.take() {
-                    end_run(text_start, code_start);
-                    text_start = at + c.len_utf8();
-                }
-            }
-            // A string begins here.
-            (true, false) => code_start = None,
-            _ => {}
-        }
-    }
-    end_run(text_start, code_start.unwrap_or(piece.len()));
-}
-
-/// Adds the parts of a piece that correspond to spans of its text. If `is_marked`, the marker of a span at the
-/// beginning is already written.
-fn add_parts(spans: &[Span], is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
-    for &span in spans {
-        let mut is_marked = is_marked && span.start == 0;
-        let first = runs.partition_point(|run| run.text + run.len <= span.start);
-        for run in &runs[first..] {
-            if run.text >= span.end {
-                break;
-            }
-            let start = span.start.max(run.text) - run.text + run.piece;
-            let end = span.end.min(run.text + run.len) - run.text + run.piece;
-            let span = Span { start, end, ..span };
-            parts.push(SecretPart { span, is_marked });
-            is_marked = true;
-        }
-    }
+    visible.end_run(piece, piece.len());
+    strings.end_run(piece, piece.len());
 }
 
 #[cfg(test)]
@@ -637,8 +607,9 @@ mod tests {
                 cuts.sort_unstable();
                 let pieces: Vec<&str> = cuts.windows(2).map(|cut| &drawn[cut[0]..cut[1]]).collect();
                 let out = all(&pieces);
-                let (mut shown, mut runs) = (String::new(), Vec::new());
-                read_visible(&mut State::Ground, &out, &mut shown, &mut runs);
+                let (mut visible, mut strings) = (ScannedText::default(), ScannedText::default());
+                read_texts(&mut State::Ground, &out, &mut visible, &mut strings);
+                let shown = visible.text;
                 for window in key.as_bytes().windows(12) {
                     let part = std::str::from_utf8(window).unwrap();
                     prop_assert!(!shown.contains(part), "{:?} of {:?}", shown, pieces);

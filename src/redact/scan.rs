@@ -2,21 +2,20 @@
 //! private keys over many (pure).
 
 use super::edges::{
-    ESCAPE, LEAK_BYTES, Span, TextEnd, add, changed_value, in_base64, in_marker, in_word,
-    marker_len, next_line, skip_decoration, unite,
+    LEAK_BYTES, Span, TextEnd, add, changed_value, in_marker, in_word, marker_len, next_line,
+    skip_decoration, unite,
 };
 use super::finder::{Finder, Hit};
-use super::letters::is_unworded;
 use super::rule::{BACK, BODY_BYTES, Hide, LEAD_MAX, Lead, LeadMatch, Rule};
-use super::value::{ValueCheck, has_mixed_case};
+use super::value::{ValueCheck, has_mixed_case, is_unworded};
 use crate::error::{Error, Result};
 
 /// Bytes at the end of a text that are kept after a keyword: a truncated lead, and the part of its secret
 /// that may be shown before the secret is recognized.
 const KEEP: usize = LEAD_MAX + 2 * LEAK_BYTES;
 
-/// Bytes examined before a keyword: the start of the lead, and an escape sequence before it.
-const BEFORE: usize = BACK + ESCAPE;
+/// Bytes examined before a keyword: the start of the lead, and an escape before it.
+const BEFORE: usize = BACK + 2;
 
 /// The state at the end of a text that affects the following text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -254,10 +253,7 @@ impl RuleSet {
             };
         }
         // Redacted text is never part of another secret.
-        if start < begin
-            || (rule.word && (in_word(text, start) || in_base64(text, start)))
-            || in_marker(text, start, from)
-        {
+        if start < begin || (rule.word && in_word(text, start)) || in_marker(text, start, from) {
             return RuleMatch::No;
         }
         if rule.lines {
@@ -300,7 +296,7 @@ impl RuleSet {
         if is_call {
             return RuleMatch::No;
         }
-        let is_beginning = is_cut && (shown >= LEAK_BYTES || rule.check == ValueCheck::Password);
+        let is_beginning = is_cut && shown >= LEAK_BYTES;
         let is_accepted = match is_beginning {
             true => rule.check.accepts_beginning(&text[from..to]),
             false => rule.check.accepts(&text[from..to]),
@@ -386,10 +382,7 @@ impl RuleSet {
     pub(super) fn is_likely_rest(&self, rule: u16, run: &[u8]) -> bool {
         let rule = &self.rules[usize::from(rule)];
         run.len() >= LEAK_BYTES
-            && !matches!(
-                rule.check,
-                ValueCheck::Plain | ValueCheck::Password | ValueCheck::Value
-            )
+            && !matches!(rule.check, ValueCheck::Plain | ValueCheck::Value)
             && (ValueCheck::Mixed.accepts(run) || has_mixed_case(run))
     }
 
@@ -415,7 +408,7 @@ impl RuleSet {
                 && (rule.check == ValueCheck::Jwt || rule.check.accepts_beginning(&text[from..to]));
             return match is_likely {
                 true => RuleMatch::Secret(Span::new(start, to, number), None),
-                false => RuleMatch::NextLine(start.saturating_sub(ESCAPE)),
+                false => RuleMatch::NextLine(start.saturating_sub(2)),
             };
         }
         let limit = text.len().min(line.from + BODY_BYTES);

@@ -1,12 +1,42 @@
-//! Checks that the value after a name is a secret, and not a placeholder, a variable, code or prose (pure).
-
-use std::sync::LazyLock;
+//! Checks that the value after a name is a secret, and not a placeholder, a variable or code (pure).
 
 use serde::Deserialize;
 
 use super::edges::MARKER;
-use super::letters::{is_doubtful, is_unworded, is_worded};
 use super::name_reader::{Operator, Quote};
+
+/// Bytes of a value that are examined. The rest does not change the result, and the limit prevents hostile
+/// input from being scanned repeatedly.
+const CHECKED_BYTES: usize = 128;
+
+/// Words that replace a secret, and those for a user or a password in a URL.
+const PLACEHOLDERS: &str = "password passwd passphrase pass pwd secret token string str none null nil true \
+    false undefined required optional prompt hidden masked removed empty value user username text bytes option \
+    boolean arg argument filename x-oauth-basic x-token-auth oauth2";
+
+/// Parts that do not occur in secrets.
+const PARTS: &str = "example placeholder changeme change_me change-me redacted your_ your- yourpass yourtoken \
+    yourkey my_secret mysecret <your insert_ replace_ dummy foobar deadbeef realm=";
+
+/// The delimiters of a template within a value: the first two characters, and the last one.
+const TEMPLATES: &[(&str, u8)] = &[("${", b'}'), ("{{", b'}'), ("#{", b'}'), ("$(", b')')];
+
+/// Parts that identify code. One that begins with a letter begins a word.
+const CODE: &[&str] = &[
+    "env.",
+    "environ",
+    "config.",
+    "settings.",
+    "self.",
+    "this.",
+    "::",
+    "->",
+    "?.",
+    "\\033[",
+    "\\x1b[",
+    "\\e[",
+    "\\u001b[",
+];
 
 /// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -14,16 +44,16 @@ use super::name_reader::{Operator, Quote};
 pub(super) enum ValueCheck {
     /// No condition; the form of the secret suffices.
     #[default]
+    #[serde(alias = "form")]
     None,
-    /// Characters without repetition or examples, such as `xxxx`.
-    Form,
     /// A letter and a digit, and no words.
     Mixed,
     /// Not a placeholder or a variable.
     Value,
-    /// As `Value`, and not code or a name such as `password`; any other word may be a password.
+    /// As `Value`, and not code or a name such as `PASSWORD`; any other word may be a password.
+    #[serde(alias = "password")]
     Plain,
-    /// Also not code, and with a character that does not occur in words.
+    /// As `Value`, and not code, with a character that does not occur in words.
     Loose,
     /// With a letter and a digit, and not code.
     Strict,
@@ -31,10 +61,6 @@ pub(super) enum ValueCheck {
     Secret,
     /// Must look random, whatever the name is.
     Random,
-    /// A quoted password: not a placeholder, not a sentence, not code.
-    Password,
-    /// A password as an argument of a call: as `Loose`, and more than a word with a number.
-    Pair,
     /// An argument of a program that expects a password at this position.
     Argument,
     /// The argument of an option that may also announce a port: as `Loose`, and not only digits.
@@ -51,10 +77,6 @@ pub(super) enum ValueCheck {
     Header,
     /// The password of a URL, not a port and a path.
     Url,
-    /// Ends as Azure keys do.
-    Azure,
-    /// Continues as Twitter tokens do, without repeating one letter.
-    Twitter,
 }
 
 impl ValueCheck {
@@ -62,20 +84,13 @@ impl ValueCheck {
     pub(super) fn of_value(self, quote: Quote, operator: Operator) -> (Self, usize) {
         let is_quoted = !matches!(quote, Quote::Unquoted | Quote::Shell);
         match (self, operator) {
-            (Self::Password, Operator::Assign) if is_quoted => (Self::Password, 4),
-            (Self::Password, Operator::Assign) => (Self::Plain, 5),
-            (Self::Password, Operator::Colon) if is_quoted => (Self::Password, 4),
-            (Self::Password, Operator::Colon) => (Self::Loose, 6),
-            (Self::Password, Operator::Gap) if is_quoted => (Self::Loose, 6),
-            (Self::Password, Operator::Gap) => (Self::Strict, 7),
-            (Self::Password, Operator::Blank) if is_quoted => (Self::Pair, 6),
-            (Self::Password | Self::Loose, Operator::Blank) => (Self::Random, 8),
+            (Self::Plain, Operator::Assign | Operator::Colon) if is_quoted => (Self::Plain, 4),
+            (Self::Plain, Operator::Assign) => (Self::Plain, 5),
+            (Self::Plain, Operator::Gap) if !is_quoted => (Self::Strict, 7),
             (Self::Loose, Operator::Assign) if quote == Quote::Shell => (Self::Plain, 5),
-            (Self::Loose, Operator::Assign | Operator::Colon) => (Self::Loose, 6),
             (Self::Loose, Operator::Gap) => (Self::Strict, 8),
+            (Self::Plain | Self::Loose, _) => (Self::Loose, 6),
             (Self::Secret, Operator::Gap) => (Self::Random, 12),
-            (Self::Secret, Operator::Blank) => (Self::Random, 16),
-            (Self::Secret, _) => (Self::Secret, 8),
             (Self::Random, _) => (Self::Random, 16),
             (other, _) => (other, 8),
         }
@@ -86,7 +101,6 @@ impl ValueCheck {
     pub(super) fn accepts_beginning(self, value: &[u8]) -> bool {
         let value = &value[..value.len().min(CHECKED_BYTES)];
         match self {
-            Self::Form => true,
             Self::Mixed | Self::Secret | Self::Strict | Self::Header => {
                 may_become(value, has_letter_and_digit(value)) && !is_expression(value)
             }
@@ -94,8 +108,6 @@ impl ValueCheck {
                 has_letter_and_digit(value) && !is_placeholder(value) && !is_expression(value)
             }
             Self::Loose => may_become(value, value.iter().any(is_odd)) && !is_code(value),
-            Self::Pair => may_become(value, value.iter().any(is_odd)) && is_plain(value),
-            Self::Password => is_plain(value),
             Self::Cookie => {
                 let at = memchr::memchr(b'=', value).map_or(value.len(), |at| at + 1);
                 let (name, value) = value.split_at(at);
@@ -112,14 +124,12 @@ impl ValueCheck {
         let value = &value[..value.len().min(CHECKED_BYTES)];
         match self {
             Self::None => true,
-            Self::Form => !is_repeated(value),
             Self::Mixed => {
-                let mixed = has_letter_and_digit(value) && transitions(value) >= 3;
-                let is_long = value.len() >= 16;
                 let is_both = value.iter().any(u8::is_ascii_uppercase)
                     && value.iter().any(u8::is_ascii_lowercase);
                 let is_random = has_mixed_case(value) || (is_both && is_unworded(value));
-                (mixed || (is_long && is_random)) && !is_repeated(value)
+                has_letter_and_digit(value) && transitions(value) >= 3
+                    || value.len() >= 16 && is_random
             }
             Self::Value => !is_placeholder(value),
             Self::Plain => is_plain(value),
@@ -135,11 +145,11 @@ impl ValueCheck {
                     && !is_name(value)
             }
             Self::Secret => {
-                (has_letter_and_digit(value) || has_unusual_letters(value) || is_unworded(value))
+                let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+                (has_letter_and_digit(value) || is_unworded(value))
                     && !is_placeholder(value)
                     && !is_name(value)
-                    && (value.len() >= 12
-                        || value.iter().filter(|b| b.is_ascii_digit()).count() > 1)
+                    && (value.len() >= 12 || digits > 1)
                     && !value.contains(&b' ')
                     && !holds(value, "\\n")
                     && !holds(value, "\\u")
@@ -150,12 +160,6 @@ impl ValueCheck {
                     && !is_placeholder(value)
                     && !is_code(value)
                     && !is_type(value)
-            }
-            Self::Password => is_plain(value) && !is_prose(value),
-            Self::Pair => {
-                let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-                let marks = value.iter().any(|b| b"!@#%^*?~&$".contains(b));
-                (digits > 1 || marks || is_unworded(value)) && is_plain(value) && !is_prose(value)
             }
             Self::Argument => {
                 !is_placeholder(value) && !value.starts_with(b"-") && !value.starts_with(b"/")
@@ -186,60 +190,78 @@ impl ValueCheck {
                 is_key && !is_placeholder(value) || decodes_to_a_pair(value)
             }
             Self::Url => is_url_password(value),
-            Self::Azure => value.len() >= 6 && transitions(value) >= 2,
-            Self::Twitter => !value.starts_with(b"AAAA") && has_letter_and_digit(value),
         }
     }
 }
 
 /// Returns true if the beginning of a value may belong to a secret: it has the required characters, or
-/// letters that do not occur in words, so that the required characters may still follow.
+/// letters that do not form words, so that the required characters may still follow.
 fn may_become(value: &[u8], has_secret_parts: bool) -> bool {
-    (has_secret_parts || is_doubtful(value)) && !is_placeholder(value)
+    (has_secret_parts || !is_worded(value)) && !is_placeholder(value)
 }
 
 fn is_cookie_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.$".contains(&byte)
 }
 
-/// Returns true for an identifier in code.
-fn is_name(value: &[u8]) -> bool {
-    is_expression(value) || is_dotted_name(value) || is_type(value)
-}
-
 /// Returns true for the password of a URL, and false for a port and a path.
 fn is_url_password(value: &[u8]) -> bool {
     let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
     let is_port =
-        digits > 0 && digits <= 5 && matches!(value.get(digits), Some(b'/' | b'?' | b',' | b'#'));
+        (1..=5).contains(&digits) && matches!(value.get(digits), Some(b'/' | b'?' | b',' | b'#'));
     !is_port && !is_placeholder(value) && !value.starts_with(b"//")
 }
 
-/// Words that replace a secret, and those for a user or a password in a URL.
-static PLACEHOLDERS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    "password passwd passphrase pass pwd secret token string str none null nil true false undefined \
-     required optional prompt hidden masked removed empty value user username text bytes option \
-     boolean arg argument filename x-oauth-basic x-token-auth oauth2"
-        .split(' ')
-        .collect()
-});
+/// The letters of a value as words: `getToken2` has the words `get` and `Token`.
+#[derive(Default)]
+struct Letters {
+    letters: usize,
+    vowels: usize,
+    digits: usize,
+    words: usize,
+    /// The length of the longest run of consonants.
+    consonants: usize,
+}
 
-/// Parts that do not occur in secrets.
-static PARTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    "example placeholder changeme change_me change-me redacted your_ your- yourpass yourtoken yourkey \
-     my_secret mysecret <your insert_ replace_ dummy foobar deadbeef realm="
-        .split(' ')
-        .collect()
-});
+impl Letters {
+    fn of(value: &[u8]) -> Self {
+        let mut all = Self::default();
+        let (mut before, mut run) = (Class::Mark, 0);
+        for &byte in value {
+            let class = class(byte);
+            let continues = class == before || (before, class) == (Class::Upper, Class::Lower);
+            let is_letter = byte.is_ascii_alphabetic();
+            all.words += usize::from(is_letter && !continues);
+            all.digits += usize::from(class == Class::Digit);
+            let is_vowel = b"aeiouyAEIOUY".contains(&byte);
+            all.letters += usize::from(is_letter);
+            all.vowels += usize::from(is_vowel);
+            run = if is_letter && !is_vowel { run + 1 } else { 0 };
+            all.consonants = all.consonants.max(run);
+            before = class;
+        }
+        all
+    }
+}
 
-/// Length from which a name in capitals must consist of words.
-const SHORT_NAME: usize = 16;
+/// Returns true if the letters may form words and names: the words are long, and have vowels and few digits. One
+/// in 300 random texts of twelve letters and digits passes.
+fn is_worded(value: &[u8]) -> bool {
+    let all = Letters::of(value);
+    all.words * 4 <= value.len().max(4)
+        && all.vowels * 5 >= all.letters
+        && all.digits * 4 <= value.len()
+        && all.consonants <= 4
+}
 
-/// The delimiters of a template within a value: the first two characters, and the last one.
-const TEMPLATES: &[(&str, u8)] = &[("${", b'}'), ("{{", b'}'), ("#{", b'}'), ("$(", b')')];
+/// Returns true if the letters are likelier in a random key, by a margin that few words reach.
+pub(super) fn is_unworded(value: &[u8]) -> bool {
+    let all = Letters::of(value);
+    all.words * 3 >= value.len() || all.letters >= 8 && all.vowels * 7 < all.letters
+}
 
-/// Returns true for words, masks and variables that replace a secret.
-pub(super) fn is_placeholder(value: &[u8]) -> bool {
+/// Returns true for words and variables that replace a secret.
+fn is_placeholder(value: &[u8]) -> bool {
     let Some(&first) = value.first() else {
         return true;
     };
@@ -248,21 +270,20 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         .strip_suffix("‐".as_bytes())
         .is_some_and(|rest| rest.iter().all(u8::is_ascii_uppercase));
     let is_ellipsis = value.starts_with("…".as_bytes()) || is_broken;
-    if value.iter().all(|&b| b == first) || is_ellipsis || is_masked(value) || is_variable(value) {
+    if value.iter().all(|&b| b == first) || is_ellipsis || is_variable(value) {
         return true;
     }
-    let mut lower = [0; CHECKED_BYTES];
-    let lower = &mut lower[..value.len()];
-    lower.copy_from_slice(value);
-    lower.make_ascii_lowercase();
+    let lower = value.to_ascii_lowercase();
     let end = lower.iter().rposition(|b| !b" .,:;)]>".contains(b));
     let word = &lower[..end.map_or(0, |end| end + 1)];
-    PLACEHOLDERS.iter().any(|known| known.as_bytes() == word)
-        || PARTS.iter().any(|part| {
+    PLACEHOLDERS
+        .split(' ')
+        .any(|known| known.as_bytes() == word)
+        || PARTS.split(' ').any(|part| {
             // An eighth of the value, because long random text also contains such letters.
-            part.len() * 8 >= value.len() && holds_word(value, lower, part)
+            part.len() * 8 >= value.len() && holds_word(value, &lower, part)
         })
-        || memchr::memmem::find(value, MARKER.as_bytes()).is_some()
+        || holds(value, MARKER)
         || TEMPLATES.iter().any(|(open, close)| {
             memchr::memmem::find_iter(value, open).any(|at| {
                 let rest = &value[at + open.len()..];
@@ -279,15 +300,6 @@ fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// Returns true for masks such as `xxxx-xxxx` and `sk-....`: one mark is a third of the text. Four in a row
-/// also occur in random text.
-fn is_masked(value: &[u8]) -> bool {
-    b"xX*.#".iter().any(|mark| {
-        let count = value.iter().filter(|b| *b == mark).count();
-        count * 3 >= value.len() && value.windows(4).any(|four| four.iter().all(|b| b == mark))
-    })
-}
-
 /// Returns true for a variable, a format or a name in brackets: `$DB_PASSWORD`, `%s`, `<your password>`.
 /// Passwords may also begin with such a mark.
 fn is_variable(value: &[u8]) -> bool {
@@ -300,9 +312,8 @@ fn is_variable(value: &[u8]) -> bool {
         .count();
     let (name, after) = rest.split_at(length);
     let is_capital = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'_' | b'0'..=b'9');
-    let is_name = name.len() < 6
-        || is_worded(name)
-        || (name.len() < SHORT_NAME && name.iter().all(is_capital));
+    let is_name =
+        name.len() < 6 || is_worded(name) || (name.len() < 16 && name.iter().all(is_capital));
     let ends = after
         .first()
         .is_none_or(|b| b"/.:,;)]}\"'- \\[".contains(b));
@@ -313,8 +324,7 @@ fn is_variable(value: &[u8]) -> bool {
     };
     match *mark {
         b'$' => match rest.first() {
-            None => true,
-            Some(b'{' | b'(') => true,
+            None | Some(b'{' | b'(') => true,
             Some(_) => !name.is_empty() && is_name && ends,
         },
         b'%' => match rest.first() {
@@ -332,7 +342,7 @@ fn is_variable(value: &[u8]) -> bool {
 
 /// Returns true if the value contains the word in lower case, in upper case or capitalised. Random letters
 /// form it more often in another mix of cases. `lower` is the value in lower case.
-pub(super) fn holds_word(value: &[u8], lower: &[u8], word: &str) -> bool {
+fn holds_word(value: &[u8], lower: &[u8], word: &str) -> bool {
     memchr::memmem::find_iter(lower, word).any(|at| {
         let part = value.get(at..at + word.len()).unwrap_or_default();
         let rest = part.get(1..).unwrap_or_default();
@@ -340,89 +350,28 @@ pub(super) fn holds_word(value: &[u8], lower: &[u8], word: &str) -> bool {
     })
 }
 
-/// Length from which a constant must consist of words; a shorter one may be any abbreviation.
-const SHORT_CONSTANT: usize = 9;
-
-/// Parts that identify code.
-const CODE: &[&str] = &[
-    "env.",
-    "environ",
-    "config.",
-    "settings.",
-    "self.",
-    "this.",
-    "::",
-    "->",
-    "?.",
-    "\\033[",
-    "\\x1b[",
-    "\\e[",
-    "\\u001b[",
-];
-
-pub(super) fn is_plain(value: &[u8]) -> bool {
+/// Returns true for any value that is no placeholder, code or constant.
+fn is_plain(value: &[u8]) -> bool {
     // The end of a line may break the name at a hyphen: `PASS‐`.
     let is_capital = |b: &u8| b.is_ascii_uppercase() || *b == b'_' || *b >= 0x80;
     let is_constant = value.iter().all(is_capital)
         && value.iter().any(u8::is_ascii_uppercase)
-        && (value.len() < SHORT_CONSTANT || is_worded(value));
-    !is_placeholder(value) && !is_code(value) && !is_constant && !is_password_name(value)
-}
-
-/// Returns true for the name of a password, such as `db_password`, and for words about passwords. With a
-/// digit or a mark, the value is a password that contains such a word: `MyPass2024!`.
-fn is_password_name(value: &[u8]) -> bool {
-    let lower = value.to_ascii_lowercase();
-    let has_name = holds_word(value, &lower, "pass") || holds_word(value, &lower, "pwd");
-    let has_words = value.contains(&b' ') && value.split(|b| *b == b' ').all(is_word);
-    let is_name =
-        (value.iter()).all(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-' | b'.' | b' '));
-    has_name && (has_words || is_name) && is_worded(value)
+        && (value.len() < 9 || is_worded(value));
+    !is_placeholder(value) && !is_code(value) && !is_constant
 }
 
 /// Returns true for a character that does not occur in names and words.
-pub(super) fn is_odd(byte: &u8) -> bool {
+fn is_odd(byte: &u8) -> bool {
     byte.is_ascii_digit() || b"!@#%^*?~+&$".contains(byte) || *byte >= 0x80
 }
 
-/// Returns true for a sentence: words with blanks between them. A few words with a number and without a full
-/// stop are a passphrase.
-pub(super) fn is_prose(value: &[u8]) -> bool {
-    let words = value.split(|b| *b == b' ');
-    let count = words.clone().count();
-    let written = words.filter(|word| is_word(word)).count();
-    match count {
-        1 => false,
-        // No passphrase has as many words; a sentence may contain a name from code.
-        7.. => 4 * written >= 3 * count,
-        _ => {
-            let has_digit = value.iter().any(u8::is_ascii_digit);
-            written == count && (!has_digit || value.contains(&b'.')) && is_worded(value)
-        }
-    }
-}
-
-/// Returns true for a word of a sentence with its punctuation.
-fn is_word(word: &[u8]) -> bool {
-    let start = word.iter().position(|b| !b"(\"'<[{`".contains(b));
-    let end = word.iter().rposition(|b| !b")\"'>]}`.,:;!?".contains(b));
-    let (Some(start), Some(end)) = (start, end) else {
-        return true;
-    };
-    let word = word.get(start..=end).unwrap_or_default();
-    word.split(|b| b"-'/_".contains(b)).all(|part| {
-        let rest = part.get(1..).unwrap_or_default();
-        let is_small = |b: &u8| b.is_ascii_lowercase() || *b >= 0x80;
-        let is_written = rest.iter().all(is_small)
-            && part
-                .first()
-                .is_none_or(|b| b.is_ascii_uppercase() || is_small(b));
-        is_written || part.iter().all(u8::is_ascii_uppercase) || part.iter().all(u8::is_ascii_digit)
-    })
+/// Returns true for an identifier in code.
+fn is_name(value: &[u8]) -> bool {
+    is_code(value) || is_type(value)
 }
 
 /// Returns true for a type or a constant, as in paths of code.
-pub(super) fn is_type(value: &[u8]) -> bool {
+fn is_type(value: &[u8]) -> bool {
     value.len() < 40
         && value
             .split(|b| matches!(b, b'.' | b':' | b'-'))
@@ -437,62 +386,47 @@ fn is_camel(part: &[u8]) -> bool {
         .copied()
         .filter(|b| !b.is_ascii_digit())
         .collect();
-    let cases = letters
-        .windows(2)
-        .filter(|two| class(two[0]) != class(two[1]))
-        .count();
     let lower = letters.iter().filter(|b| b.is_ascii_lowercase()).count();
     one_number(part)
         && lower * 5 >= letters.len() * 3
         && letters.iter().any(u8::is_ascii_uppercase)
-        && letters.iter().any(u8::is_ascii_lowercase)
         && letters
             .iter()
             .all(|b| b.is_ascii_alphabetic() || *b == b'_')
-        && cases * 2 < letters.len()
+        && class_changes(&letters) * 2 < letters.len()
         && letters.len() >= 6
 }
 
-/// Returns true if the value contains a mark of code. A mark that begins with a letter must begin a word.
-fn holds_mark(value: &[u8], mark: &str) -> bool {
-    let is_word = mark.starts_with(|first: char| first.is_ascii_alphabetic());
-    memchr::memmem::find_iter(value, mark).any(|at| {
-        let before = at.checked_sub(1).and_then(|at| value.get(at));
-        !is_word || !before.is_some_and(u8::is_ascii_alphanumeric)
-    })
-}
-
 /// Returns true for code, dotted names included.
-pub(super) fn is_code(value: &[u8]) -> bool {
+fn is_code(value: &[u8]) -> bool {
     is_expression(value) || is_dotted_name(value)
 }
 
 /// Returns true for paths, addresses, expressions and constants, by their marks.
-pub(super) fn is_expression(value: &[u8]) -> bool {
+fn is_expression(value: &[u8]) -> bool {
     // A path, a URL or an argument; random text may also begin with such a mark.
     let is_marked = match value {
         [b'/', rest @ ..] => is_path(rest),
-        [b'.' | b'~' | b'-' | b'@' | b':' | b'_', rest @ ..] => {
-            rest.len() < 4 || !rest.iter().any(is_odd) && !is_doubtful(rest) || is_worded(rest)
-        }
+        [b'.' | b'~' | b'-' | b'@' | b':' | b'_', rest @ ..] => rest.len() < 4 || is_worded(rest),
         [b'0', b'x', rest @ ..] => rest.len() < 32,
         _ => false,
     };
-    if is_marked || holds(value, "://") || CODE.iter().any(|mark| holds_mark(value, mark)) {
-        return true;
-    }
-    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let holds_mark = |mark: &&str| {
+        let is_word = mark.starts_with(|first: char| first.is_ascii_alphabetic());
+        memchr::memmem::find_iter(value, mark).any(|at| {
+            let before = at.checked_sub(1).and_then(|at| value.get(at));
+            !is_word || !before.is_some_and(u8::is_ascii_alphanumeric)
+        })
+    };
     // A constant or a type, such as `WIN32_ERROR`.
-    if value.contains(&b'_')
-        && !value.iter().any(u8::is_ascii_lowercase)
-        && digits < 4
-        && !is_unworded(value)
-    {
-        return true;
-    }
-    TECHNICAL
-        .iter()
-        .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    is_marked
+        || holds(value, "://")
+        || CODE.iter().any(holds_mark)
+        || value.contains(&b'_')
+            && !value.iter().any(u8::is_ascii_lowercase)
+            && digits < 4
+            && !is_unworded(value)
 }
 
 /// Returns true for the part after the first slash of a path: words, or the short name of a directory.
@@ -506,7 +440,7 @@ fn is_path(rest: &[u8]) -> bool {
 
 /// Returns true for `user.session2.next_token`, `x25519_private_key` and `projects/mine/secrets/db`: words
 /// with at most one number in each.
-pub(super) fn is_dotted_name(value: &[u8]) -> bool {
+fn is_dotted_name(value: &[u8]) -> bool {
     let word = |part: &[u8]| {
         let letters = part.iter().filter(|b| b.is_ascii_alphabetic()).count();
         let is_capital = part
@@ -523,106 +457,66 @@ pub(super) fn is_dotted_name(value: &[u8]) -> bool {
 }
 
 fn one_number(part: &[u8]) -> bool {
-    part.split(|b| !b.is_ascii_digit())
-        .filter(|number| !number.is_empty())
-        .count()
-        <= 1
+    let numbers = part.split(|b| !b.is_ascii_digit());
+    numbers.filter(|number| !number.is_empty()).count() <= 1
 }
 
-/// Words with a number that occur in prose about secrets.
-static TECHNICAL: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    "base64 base64url base64-encoded base32 sha1 sha256 sha512 sha-256 sha-512 md5 utf8 utf-8 oauth2 \
-     oauth2.0 pbkdf2 hs256 rs256 es256 ed25519 x509 x.509 aes256 aes-256 aes128 pkcs1 pkcs8 pkcs12 \
-     pkcs#8 pkcs#12 sha224 sha384 ipv4 ipv6 0-255 win32 int32 int64 uint8 u8 u64 i32 string8"
-        .split(' ')
-        .collect()
-});
-
-/// Bytes of a value that are examined. The rest does not change the result, and the limit prevents hostile
-/// input from being scanned repeatedly.
-pub(super) const CHECKED_BYTES: usize = 128;
-
-/// Returns true if the letters change case more often than in words.
-pub(super) fn has_mixed_case(value: &[u8]) -> bool {
-    transitions(value) * 5 >= value.len() * 2
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Lower,
+    Upper,
+    Digit,
+    Mark,
 }
 
-pub(super) fn has_letter_and_digit(value: &[u8]) -> bool {
-    value.iter().any(u8::is_ascii_digit) && value.iter().any(u8::is_ascii_alphabetic)
-}
-
-/// Returns true if the value has few distinct characters, a long run of one, or the word `example`.
-pub(super) fn is_repeated(value: &[u8]) -> bool {
-    let mut seen = [false; 256];
-    for byte in value {
-        seen[usize::from(*byte)] = true;
-    }
-    let distinct = seen.iter().filter(|is| **is).count();
-    // A quarter of the value, because random text may also repeat a character six times.
-    let longest = value
-        .chunk_by(|byte, next| byte == next)
-        .filter(|run| run[0] != b'A')
-        .map(<[u8]>::len)
-        .max()
-        .unwrap_or(0);
-    let repeats = longest >= 6 && longest * 4 >= value.len();
-    distinct < 5 || repeats || holds(&value.to_ascii_lowercase(), "example")
-}
-
-pub(super) fn class(byte: u8) -> u8 {
+fn class(byte: u8) -> Class {
     match byte {
-        b'a'..=b'z' => 1,
-        b'A'..=b'Z' => 2,
-        b'0'..=b'9' => 3,
-        _ => 0,
+        b'a'..=b'z' => Class::Lower,
+        b'A'..=b'Z' => Class::Upper,
+        b'0'..=b'9' => Class::Digit,
+        _ => Class::Mark,
     }
+}
+
+fn class_changes(text: &[u8]) -> usize {
+    let is_change = |two: &&[u8]| class(two[0]) != class(two[1]);
+    text.windows(2).filter(is_change).count()
 }
 
 /// Returns the number of changes between lower case, upper case and digits in the longest part without marks.
-pub(super) fn transitions(value: &[u8]) -> usize {
-    let part = longest_part(value);
-    part.windows(2)
-        .filter(|two| class(two[0]) != class(two[1]))
-        .count()
+fn transitions(value: &[u8]) -> usize {
+    class_changes(longest_part(value))
 }
 
-pub(super) fn longest_part(value: &[u8]) -> &[u8] {
+fn longest_part(value: &[u8]) -> &[u8] {
     value
         .split(|b| !b.is_ascii_alphanumeric())
         .max_by_key(|part| part.len())
         .unwrap_or_default()
 }
 
-/// Returns true if the value cannot be explained by words and numbers.
-pub(super) fn is_random(value: &[u8]) -> bool {
-    let part = longest_part(value);
-    let digits = part.iter().filter(|b| b.is_ascii_digit()).count();
-    let lower = part.iter().any(u8::is_ascii_lowercase);
-    let upper = part.iter().any(u8::is_ascii_uppercase);
-    let changes_min = if lower && upper {
-        part.len() * 2 / 5
-    } else {
-        part.len() / 5
-    };
-    part.len() >= 8
-        && digits > 0
-        && (lower || upper)
-        && transitions(part) >= changes_min.max(3)
-        && !is_repeated(part)
+/// Returns true if the letters change case more often than in words.
+pub(super) fn has_mixed_case(value: &[u8]) -> bool {
+    transitions(value) * 5 >= value.len() * 2
 }
 
-/// Returns true for letters in an order that no language has: mixed case, or too few vowels.
-pub(super) fn has_unusual_letters(value: &[u8]) -> bool {
+fn has_letter_and_digit(value: &[u8]) -> bool {
+    value.iter().any(u8::is_ascii_digit) && value.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// Returns true if the value cannot be explained by words and numbers.
+fn is_random(value: &[u8]) -> bool {
     let part = longest_part(value);
-    if part.len() < 16 || !part.iter().all(u8::is_ascii_alphabetic) {
-        return false;
-    }
-    let vowels = part.iter().filter(|b| b"aeiouyAEIOUY".contains(b)).count();
-    vowels * 6 < part.len() || (transitions(part) * 5 >= part.len() * 2 && vowels * 4 < part.len())
+    let is_both =
+        part.iter().any(u8::is_ascii_lowercase) && part.iter().any(u8::is_ascii_uppercase);
+    let share = if is_both { 2 } else { 1 };
+    part.len() >= 8
+        && has_letter_and_digit(part)
+        && class_changes(part) >= (part.len() * share / 5).max(3)
 }
 
 /// Returns true if the text is Base64 of `user:password`.
-pub(super) fn decodes_to_a_pair(value: &[u8]) -> bool {
+fn decodes_to_a_pair(value: &[u8]) -> bool {
     let (mut bits, mut count, mut colon) = (0_u32, 0, None);
     let mut length = 0;
     for byte in value.iter().take_while(|b| **b != b'=') {
@@ -651,7 +545,7 @@ pub(super) fn decodes_to_a_pair(value: &[u8]) -> bool {
     colon.is_some_and(|at| length > at + 3)
 }
 
-pub(super) fn holds(text: &[u8], part: &str) -> bool {
+fn holds(text: &[u8], part: &str) -> bool {
     memchr::memmem::find(text, part.as_bytes()).is_some()
 }
 
@@ -677,43 +571,37 @@ mod tests {
             assert!(is_plain(value.as_bytes()), "{value}");
         }
         for value in [
-            "db_password",
-            "getPassword",
-            "newPwd",
-            "Password (min 8)",
             "passphrase",
             "$DB_PASSWORD",
             "%(password)s",
             "<your password>",
             "self.next_password",
-            "azure_password",
         ] {
             assert!(!is_plain(value.as_bytes()), "{value}");
         }
     }
 
     #[test]
-    fn sentences_are_distinguished_from_passphrases() {
-        for value in [
+    fn names_are_distinguished_from_random_letters() {
+        for name in [
+            "next_token_of_the_page",
+            "getPasswordFromUser",
+            "user.session2.next_token",
+            "tokenizer_config",
+            "ServerKeyExchange",
             "is required",
-            "Not set!",
-            "Enter (again)",
-            "the user's own value",
-            "Geheimnis für alle",
-            "See section 4 of RFC 6749.",
-            "at least 8 characters with one digit in it",
+            "WIN32_ERROR_CODE",
         ] {
-            assert!(is_prose(value.as_bytes()), "{value}");
+            let name = name.as_bytes();
+            assert!(is_worded(name) && !is_unworded(name), "{name:?}");
         }
-        for value in [
-            "hunter2",
-            "A! !!!AAAhkc",
-            "A PFUFjQhkc",
-            "correct 4 horse",
-            "x%k Lm",
-            "OuMIrO s gEkx XpYi11sYj W r P",
+        for key in [
+            "q5ddhppVuhanONrYD.uwsvfwoeh",
+            "q5HFJziePEiahhzN.jpc",
+            "QGPWDpLNIMPbss7c",
+            "xkqzvbwjhgfd",
         ] {
-            assert!(!is_prose(value.as_bytes()), "{value}");
+            assert!(!is_worded(key.as_bytes()), "{key}");
         }
     }
 }
