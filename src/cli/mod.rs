@@ -16,7 +16,6 @@ mod usage_error;
 
 mod agent_hooks;
 mod agents;
-mod byte_queue;
 mod demo;
 mod loops;
 mod pass_through;

@@ -10,11 +10,12 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crossbeam_channel::select_biased;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::byte_queue::{ByteReceiver, ByteSender, byte_queue};
 use super::failure::Failure;
 use super::live::{PRINT_REST, everything};
 use super::signals::Signals;
@@ -23,8 +24,8 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::event::{EventKind, OutputStream, TdEvent};
 use crate::face::LocalTime;
-use crate::process::ByteSink;
-use crate::thread::{self, Handle, Stop, is_stopped, stop_pair};
+use crate::process::{BATCH_BYTES, ByteSink, LineLimit};
+use crate::thread::{self, Handle, Stop, Waker, is_stopped, lock, park, stop_pair};
 
 /// The options for the output.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub(super) struct PassThrough {
     has_bytes: [bool; 2],
     ended: [Stop; 2],
     is_at_line_start: [bool; 2],
-    lines_left: Option<u64>,
+    limit: LineLimit,
     local_time: Option<LocalTime>,
     clock: Clock,
 }
@@ -73,7 +74,7 @@ pub(super) fn start(
         has_bytes: [false; 2],
         ended: ended.clone(),
         is_at_line_start: [true; 2],
-        lines_left: options.lines_max,
+        limit: LineLimit::new(options.lines_max),
         local_time: options.has_timestamps.then(LocalTime::of_system),
         clock: clock.clone(),
     };
@@ -120,7 +121,7 @@ fn write(from: &ByteReceiver, to: &mut File) -> io::Result<()> {
 
 impl ByteSink for PassThrough {
     fn take(&mut self, stream: OutputStream, bytes: &[u8]) {
-        let bytes = self.cut(bytes);
+        let bytes = &bytes[..self.limit.end(bytes)];
         if bytes.is_empty() {
             return;
         }
@@ -149,24 +150,6 @@ fn has_no_reader(output: &OwnedFd) -> bool {
 }
 
 impl PassThrough {
-    /// Returns the bytes up to the limit of lines.
-    fn cut<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let Some(left) = &mut self.lines_left else {
-            return bytes;
-        };
-        let mut end = 0;
-        while *left > 0 {
-            match memchr::memchr(b'\n', &bytes[end..]) {
-                Some(at) => {
-                    end += at + 1;
-                    *left -= 1;
-                }
-                None => return bytes,
-            }
-        }
-        &bytes[..end]
-    }
-
     /// Returns the bytes, with the time before each line if configured.
     fn stamped<'b>(&mut self, stream: OutputStream, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let Some(local_time) = &mut self.local_time else {
@@ -229,5 +212,181 @@ impl Passing {
             }
         }
         has_failed
+    }
+}
+
+/// The size from which the queue has no room. The next read of a command's pipe may still add 1 MiB.
+const FULL_BYTES: usize = 1024 * 1024;
+
+/// The time in which bytes gather after each write. Bytes after a longer pause are written at once.
+const GATHER_TIME: Duration = Duration::from_millis(1);
+
+/// A queue of bytes to a thread that writes them. Bytes that arrive while it writes, or shortly after, are written
+/// together: a wake-up for each piece would take more time than the bytes.
+#[derive(Debug, Default)]
+struct QueueState {
+    bytes: Vec<u8>,
+    /// True once the sender is dropped.
+    is_closed: bool,
+    /// True once the receiver is dropped: nothing is kept.
+    is_unread: bool,
+    /// The receiver's thread, while it is parked.
+    parked: Option<Waker>,
+    /// True while the receiver is parked although it may have bytes.
+    is_gathering: bool,
+}
+
+/// The side that adds bytes. It never blocks.
+#[derive(Debug)]
+struct ByteSender(Arc<Mutex<QueueState>>);
+
+/// The side of the writing thread.
+#[derive(Debug)]
+struct ByteReceiver(Arc<Mutex<QueueState>>);
+
+/// Creates a queue.
+fn byte_queue() -> (ByteSender, ByteReceiver) {
+    let state = Arc::default();
+    (ByteSender(Arc::clone(&state)), ByteReceiver(state))
+}
+
+impl ByteSender {
+    /// Adds bytes.
+    pub fn push(&self, bytes: &[u8]) {
+        self.change(|state| {
+            if !state.is_unread {
+                state.bytes.extend_from_slice(bytes);
+            }
+            !state.is_gathering || state.bytes.len() >= BATCH_BYTES
+        });
+    }
+
+    /// Ends the receiver's pause, so that it takes the bytes before others do elsewhere.
+    pub fn hurry(&self) {
+        self.change(|state| !state.bytes.is_empty());
+    }
+
+    /// Returns true while the queue has room.
+    pub fn has_room(&self) -> bool {
+        lock(&self.0).bytes.len() < FULL_BYTES
+    }
+
+    /// Changes the state, and wakes the receiver if it is parked and `change` returns true.
+    fn change(&self, change: impl FnOnce(&mut QueueState) -> bool) {
+        let mut state = lock(&self.0);
+        let parked = match change(&mut state) {
+            true => state.parked.take(),
+            false => None,
+        };
+        // The lock is released before the receiver wakes.
+        drop(state);
+        if let Some(parked) = parked {
+            parked.wake();
+        }
+    }
+}
+
+impl Drop for ByteSender {
+    fn drop(&mut self) {
+        self.change(|state| {
+            state.is_closed = true;
+            true
+        });
+    }
+}
+
+impl ByteReceiver {
+    /// Waits for bytes and replaces the content of `to` by them. Returns false when there are none and the sender
+    /// is dropped.
+    pub fn take(&self, to: &mut Vec<u8>) -> bool {
+        to.clear();
+        loop {
+            let mut state = lock(&self.0);
+            if !state.bytes.is_empty() {
+                std::mem::swap(&mut state.bytes, to);
+                return true;
+            }
+            if state.is_closed {
+                return false;
+            }
+            state.parked = Some(Waker::current());
+            drop(state);
+            park(None);
+        }
+    }
+
+    /// Waits until bytes have gathered, at most for [`GATHER_TIME`].
+    pub fn gather(&self) {
+        let mut state = lock(&self.0);
+        if state.is_closed || state.bytes.len() >= BATCH_BYTES {
+            return;
+        }
+        state.parked = Some(Waker::current());
+        state.is_gathering = true;
+        drop(state);
+        park(Some(GATHER_TIME));
+        let mut state = lock(&self.0);
+        (state.parked, state.is_gathering) = (None, false);
+    }
+}
+
+impl Drop for ByteReceiver {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0);
+        state.is_unread = true;
+        state.bytes = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn all_bytes_arrive_in_order() {
+        let (sender, receiver) = byte_queue();
+        let reader = thread::spawn(move || {
+            let (mut all, mut buffer) = (Vec::new(), Vec::new());
+            while receiver.take(&mut buffer) {
+                all.extend_from_slice(&buffer);
+                receiver.gather();
+            }
+            all
+        });
+        let mut sent = Vec::new();
+        for number in 0..200_000_u32 {
+            let bytes = number.to_le_bytes();
+            sent.extend_from_slice(&bytes);
+            sender.push(&bytes);
+            if number % 1000 == 0 {
+                sender.hurry();
+            }
+        }
+        drop(sender);
+        assert_eq!(reader.join().unwrap(), sent);
+    }
+
+    #[test]
+    fn a_full_queue_has_no_room_until_it_is_read() {
+        let (sender, receiver) = byte_queue();
+        assert!(sender.has_room());
+        sender.push(&vec![b'x'; FULL_BYTES]);
+        assert!(!sender.has_room());
+        let mut buffer = vec![b'y'];
+        assert!(receiver.take(&mut buffer));
+        assert_eq!(buffer.len(), FULL_BYTES);
+        assert!(sender.has_room());
+    }
+
+    #[test]
+    fn bytes_for_a_receiver_that_has_gone_take_no_memory() {
+        let (sender, receiver) = byte_queue();
+        sender.push(b"before");
+        drop(receiver);
+        sender.push(&vec![b'x'; 2 * FULL_BYTES]);
+        assert!(sender.has_room());
+        assert_eq!(lock(&sender.0).bytes.capacity(), 0);
     }
 }

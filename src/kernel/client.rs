@@ -11,7 +11,6 @@ use crossbeam_channel::{never, select_biased};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::batcher::TextBatcher;
 use super::cell::{Cell, CellListener, CellOutput, CellStatus, CellStep, DiscardedOutput};
 use super::connection::ConnectionInfo;
 use super::kernelspec::{InterruptMode, KernelSpec};
@@ -23,6 +22,7 @@ use super::sockets::{Sockets, SocketsOptions};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::OutputStream;
+use crate::process::TextBatch;
 use crate::text::first_bytes;
 use crate::thread::{self, Handle, Stop, is_stopped};
 
@@ -473,14 +473,14 @@ impl Kernel {
         let began = self.clock.now();
         let mut collector = Collector {
             on_output,
-            batcher: TextBatcher::new(self.interval),
+            batch: TextBatch::new(self.interval),
             clock: self.clock.clone(),
             bytes_max: self.collected_bytes,
             result: ExecutionResult::default(),
         };
         let end = self.run(code, &mut collector)?;
         let now = collector.clock.now();
-        collector.batcher.flush(now, &mut collector.on_output);
+        collector.pass(now);
         Ok(ExecutionResult {
             status: end.status,
             execution_count: end.count,
@@ -503,10 +503,19 @@ impl Kernel {
 
 struct Collector<F> {
     on_output: F,
-    batcher: TextBatcher,
+    batch: TextBatch,
     clock: Clock,
     bytes_max: usize,
     result: ExecutionResult,
+}
+
+impl<F: FnMut(OutputStream, &str)> Collector<F> {
+    /// Passes on the held text.
+    fn pass(&mut self, now: Instant) {
+        if let Some((stream, text)) = self.batch.take(now) {
+            (self.on_output)(stream, &text);
+        }
+    }
 }
 
 impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
@@ -522,8 +531,15 @@ impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
         let kept = first_bytes(&text, room);
         collected.push_str(kept);
         self.result.lost_bytes += (text.len() - kept.len()) as u64;
-        self.batcher
-            .push(stream, &text, self.clock.now(), &mut self.on_output);
+        let now = self.clock.now();
+        let (other, held) = self.batch.begin(stream, now);
+        held.push_str(&text);
+        if let Some((stream, text)) = other {
+            (self.on_output)(stream, &text);
+        }
+        if self.batch.is_due(now) {
+            self.pass(now);
+        }
     }
 
     fn missed(&mut self, missed: MissedOutputs) {
@@ -531,10 +547,10 @@ impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {
-        if self.batcher.due().is_some_and(|due| now >= due) {
-            self.batcher.flush(now, &mut self.on_output);
+        if self.batch.is_due(now) {
+            self.pass(now);
         }
-        self.batcher.due()
+        self.batch.due()
     }
 }
 

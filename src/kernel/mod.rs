@@ -15,7 +15,6 @@
 // Only the program uses listening, notebooks and events of kernels, so their helpers are unused without it.
 #![cfg_attr(not(feature = "cli"), allow(dead_code))]
 
-mod batcher;
 mod cell;
 mod client;
 mod connection;

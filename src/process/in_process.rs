@@ -121,9 +121,8 @@ impl EventEmitter {
 }
 
 impl OutputWriter {
-    fn emit(&mut self, transient: Option<String>) {
-        if !self.lines.ready().is_empty() {
-            let text = self.lines.take_ready();
+    fn emit(&mut self, text: String, transient: Option<String>) {
+        if !text.is_empty() {
             self.sink.text(self.stream, text, false);
         }
         if let Some(text) = transient {
@@ -138,23 +137,26 @@ impl OutputWriter {
 impl io::Write for OutputWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let now = self.clock.now();
-        self.lines.push(bytes, now);
-        let transient = self.lines.tick(now);
-        self.emit(transient);
+        let mut text = String::new();
+        self.lines.push(bytes, now, &mut text);
+        let transient = self.lines.tick(now, &mut text);
+        self.emit(text, transient);
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let transient = self.lines.flush(self.clock.now());
-        self.emit(transient);
+        let mut text = String::new();
+        let transient = self.lines.flush(self.clock.now(), &mut text);
+        self.emit(text, transient);
         Ok(())
     }
 }
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        self.lines.finish(self.clock.now());
-        self.emit(None);
+        let mut text = String::new();
+        self.lines.finish(self.clock.now(), &mut text);
+        self.emit(text, None);
     }
 }
 

@@ -4,9 +4,9 @@
 //! Text after a pause is emitted immediately, other text together with the text of the next milliseconds. Text
 //! of the two streams keeps its order.
 //!
-//! The text equals the printed text, with three exceptions. Bytes that are not UTF-8 become `\\u{fffd}` and
+//! The text equals the printed text, with three exceptions. Bytes that are not UTF-8 become `\u{fffd}` and
 //! are counted. A line that is rewritten with carriage returns is reported in states, not with each rewrite;
-//! text that begins with `\\r` replaces the reported text of the line. A state is *transient* while a newer
+//! text that begins with `\r` replaces the reported text of the line. A state is *transient* while a newer
 //! one may follow soon; the history gets one state per second, and always the last one.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::child::OutputStream;
 const BATCH_EVERY: Duration = Duration::from_millis(10);
 
 /// The size from which text is not held: the capacity of a pipe.
-const BATCH_BYTES: usize = 64 * 1024;
+pub(crate) const BATCH_BYTES: usize = 64 * 1024;
 
 /// The warning for output that is not text, emitted once.
 pub(super) const NOT_TEXT: &str =
@@ -34,12 +34,115 @@ pub(crate) trait TextSink {
     fn warning(&mut self, message: &str);
 }
 
+/// Holds the text of one stream at a time, for at most an interval. Text after a pause is due at once, other text
+/// together with the text that follows.
+#[derive(Debug)]
+pub(crate) struct TextBatch {
+    interval: Duration,
+    stream: OutputStream,
+    text: String,
+    /// The time at which text was last taken.
+    taken_at: Option<Instant>,
+}
+
+impl TextBatch {
+    /// Creates an empty batch. With an interval of zero, all text is due at once.
+    pub fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            stream: OutputStream::Stdout,
+            text: String::new(),
+            taken_at: None,
+        }
+    }
+
+    /// Begins text of a stream, to be appended to the returned buffer. Takes the text of the other stream, which
+    /// precedes it.
+    pub fn begin(
+        &mut self,
+        stream: OutputStream,
+        now: Instant,
+    ) -> (Option<(OutputStream, String)>, &mut String) {
+        let other = if self.stream == stream {
+            None
+        } else {
+            self.take(now)
+        };
+        self.stream = stream;
+        (other, &mut self.text)
+    }
+
+    /// Takes the text, if there is any.
+    pub fn take(&mut self, now: Instant) -> Option<(OutputStream, String)> {
+        if self.text.is_empty() {
+            return None;
+        }
+        self.taken_at = Some(now);
+        Some((self.stream, std::mem::take(&mut self.text)))
+    }
+
+    /// Returns true if no further text is awaited.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.is_full() || self.taken_at.is_none_or(|at| now >= at + self.interval)
+    }
+
+    fn is_full(&self) -> bool {
+        self.text.len() >= BATCH_BYTES
+    }
+
+    /// Returns the time at which the text is due.
+    pub fn due(&self) -> Option<Instant> {
+        let due = self.taken_at.map(|at| at + self.interval);
+        due.filter(|_| !self.text.is_empty())
+    }
+}
+
+/// Counts lines up to a limit.
+#[derive(Debug)]
+pub(crate) struct LineLimit {
+    lines_max: Option<u64>,
+    lines: u64,
+}
+
+impl LineLimit {
+    pub fn new(lines_max: Option<u64>) -> Self {
+        Self {
+            lines_max,
+            lines: 0,
+        }
+    }
+
+    fn is_reached(&self) -> bool {
+        self.lines_max.is_some_and(|max| self.lines >= max)
+    }
+
+    /// Returns the end of the lines within the limit.
+    pub fn end(&mut self, text: &[u8]) -> usize {
+        let mut end = 0;
+        while let Some(max) = self.lines_max {
+            if self.lines >= max {
+                return end;
+            }
+            let Some(at) = memchr::memchr(b'\n', &text[end..]) else {
+                break;
+            };
+            end += at + 1;
+            self.lines += 1;
+        }
+        text.len()
+    }
+}
+
 pub(crate) struct OutputBatcher<S> {
     pub sink: S,
     lines: [LineAssembler; 2],
-    /// The time at which text was last passed on.
-    flushed_at: Option<Instant>,
+    batch: TextBatch,
     limit: LineLimit,
+    /// The number of lines beyond the limit.
+    lost: u64,
+    /// For each stream: the last lost line has no end yet.
+    lost_open: [bool; 2],
+    has_warned_of_cut: bool,
     /// Passes on complete lines only, lines beyond 64 KiB in parts, and an open line at the end.
     pub complete_lines: bool,
     has_warned_of_bytes: bool,
@@ -51,39 +154,51 @@ impl<S: TextSink> OutputBatcher<S> {
         Self {
             sink,
             lines: OutputStream::ALL.map(|_| LineAssembler::new(is_terminal)),
-            flushed_at: None,
-            limit: LineLimit {
-                lines_max,
-                ..LineLimit::default()
-            },
+            batch: TextBatch::new(BATCH_EVERY),
+            limit: LineLimit::new(lines_max),
+            lost: 0,
+            lost_open: [false; 2],
+            has_warned_of_cut: false,
             complete_lines: false,
             has_warned_of_bytes: false,
         }
     }
 
     pub fn push(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
-        self.flush_stream(stream.other(), now);
-        let lines = &mut self.lines[stream.index()];
-        lines.push(bytes, now);
-        if lines.ready().len() >= BATCH_BYTES {
-            self.flush_stream(stream, now);
+        self.assemble(stream, now, |lines, out| lines.push(bytes, now, out));
+        if self.batch.is_full() {
+            self.flush(now);
         }
+    }
+
+    /// Appends what `assemble` reports of a stream to the batch, after the text of the other stream.
+    fn assemble<T>(
+        &mut self,
+        stream: OutputStream,
+        now: Instant,
+        assemble: impl FnOnce(&mut LineAssembler, &mut String) -> T,
+    ) -> T {
+        let (other, out) = self.batch.begin(stream, now);
+        let result = assemble(&mut self.lines[stream.index()], out);
+        if let Some((stream, text)) = other {
+            self.pass(stream, text);
+        }
+        result
     }
 
     /// Passes on text that was held long enough; returns the time of the next call.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
-        if self.batch_due().is_none_or(|due| now >= due) {
+        if self.batch.is_due(now) {
             self.flush(now);
         }
         if self.complete_lines {
-            return self.batch_due().filter(|_| self.has_text());
+            return self.batch.due();
         }
         for stream in OutputStream::ALL {
-            let lines = &mut self.lines[stream.index()];
-            if lines.due().is_none_or(|due| now < due) {
+            if self.lines[stream.index()].due().is_none_or(|due| now < due) {
                 continue;
             }
-            let transient = lines.tick(now);
+            let transient = self.assemble(stream, now, |lines, out| lines.tick(now, out));
             // An open line follows everything that was printed before it.
             self.flush(now);
             if let Some(text) = transient
@@ -92,110 +207,59 @@ impl<S: TextSink> OutputBatcher<S> {
                 self.sink.text(stream, text, true);
             }
         }
-        let batch = self.batch_due().filter(|_| self.has_text());
         let open = self.lines.iter().map(LineAssembler::due);
-        open.chain([batch]).flatten().min()
+        open.chain([self.batch.due()]).flatten().min()
     }
 
     /// Passes on all text at the end of the output; returns the sink and the number of lines beyond the
     /// limit.
     pub fn finish(mut self, now: Instant) -> (S, u64) {
         self.end_lines(now);
-        (self.sink, self.limit.lost())
+        let open = self.lost_open.map(u64::from).iter().sum::<u64>();
+        (self.sink, self.lost + open)
     }
 
     /// Passes on all text, including open lines. Later text begins new lines.
     pub fn end_lines(&mut self, now: Instant) {
-        for stream in OutputStream::ALL {
-            self.flush(now);
-            self.lines[stream.index()].finish(now);
-        }
         self.flush(now);
-    }
-
-    fn has_text(&self) -> bool {
-        self.lines.iter().any(|lines| !lines.ready().is_empty())
-    }
-
-    fn batch_due(&self) -> Option<Instant> {
-        self.flushed_at.map(|at| at + BATCH_EVERY)
+        for stream in OutputStream::ALL {
+            self.assemble(stream, now, |lines, out| lines.finish(now, out));
+            self.flush(now);
+        }
     }
 
     /// Passes on ready text without waiting for more.
     pub fn flush(&mut self, now: Instant) {
-        for stream in OutputStream::ALL {
-            self.flush_stream(stream, now);
+        if let Some((stream, text)) = self.batch.take(now) {
+            self.pass(stream, text);
         }
     }
 
-    fn flush_stream(&mut self, stream: OutputStream, now: Instant) {
-        let lines = &mut self.lines[stream.index()];
-        if lines.ready().is_empty() {
-            return;
+    fn pass(&mut self, stream: OutputStream, mut text: String) {
+        let end = self.limit.end(text.as_bytes());
+        let lost = &text.as_bytes()[end..];
+        let has_lost = !lost.is_empty();
+        if has_lost {
+            let count = memchr::memchr_iter(b'\n', lost).count();
+            self.lost += u64::try_from(count).unwrap_or(u64::MAX);
+            self.lost_open[stream.index()] = lost.last() != Some(&b'\n');
+            text.truncate(end);
         }
-        let text = lines.take_ready();
-        let has_invalid = lines.invalid() > 0;
-        self.flushed_at = Some(now);
-        let (text, is_first_cut) = self.limit.cut(stream, text);
         if !text.is_empty() {
             self.sink.text(stream, text, false);
         }
-        if is_first_cut {
+        if has_lost && !std::mem::replace(&mut self.has_warned_of_cut, true) {
             let message = format!(
                 "the output is cut after {} lines; further lines are only counted",
                 self.limit.lines_max.unwrap_or(0)
             );
             self.sink.warning(&message);
         }
-        if has_invalid && !std::mem::replace(&mut self.has_warned_of_bytes, true) {
+        if self.lines[stream.index()].invalid() > 0
+            && !std::mem::replace(&mut self.has_warned_of_bytes, true)
+        {
             self.sink.warning(NOT_TEXT);
         }
-    }
-}
-
-#[derive(Default)]
-struct LineLimit {
-    lines_max: Option<u64>,
-    lines: u64,
-    lost: u64,
-    has_cut: bool,
-    /// For each stream: the last lost line has no end yet.
-    lost_open: [bool; 2],
-}
-
-impl LineLimit {
-    fn is_reached(&self) -> bool {
-        self.lines_max.is_some_and(|max| self.lines >= max)
-    }
-
-    fn lost(&self) -> u64 {
-        self.lost + self.lost_open.map(u64::from).iter().sum::<u64>()
-    }
-
-    /// Returns the text up to the limit, and true if this is the first cut.
-    fn cut(&mut self, stream: OutputStream, mut text: String) -> (String, bool) {
-        let Some(max) = self.lines_max else {
-            return (text, false);
-        };
-        let mut end = 0;
-        while self.lines < max
-            && let Some(at) = memchr::memchr(b'\n', &text.as_bytes()[end..])
-        {
-            end += at + 1;
-            self.lines += 1;
-        }
-        if self.lines < max {
-            return (text, false);
-        }
-        let lost = &text.as_bytes()[end..];
-        if !lost.is_empty() {
-            let count = memchr::memchr_iter(b'\n', lost).count();
-            self.lost += u64::try_from(count).unwrap_or(u64::MAX);
-            self.lost_open[stream.index()] = lost.last() != Some(&b'\n');
-        }
-        let is_first = !lost.is_empty() && !std::mem::replace(&mut self.has_cut, true);
-        text.truncate(end);
-        (text, is_first)
     }
 }
 
@@ -214,8 +278,6 @@ pub(super) struct LineAssembler {
     /// Line ends arrive as `\r\n`, as terminals write them, and are reported as `\n`.
     is_terminal: bool,
     decoder: Utf8Decoder,
-    /// Text for the next [`LineAssembler::take_ready`].
-    ready: String,
     /// The present state of the open line.
     line: String,
     /// The byte at which the next text overwrites the line, after a carriage return. `None` is its end.
@@ -255,14 +317,14 @@ impl LineAssembler {
         }
     }
 
-    /// Adds bytes, which may be split anywhere.
-    pub fn push(&mut self, bytes: &[u8], now: Instant) {
+    /// Adds bytes, which may be split anywhere. Appends complete lines to `out`.
+    pub fn push(&mut self, bytes: &[u8], now: Instant, out: &mut String) {
         let mut decoder = std::mem::take(&mut self.decoder);
-        decoder.push(bytes, |text| self.text(text, now));
+        decoder.push(bytes, |text| self.text(text, now, out));
         self.decoder = decoder;
     }
 
-    fn text(&mut self, text: &str, now: Instant) {
+    fn text(&mut self, text: &str, now: Instant, out: &mut String) {
         if text.is_empty() {
             return;
         }
@@ -271,27 +333,27 @@ impl LineAssembler {
             // Complete lines are reported as they are.
             if let Some(last) = memchr::memrchr(b'\n', text.as_bytes()) {
                 let (complete, open) = text.split_at(last + 1);
-                self.report();
-                self.ready.push_str(complete);
+                self.report(out);
+                out.push_str(complete);
                 self.begin_line();
                 rest = open;
             }
-            return self.write(rest, now);
+            return self.write(rest, now, out);
         }
         while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
-            self.write(&rest[..at], now);
+            self.write(&rest[..at], now, out);
             if rest.as_bytes()[at] == b'\n' {
-                self.end_line();
+                self.end_line(out);
             } else {
                 self.column = Some(0);
             }
             rest = &rest[at + 1..];
         }
-        self.write(rest, now);
+        self.write(rest, now, out);
     }
 
     /// Writes into the open line as a terminal does.
-    fn write(&mut self, text: &str, now: Instant) {
+    fn write(&mut self, text: &str, now: Instant, out: &mut String) {
         if text.is_empty() {
             return;
         }
@@ -321,7 +383,7 @@ impl LineAssembler {
         self.is_plain &= is_plain;
         self.changed_at.get_or_insert(now);
         if self.line.len() > LINE_BYTES_MAX {
-            self.report();
+            self.report(out);
             self.line.clear();
             (self.column, self.is_plain) = (None, true);
             (self.reported, self.is_long) = (Reported::Prefix(0), true);
@@ -329,21 +391,21 @@ impl LineAssembler {
         }
     }
 
-    fn end_line(&mut self) {
+    fn end_line(&mut self, out: &mut String) {
         let has_return = self.column == Some(0) && !self.is_terminal;
-        self.report();
-        self.ready.push_str(if has_return { "\r\n" } else { "\n" });
+        self.report(out);
+        out.push_str(if has_return { "\r\n" } else { "\n" });
         self.begin_line();
     }
 
-    /// Appends the unreported part of the line to the ready text.
-    fn report(&mut self) {
+    /// Appends the unreported part of the line.
+    fn report(&mut self, out: &mut String) {
         match self.reported {
-            Reported::Nothing => self.ready.push_str(&self.line),
-            Reported::Prefix(bytes) => self.ready.push_str(&self.line[bytes..]),
+            Reported::Nothing => out.push_str(&self.line),
+            Reported::Prefix(bytes) => out.push_str(&self.line[bytes..]),
             Reported::Overwritten => {
-                self.ready.push('\r');
-                self.ready.push_str(&self.line);
+                out.push('\r');
+                out.push_str(&self.line);
             }
         }
         self.reported = Reported::Prefix(self.line.len());
@@ -357,26 +419,26 @@ impl LineAssembler {
         (self.kept_at, self.is_behind) = (None, false);
     }
 
-    /// Reports the open line when its delay is over: appends it to the ready text, or returns a transient
+    /// Reports the open line when its delay is over: appends it to `out`, or returns a transient
     /// state of it.
-    pub fn tick(&mut self, now: Instant) -> Option<String> {
+    pub fn tick(&mut self, now: Instant, out: &mut String) -> Option<String> {
         self.due().filter(|due| now >= *due)?;
-        self.report_open_line(now)
+        self.report_open_line(now, out)
     }
 
     /// Reports the open line before its delay is over, because the writer flushes it. States of a rewritten
     /// line keep their interval.
-    pub fn flush(&mut self, now: Instant) -> Option<String> {
+    pub fn flush(&mut self, now: Instant, out: &mut String) -> Option<String> {
         let is_early = self
             .reported_at
             .is_some_and(|at| now < at + OPEN_LINE_DELAY);
         if self.due().is_none() || (self.reported == Reported::Overwritten && is_early) {
             return None;
         }
-        self.report_open_line(now)
+        self.report_open_line(now, out)
     }
 
-    fn report_open_line(&mut self, now: Instant) -> Option<String> {
+    fn report_open_line(&mut self, now: Instant, out: &mut String) -> Option<String> {
         self.reported_at = Some(now);
         let may_keep = self.kept_at.is_none_or(|at| now >= at + KEEP_EVERY);
         self.changed_at = None;
@@ -388,7 +450,7 @@ impl LineAssembler {
             self.kept_at = Some(now);
         }
         self.is_behind = false;
-        self.report();
+        self.report(out);
         None
     }
 
@@ -401,20 +463,12 @@ impl LineAssembler {
     }
 
     /// Reports the rest at the end of the stream.
-    pub fn finish(&mut self, now: Instant) {
+    pub fn finish(&mut self, now: Instant, out: &mut String) {
         let mut decoder = std::mem::take(&mut self.decoder);
-        decoder.finish(|text| self.write(text, now));
+        decoder.finish(|text| self.write(text, now, out));
         self.decoder = decoder;
-        self.report();
+        self.report(out);
         self.begin_line();
-    }
-
-    pub fn ready(&self) -> &str {
-        &self.ready
-    }
-
-    pub fn take_ready(&mut self) -> String {
-        std::mem::take(&mut self.ready)
     }
 
     /// Returns the number of places that were not UTF-8.
@@ -519,6 +573,53 @@ impl HeadTailBuffer {
 
 #[cfg(test)]
 mod tests {
+    mod text_batch {
+        use super::super::*;
+        use OutputStream::{Stderr, Stdout};
+        use proptest::prelude::*;
+
+        proptest! {
+            /// All text is passed on in order and by stream, and is held no longer than the interval.
+            #[test]
+            fn nothing_is_lost(
+                interval in 0_u64..200,
+                steps in prop::collection::vec((any::<bool>(), "[ab\n]{0,5}", 0_u64..150), 0..40),
+            ) {
+                let mut now = Instant::now();
+                let interval = Duration::from_millis(interval);
+                let mut batcher = TextBatch::new(interval);
+                let mut passed: Vec<(OutputStream, String)> = Vec::new();
+                let mut pass = |taken: Option<(OutputStream, String)>| match (passed.last_mut(), taken) {
+                    (Some((last, all)), Some((stream, text))) if *last == stream => all.push_str(&text),
+                    (_, taken) => passed.extend(taken),
+                };
+                let mut pushed: Vec<(OutputStream, String)> = Vec::new();
+                for (is_error, text, pause) in steps {
+                    let stream = if is_error { Stderr } else { Stdout };
+                    let (other, held) = batcher.begin(stream, now);
+                    held.push_str(&text);
+                    pass(other);
+                    if batcher.is_due(now) {
+                        pass(batcher.take(now));
+                    }
+                    prop_assert!(batcher.due().is_none_or(|due| due <= now + interval));
+                    if !text.is_empty() {
+                        match pushed.last_mut() {
+                            Some((last, all)) if *last == stream => all.push_str(&text),
+                            _ => pushed.push((stream, text)),
+                        }
+                    }
+                    now += Duration::from_millis(pause);
+                    if batcher.due().is_some_and(|due| now >= due) {
+                        pass(batcher.take(now));
+                    }
+                }
+                pass(batcher.take(now));
+                prop_assert_eq!(passed, pushed);
+            }
+        }
+    }
+
     mod output_batcher {
         use super::super::*;
         use OutputStream::{Stderr, Stdout};
@@ -639,6 +740,45 @@ mod tests {
         use proptest::prelude::*;
         use std::time::{Duration, Instant};
 
+        /// A line assembler with the text that it has reported.
+        struct Lines {
+            assembler: LineAssembler,
+            ready: String,
+        }
+
+        impl Lines {
+            fn new(is_terminal: bool) -> Self {
+                Self {
+                    assembler: LineAssembler::new(is_terminal),
+                    ready: String::new(),
+                }
+            }
+
+            fn push(&mut self, bytes: &[u8], now: Instant) {
+                self.assembler.push(bytes, now, &mut self.ready);
+            }
+
+            fn tick(&mut self, now: Instant) -> Option<String> {
+                self.assembler.tick(now, &mut self.ready)
+            }
+
+            fn finish(&mut self, now: Instant) {
+                self.assembler.finish(now, &mut self.ready);
+            }
+
+            fn due(&self) -> Option<Instant> {
+                self.assembler.due()
+            }
+
+            fn ready(&self) -> &str {
+                &self.ready
+            }
+
+            fn take_ready(&mut self) -> String {
+                std::mem::take(&mut self.ready)
+            }
+        }
+
         fn now() -> Instant {
             Clock::system().now()
         }
@@ -654,7 +794,7 @@ mod tests {
 
         /// Returns the text of pieces that are pushed at the same time.
         fn pushed(is_terminal: bool, pieces: &[&[u8]]) -> String {
-            let mut lines = LineAssembler::new(is_terminal);
+            let mut lines = Lines::new(is_terminal);
             let now = Clock::system().now();
             for piece in pieces {
                 lines.push(piece, now);
@@ -693,7 +833,7 @@ mod tests {
 
         #[test]
         fn an_open_line_is_reported_after_a_delay() {
-            let (mut lines, start) = (LineAssembler::new(false), now());
+            let (mut lines, start) = (Lines::new(false), now());
             lines.push(b"Password: ", start);
             assert_eq!(lines.ready(), "");
             let due = lines.due().unwrap();
@@ -709,7 +849,7 @@ mod tests {
 
         #[test]
         fn progress_is_kept_once_a_second_and_at_its_end() {
-            let (mut lines, start) = (LineAssembler::new(false), now());
+            let (mut lines, start) = (Lines::new(false), now());
             let (mut kept, mut transient) = (String::new(), 0);
             // A hundred seconds in steps of 10 ms; then a pause before the line ends.
             let at = |step: u32| start + Duration::from_millis(10) * step;
@@ -733,13 +873,13 @@ mod tests {
 
         #[test]
         fn a_long_line_is_reported_in_parts() {
-            let mut lines = LineAssembler::new(false);
+            let mut lines = Lines::new(false);
             let now = Clock::system().now();
             let mut text = String::new();
             for _ in 0..1000 {
                 lines.push(&[b'x'; 1000], now);
                 text += &lines.take_ready();
-                assert!(lines.line.len() <= LINE_BYTES_MAX);
+                assert!(lines.assembler.line.len() <= LINE_BYTES_MAX);
             }
             assert!(text.len() > 900_000);
             lines.push(b"\rover it\n", now);
@@ -788,7 +928,7 @@ mod tests {
                 waits in prop::collection::vec(0_u64..1500, 14),
             ) {
                 let expected = read(&pushed(false, &[&bytes]));
-                let (mut lines, mut now) = (LineAssembler::new(false), now());
+                let (mut lines, mut now) = (Lines::new(false), now());
                 let (mut kept, mut shown) = (String::new(), String::new());
                 for (piece, wait) in cuts(&bytes, &at).iter().zip(waits) {
                     lines.push(piece, now);

@@ -53,7 +53,6 @@ pub const PURE: &[&str] = &[
     "src/observe/session_outcome.rs",
     "src/wait/matcher.rs",
     "src/wait/pane.rs",
-    "src/kernel/batcher.rs",
     "src/kernel/liveness.rs",
     "src/kernel/cell.rs",
     "src/kernel/notebook.rs",
