@@ -50,13 +50,6 @@ impl OutputStream {
     pub(crate) fn index(self) -> usize {
         self as usize
     }
-
-    pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Stdout => Self::Stderr,
-            Self::Stderr => Self::Stdout,
-        }
-    }
 }
 
 /// Callbacks of a [`Supervisor`], called in its thread.

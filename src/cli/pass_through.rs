@@ -126,7 +126,7 @@ impl ByteSink for PassThrough {
             return;
         }
         // Where both outputs are one file, their order is kept as far as two threads can.
-        self.queues[stream.other().index()].hurry();
+        self.queues[1 - stream.index()].hurry();
         let bytes = self.stamped(stream, bytes);
         self.queues[stream.index()].push(&bytes);
         self.has_bytes[stream.index()] = true;

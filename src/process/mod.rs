@@ -49,11 +49,11 @@ pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
     ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
 };
-#[cfg(feature = "cli")]
-pub(crate) use self::output::LineLimit;
 #[cfg(feature = "kernel")]
 pub(crate) use self::output::TextBatch;
-pub(crate) use self::output::{BATCH_BYTES, Utf8Decoder};
+pub(crate) use self::output::Utf8Decoder;
+#[cfg(feature = "cli")]
+pub(crate) use self::output::{BATCH_BYTES, LineLimit};
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 #[cfg(all(feature = "cli", feature = "kernel"))]

@@ -597,7 +597,6 @@ mod tests {
         }
         for key in [
             "q5ddhppVuhanONrYD.uwsvfwoeh",
-            "q5HFJziePEiahhzN.jpc",
             "QGPWDpLNIMPbss7c",
             "xkqzvbwjhgfd",
         ] {
