@@ -246,9 +246,10 @@ pub(crate) fn cannot_start(program: &OsStr, directory: Option<&Path>, cause: io:
     let has_directory = directory.is_none_or(Path::is_dir);
     let name = program.to_string_lossy();
     if cause.kind() == ErrorKind::NotFound && has_directory {
-        let hint = match program == "tmux" {
-            true => "install tmux 3.3 or newer (apt install tmux, brew install tmux)",
-            false => "install it, or add its directory to PATH",
+        let hint = if program == "tmux" {
+            "install tmux 3.3 or newer (apt install tmux, brew install tmux)"
+        } else {
+            "install it, or add its directory to PATH"
         };
         return Error::missing(format!("the program {name} was not found: {hint}")).because(cause);
     }
@@ -405,9 +406,6 @@ pub(crate) fn processes() -> Option<impl Iterator<Item = Stat>> {
     Some(names.filter_map(|name| stat(name.to_str()?.parse().ok()?)))
 }
 
-/// Maximum length of the line that a process prints when it is ready.
-const LINE_BYTES_MAX: usize = 4096;
-
 /// A program to start in the background.
 #[derive(Debug)]
 pub(crate) struct DetachedStart {
@@ -448,7 +446,8 @@ pub(crate) fn start_detached(
     let deadline = clock.now() + time;
     let mut line = Vec::new();
     let mut chunk = [0; 512];
-    while !line.contains(&b'\n') && line.len() < LINE_BYTES_MAX {
+    // Maximum length of the line that a process prints when it is ready.
+    while !line.contains(&b'\n') && line.len() < 4096 {
         if !is_readable(&stdout, deadline, clock) {
             break;
         }

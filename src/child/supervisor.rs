@@ -31,19 +31,8 @@ const MEMBER_POLL: Duration = Duration::from_millis(10);
 /// The poll interval of a listener without room.
 const ROOM_POLL: Duration = Duration::from_millis(2);
 
-/// The size of one read: the capacity of a pipe on Linux unless it was changed.
-const READ_CHUNK_BYTES: usize = 64 * 1024;
-
-/// The largest capacity of a pipe (the default of `fs.pipe-max-size`). Reading this much after the
-/// child's end therefore reads everything that the child wrote.
-const PIPE_BYTES_MAX: usize = 1024 * 1024;
-
 /// Grace periods are capped at about one year so that deadline arithmetic cannot overflow.
 const GRACE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// The end of a child is delayed by at most this multiple of [`Limits::linger`], however much a
-/// grandchild still writes.
-const LINGER_TIMES_MAX: u32 = 6;
 
 impl OutputStream {
     /// Returns the index of per-stream arrays.
@@ -163,7 +152,8 @@ impl<'a> Supervisor<'a> {
     /// # Errors
     /// The system's errors for pipes; `TimedOut` when the child cannot be killed.
     pub(crate) fn run(mut self, listener: &mut impl ChildListener) -> io::Result<ExitReport> {
-        let mut buffer = vec![0; READ_CHUNK_BYTES];
+        // The size of one read: the capacity of a pipe on Linux unless it was changed.
+        let mut buffer = vec![0; 64 * 1024];
         let (mut may_have_ended, mut input_ready) = (true, false);
         loop {
             self.input.transfer(input_ready)?;
@@ -217,7 +207,9 @@ impl<'a> Supervisor<'a> {
             if !listener.has_room(stream) {
                 continue;
             }
-            total += output.read(buffer, PIPE_BYTES_MAX, |bytes| {
+            // The largest capacity of a pipe (the default of `fs.pipe-max-size`). Reading this much after the
+            // child's end therefore reads everything that the child wrote.
+            total += output.read(buffer, 1024 * 1024, |bytes| {
                 listener.output(stream, bytes, now);
             })?;
         }
@@ -291,12 +283,15 @@ impl<'a> Supervisor<'a> {
             }
         }
         // A stop is not delayed beyond its own grace period.
-        let linger = match is_stopped(self.limits.stop) {
-            true => self.limits.linger.min(self.limits.stop_grace),
-            false => self.limits.linger,
+        let linger = if is_stopped(self.limits.stop) {
+            self.limits.linger.min(self.limits.stop_grace)
+        } else {
+            self.limits.linger
         };
         let silent_at = self.last_read_at.max(ended_at) + linger;
-        let until = silent_at.min(ended_at + linger * LINGER_TIMES_MAX);
+        // The end of a child is delayed by at most this multiple of [`Limits::linger`], however much a
+        // grandchild still writes.
+        let until = silent_at.min(ended_at + linger * 6);
         Ok((self.is_output_held() && now < until).then_some(until))
     }
 
@@ -366,9 +361,6 @@ impl<'a> Supervisor<'a> {
         ))
     }
 }
-
-/// Maximum number of typed bytes that wait for the child: a page of a paste. The terminal holds the rest.
-const TYPED_BYTES_MAX: usize = 4096;
 
 /// Writes a child's input as fast as the child reads it.
 #[derive(Debug)]
@@ -456,7 +448,8 @@ impl<'a> ChildInput<'a> {
         let Some(terminal) = self.terminal else {
             return false;
         };
-        let mut typed = [0; TYPED_BYTES_MAX];
+        // Maximum number of typed bytes that wait for the child: a page of a paste. The terminal holds the rest.
+        let mut typed = [0; 4096];
         match rustix::io::read(terminal, &mut typed) {
             Ok(count @ 1..) => {
                 (self.pending, self.written) = (Cow::Owned(typed[..count].to_vec()), 0);

@@ -274,9 +274,10 @@ impl ByteSender {
     /// Changes the state, and wakes the receiver if it is parked and `change` returns true.
     fn change(&self, change: impl FnOnce(&mut QueueState) -> bool) {
         let mut state = lock(&self.0);
-        let parked = match change(&mut state) {
-            true => state.parked.take(),
-            false => None,
+        let parked = if change(&mut state) {
+            state.parked.take()
+        } else {
+            None
         };
         // The lock is released before the receiver wakes.
         drop(state);

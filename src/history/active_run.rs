@@ -29,12 +29,8 @@ const PLACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Text that may be pending while the file cannot be written: one minute of a pane that prints 1,000 lines
 /// per second.
 const RUN_TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Additional room for about a thousand life-cycle events.
-const RUN_LIFECYCLE_BYTES_MAX: usize = 256 * 1024;
 /// Text that may be pending in all runs together; a full disk usually affects all of them.
 const TOTAL_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Additional room for life-cycle events.
-const TOTAL_LIFECYCLE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum number of notices that wait for the caller; a caller that takes none for so long does not need
 /// more.
 const NOTICES_MAX: usize = 1024;
@@ -74,6 +70,34 @@ pub(super) struct WriteFailure {
     cause: String,
 }
 
+/// The data of a run that a power cut would lose.
+#[derive(Debug)]
+pub(super) struct Unsynced {
+    pub(super) lines: bool,
+    /// The names in the run's directory.
+    pub(super) directory: bool,
+}
+
+/// The files that rotation has closed.
+#[derive(Debug)]
+struct ClosedFiles {
+    /// A number above those of all closed files. No number is used twice, whatever the directory contains.
+    next: u32,
+    /// True if a file was closed and the next one could not be created yet.
+    is_between: bool,
+    /// The last one, which must be synced and compressed.
+    newest: Option<Arc<File>>,
+}
+
+/// The problems of a run that have been reported, each once.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    /// The clock was set back.
+    pub(super) clock: bool,
+    pub(super) sync_failure: bool,
+    rotation_failure: bool,
+}
+
 /// A run that is being written.
 #[derive(Debug)]
 pub(super) struct ActiveRun {
@@ -88,29 +112,16 @@ pub(super) struct ActiveRun {
     pub(super) next_seq: u64,
     /// The latest time of any event.
     pub(super) latest: Timestamp,
-    /// True if a clock that was set back has been reported.
-    pub(super) is_clock_reported: bool,
     header_due: bool,
     pub(super) failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
-    /// True if some lines are not synced.
-    pub(super) is_dirty: bool,
-    /// True if some names are not synced.
-    pub(super) is_directory_dirty: bool,
-    /// A number above those of all closed files. No number is used twice, whatever the directory contains.
-    next_file: u32,
-    /// True if a file was closed and the next one could not be created yet.
-    is_between_files: bool,
-    /// A closed file that must be synced and compressed.
-    pub(super) closed_file: Option<Arc<File>>,
+    pub(super) unsynced: Unsynced,
+    closed: ClosedFiles,
+    pub(super) reported: Reported,
     /// True if the run is closed once everything is written.
     pub(super) is_ending: bool,
     /// True if the run has lines of the current batch.
     pub(super) has_batch_lines: bool,
-    /// True if a problem with syncing has been reported.
-    pub(super) is_sync_failure_reported: bool,
-    /// True if a failed rotation has been reported.
-    is_rotation_failure_reported: bool,
     /// The writer's use count when this run was last used.
     pub(super) used_at: u64,
 }
@@ -132,19 +143,21 @@ impl ActiveRun {
             pending,
             next_seq: run.next_seq,
             latest: Timestamp::from_micros(i64::MIN),
-            is_clock_reported: false,
             header_due: true,
             failure: None,
             checked_at: None,
-            is_dirty: false,
-            is_directory_dirty: true,
-            next_file: 1,
-            is_between_files: false,
-            closed_file: None,
+            unsynced: Unsynced {
+                lines: false,
+                directory: true,
+            },
+            closed: ClosedFiles {
+                next: 1,
+                is_between: false,
+                newest: None,
+            },
+            reported: Reported::default(),
             is_ending: false,
             has_batch_lines: false,
-            is_sync_failure_reported: false,
-            is_rotation_failure_reported: false,
             used_at: 0,
         }
     }
@@ -154,8 +167,9 @@ impl ActiveRun {
         let left = |total: usize| (own + total).saturating_sub(context.pending_bytes);
         PendingLimits {
             text: RUN_TEXT_BYTES_MAX.min(left(TOTAL_TEXT_BYTES_MAX)),
-            lifecycle: (RUN_TEXT_BYTES_MAX + RUN_LIFECYCLE_BYTES_MAX)
-                .min(left(TOTAL_TEXT_BYTES_MAX + TOTAL_LIFECYCLE_BYTES_MAX)),
+            // Life-cycle events have additional room, in each run for about a thousand.
+            lifecycle: (RUN_TEXT_BYTES_MAX + 256 * 1024)
+                .min(left(TOTAL_TEXT_BYTES_MAX + 16 * 1024 * 1024)),
         }
     }
 
@@ -233,7 +247,7 @@ impl ActiveRun {
         let writer = &mut context.writer;
         let (written, result) = self.pending.write_to(&mut self.events, writer, &self.id);
         context.bytes_written += written as u64;
-        self.is_dirty |= written > 0;
+        self.unsynced.lines |= written > 0;
         let path = self.directory.events_path();
         result.map_err(|cause| Error::file("cannot write", &path, cause))
     }
@@ -247,9 +261,9 @@ impl ActiveRun {
             return;
         }
         match self.rotate() {
-            Ok(()) => self.is_rotation_failure_reported = false,
+            Ok(()) => self.reported.rotation_failure = false,
             Err(error) => {
-                if !std::mem::replace(&mut self.is_rotation_failure_reported, true) {
+                if !std::mem::replace(&mut self.reported.rotation_failure, true) {
                     context.notify(&self.id, LogNoticeKind::NotRotated, format!("{error:?}"));
                 }
             }
@@ -264,14 +278,14 @@ impl ActiveRun {
             Error::file("cannot begin a new file, so this one grows:", &path, cause)
         };
         let dir = self.directory.open_dir()?;
-        let number = close_newest(&dir, self.next_file).map_err(failed)?;
-        self.next_file = number.saturating_add(1);
+        let number = close_newest(&dir, self.closed.next).map_err(failed)?;
+        self.closed.next = number.saturating_add(1);
         // From here on, the old file is not written any more, even if a later step fails.
-        self.closed_file = self.events.close();
-        (self.is_directory_dirty, self.header_due) = (true, true);
-        self.is_between_files = true;
+        self.closed.newest = self.events.close();
+        (self.unsynced.directory, self.header_due) = (true, true);
+        self.closed.is_between = true;
         self.events = EventsFile::open(&dir).map_err(failed)?.events;
-        self.is_between_files = false;
+        self.closed.is_between = false;
         Ok(())
     }
 
@@ -327,7 +341,7 @@ impl ActiveRun {
         self.lock.retake(&dir)?;
         let found = EventsFile::open(&dir)
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
-        let removed_by_us = std::mem::take(&mut self.is_between_files);
+        let removed_by_us = std::mem::take(&mut self.closed.is_between);
         if !removed_by_us && found.events.id != self.events.id {
             self.header_due = true;
             let path = self.directory.events_path();
@@ -337,7 +351,7 @@ impl ActiveRun {
             context.notify(&self.id, LogNoticeKind::Disturbed, message);
         }
         self.events = found.events;
-        self.is_directory_dirty = true;
+        self.unsynced.directory = true;
         self.checked_at = Some(now);
         if !matches!(dir.identity(METADATA), Ok(Some(_)))
             && let Err(error) = self.metadata.write_in(&dir)
@@ -354,6 +368,11 @@ impl ActiveRun {
     /// Closes the file descriptor; the file is reopened when it is needed.
     pub(super) fn close_file(&mut self) -> Option<Arc<File>> {
         self.events.close()
+    }
+
+    /// Takes the file that was closed last, to be synced and compressed.
+    pub(super) fn take_closed_file(&mut self) -> Option<Arc<File>> {
+        self.closed.newest.take()
     }
 
     /// Returns a descriptor through which the file can be synced.
@@ -421,7 +440,7 @@ impl ActiveRun {
         let mut metadata = self.metadata;
         metadata.updated = clock.wall();
         metadata.next_seq = Some(self.next_seq);
-        let is_dirty = sync && self.is_dirty;
+        let is_dirty = sync && self.unsynced.lines;
         ClosingRun {
             directory: self.directory,
             metadata,

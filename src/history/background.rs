@@ -221,11 +221,11 @@ impl ClosingRun {
     fn run(self) -> Result<()> {
         // A removed directory must not be created again for its metadata.
         let dir = self.directory.open_dir()?;
-        let synced = match self.is_dirty {
-            true => dir
-                .file(EVENTS, OFlags::RDONLY)
-                .and_then(|file| file.sync_data()),
-            false => Ok(()),
+        let synced = if self.is_dirty {
+            dir.file(EVENTS, OFlags::RDONLY)
+                .and_then(|file| file.sync_data())
+        } else {
+            Ok(())
         };
         let written = self.metadata.write_in(&dir);
         if self.is_durable {
@@ -241,9 +241,6 @@ impl ClosingRun {
 /// The number of queued chores, most of them runs with files to compress. Usually, fewer runs are written at
 /// the same time.
 const CHORES_MAX: usize = 256;
-/// The bytes read between two checks for cancellation, which take some milliseconds.
-const CHUNK_BYTES: usize = 256 * 1024;
-
 /// Work without a deadline.
 #[derive(Debug)]
 pub(super) enum Chore {
@@ -395,7 +392,8 @@ fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io:
     // Removes the output of another process.
     into.set_len(0)?;
     let mut encoder = GzEncoder::new(into, Compression::default());
-    let mut source = vec![0; CHUNK_BYTES];
+    // The bytes read between two checks for cancellation, which take some milliseconds.
+    let mut source = vec![0; 256 * 1024];
     loop {
         let read = match from.read(&mut source) {
             Ok(0) => break,

@@ -296,14 +296,8 @@ impl RunDirectory {
     }
 }
 
-/// The number of attempts to lock a file that is removed between opening and locking, or that another program
-/// probes at the same time.
-const TRIES_MAX: u32 = 100;
 /// The pause while other programs probe the lock, which they hold for microseconds.
 const PROBE_PAUSE: Duration = Duration::from_millis(1);
-/// The maximum size of a process id and a line feed; longer text is not from this program.
-const PID_BYTES_MAX: usize = 16;
-
 /// The right to write a run, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct RunLock {
@@ -352,7 +346,9 @@ impl Drop for RunLock {
 fn lock_file(dir: &DirHandle) -> Result<File> {
     let path = dir.join(LOCK);
     let failed = |cause: io::Error| Error::file("cannot lock the run with", &path, cause);
-    for _ in 0..TRIES_MAX {
+    // The number of attempts to lock a file that is removed between opening and locking, or that another program
+    // probes at the same time.
+    for _ in 0..100 {
         let file = dir
             .file(LOCK, OFlags::RDWR | OFlags::CREATE)
             .map_err(failed)?;
@@ -420,7 +416,8 @@ fn is_at(file: &File, dir: &DirHandle) -> io::Result<bool> {
 }
 
 fn pid_in(file: &File) -> Option<u32> {
-    let mut text = [0; PID_BYTES_MAX];
+    // The maximum size of a process id and a line feed; longer text is not from this program.
+    let mut text = [0; 16];
     let read = file.read_at(&mut text, 0).ok()?;
     std::str::from_utf8(text.get(..read)?)
         .ok()?

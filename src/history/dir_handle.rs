@@ -183,10 +183,6 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The number of attempts to list the files while they change. A writer closes a file only once in many
-/// seconds.
-const TRIES_MAX: u32 = 100;
-
 /// The maximum number of missing file numbers that are probed by name. A directory listing may miss a few
 /// files, but not a million.
 const MISSING_MAX: usize = 100;
@@ -203,7 +199,9 @@ pub(super) struct RunFiles {
 impl RunFiles {
     /// Opens the newest file and lists the others.
     pub(super) fn list(dir: &DirHandle) -> io::Result<Self> {
-        for _ in 0..TRIES_MAX {
+        // The number of attempts to list the files while they change. A writer closes a file only once in many
+        // seconds.
+        for _ in 0..100 {
             let newest = dir.existing_file(EVENTS)?;
             let closed = closed_files(dir)?;
             // If the newest file was closed in the meantime, the list may contain it or not.
@@ -290,9 +288,6 @@ pub(super) fn open_closed(dir: &DirHandle, number: u32) -> io::Result<(File, Clo
     }
 }
 
-/// The mode bits with which users other than the owner can write.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
-
 /// The owners whose files are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrustedOwner {
@@ -323,7 +318,8 @@ impl TrustedOwner {
             ))
             .at(path));
         }
-        if mode & WRITABLE_BY_OTHERS != 0 {
+        // The mode bits with which users other than the owner can write.
+        if mode & 0o022 != 0 {
             return Err(Error::invalid(
                 "refused, because other users can write to it; chmod go-w makes it private:",
             )

@@ -131,9 +131,10 @@ fn is_start_after(file: &File, offset: u64, seq: u64) -> io::Result<bool> {
     let before = line_start(file, offset - 1)?;
     let mut end = [0];
     file.read_exact_at(&mut end, offset - 1)?;
-    let is_next = match offset < len {
-        true => seq_at(file, offset)?.is_none_or(|found| found > seq),
-        false => true,
+    let is_next = if offset < len {
+        seq_at(file, offset)?.is_none_or(|found| found > seq)
+    } else {
+        true
     };
     Ok(end == *b"\n" && is_next && seq_at(file, before)?.is_none_or(|found| found <= seq))
 }

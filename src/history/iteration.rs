@@ -10,11 +10,7 @@ use crate::error::{Error, Result};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::DirHandle;
 use crate::redact::{Rules, TerminalStream};
-use crate::text::first_bytes;
-
-/// The maximum size of such a file; a longer one ends with a note. A response has some kilobytes, and more
-/// output of a check is useless to a reader.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+use crate::text::{Utf8Decoder, first_bytes};
 
 const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 
@@ -78,8 +74,10 @@ impl IterationDirectory {
             file: opened.map_err(|cause| Error::file("cannot create", &path, cause))?,
             path,
             masked: TerminalStream::new(self.rules.clone()),
-            room: FILE_BYTES_MAX,
-            cut: Vec::new(),
+            // The maximum size of such a file; a longer one ends with a note. A response has some kilobytes, and more
+            // output of a check is useless to a reader.
+            room: 64 << 20,
+            decoder: Utf8Decoder::default(),
         })
     }
 }
@@ -92,8 +90,7 @@ pub(crate) struct IterationText {
     masked: TerminalStream,
     /// The number of bytes that the file still accepts.
     room: u64,
-    /// The first bytes of an incomplete character.
-    cut: Vec<u8>,
+    decoder: Utf8Decoder,
 }
 
 impl IterationText {
@@ -107,15 +104,9 @@ impl IterationText {
     /// # Errors
     /// The same as [`IterationText::push`].
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut whole = std::mem::take(&mut self.cut);
-        whole.extend_from_slice(bytes);
-        let end = match std::str::from_utf8(&whole) {
-            // The first bytes of an incomplete character wait for the rest.
-            Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            _ => whole.len(),
-        };
-        self.cut = whole.split_off(end);
-        self.push(&String::from_utf8_lossy(&whole))
+        let mut text = String::new();
+        self.decoder.push(bytes, |part| text.push_str(part));
+        self.push(&text)
     }
 
     /// Appends text. At 64 MiB the text is cut, and a note is added.

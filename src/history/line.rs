@@ -7,11 +7,6 @@ use crate::timestamp::{Timestamp, TimestampFormatter};
 /// events are far smaller; a longer event of an embedder becomes a `LogGap`.
 pub(super) const LINE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// The number of buffers kept for the next batch; few batches contain more runs with many lines.
-const BUFFERS_MAX: usize = 4;
-/// The largest buffer that is kept; larger ones are freed.
-const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
-
 /// Writes lines. Caches the text of the current second, which most lines share, and keeps line buffers, so
 /// that a batch allocates no memory.
 #[derive(Default)]
@@ -28,7 +23,8 @@ impl LineWriter {
 
     /// Returns a buffer for reuse.
     pub(super) fn give_buffer(&mut self, mut buffer: Vec<u8>) {
-        if self.buffers.len() < BUFFERS_MAX && (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
+        // Few batches contain more runs with many lines. Larger buffers are freed.
+        if self.buffers.len() < 4 && (1..=4 * 1024 * 1024).contains(&buffer.capacity()) {
             buffer.clear();
             self.buffers.push(buffer);
         }

@@ -161,10 +161,6 @@ impl OpenRun {
     }
 }
 
-/// The maximum number of run directories that are scanned: 20,000 small files take about half a second.
-/// Beyond it, the newest runs are still found by their label.
-const RUNS_SCANNED_MAX: usize = 20_000;
-
 /// The runs of tmux sessions, as of one scan of the data directory.
 #[derive(Debug, Default)]
 pub struct RunIndex {
@@ -176,7 +172,9 @@ impl RunIndex {
     pub fn scan(data: &DataDir) -> Self {
         let mut index = Self::default();
         let directories = data.run_directories().unwrap_or_default();
-        for directory in directories.iter().take(RUNS_SCANNED_MAX) {
+        // The maximum number of run directories that are scanned: 20,000 small files take about half a second.
+        // Beyond it, the newest runs are still found by their label.
+        for directory in directories.iter().take(20_000) {
             // A copy under another name is not the run that its metadata describe.
             if let Ok(Some(metadata)) = directory.metadata()
                 && metadata.execution_id == *directory.execution_id()

@@ -118,9 +118,6 @@ mod imp {
 
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-    /// The size of one read; the next read returns further reports.
-    const REPORTS_BYTES: usize = 16 * 1024;
-
     #[derive(Debug)]
     pub struct Reports {
         inotify: OwnedFd,
@@ -153,7 +150,8 @@ mod imp {
         /// Reads pending reports: the names of runs. Returns `None` if some reports were lost.
         pub fn read(&self) -> Option<BTreeSet<String>> {
             let mut names = BTreeSet::new();
-            let mut reports = [MaybeUninit::uninit(); REPORTS_BYTES];
+            // The size of one read; the next read returns further reports.
+            let mut reports = [MaybeUninit::uninit(); 16 * 1024];
             let mut reader = inotify::Reader::new(&self.inotify, &mut reports);
             while let Ok(report) = reader.next() {
                 if report.events().contains(ReadFlags::QUEUE_OVERFLOW) {

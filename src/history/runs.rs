@@ -460,9 +460,10 @@ mod tests {
             execution_id: format!("run-{number}").into(),
             kind: RunKind::default(),
             label: String::new(),
-            state: match is_running {
-                true => RunStatus::Running,
-                false => RunStatus::Ended(RunState::Completed),
+            state: if is_running {
+                RunStatus::Running
+            } else {
+                RunStatus::Ended(RunState::Completed)
             },
             started: ts,
             last_event: ts,

@@ -190,7 +190,7 @@ impl LogWriter {
             let is_reported = self
                 .runs
                 .get_mut(&notice.execution_id)
-                .is_some_and(|run| std::mem::replace(&mut run.is_sync_failure_reported, true));
+                .is_some_and(|run| std::mem::replace(&mut run.reported.sync_failure, true));
             if !is_reported {
                 self.context
                     .notify(&notice.execution_id, notice.kind, notice.message);
@@ -292,7 +292,7 @@ impl LogWriter {
         run.used_at = self.uses;
         run.flush(&mut self.context, now);
         self.needs_retry |= run.retry_at().is_some();
-        if let Some(file) = run.closed_file.take() {
+        if let Some(file) = run.take_closed_file() {
             if self.policy != SyncPolicy::Never {
                 // Without room in the queue, the compressed file is synced instead.
                 self.syncer.offer_file(&run.id, file);
@@ -324,11 +324,11 @@ impl LogWriter {
             .filter(is_open)
             .min_by_key(|run| run.used_at)
             && let Some(file) = run.close_file()
-            && run.is_dirty
+            && run.unsynced.lines
             && self.policy != SyncPolicy::Never
         {
             // Without room in the queue, the run stays dirty, and its file is reopened to sync it.
-            run.is_dirty = !self.syncer.offer_file(&run.id, file);
+            run.unsynced.lines = !self.syncer.offer_file(&run.id, file);
         }
     }
 
@@ -337,7 +337,7 @@ impl LogWriter {
         match self.policy {
             SyncPolicy::Never => {}
             SyncPolicy::Interval(interval) => {
-                let is_dirty = |run: &ActiveRun| run.is_dirty || run.is_directory_dirty;
+                let is_dirty = |run: &ActiveRun| run.unsynced.lines || run.unsynced.directory;
                 if self.sync_at.is_none()
                     && ids.iter().filter_map(|id| self.runs.get(id)).any(is_dirty)
                 {
@@ -348,7 +348,7 @@ impl LogWriter {
                 let mut files: Vec<(ExecutionId, Arc<File>)> = Vec::new();
                 for id in ids {
                     if let Some(run) = self.runs.get_mut(id)
-                        && std::mem::take(&mut run.is_dirty)
+                        && std::mem::take(&mut run.unsynced.lines)
                         && let Some(file) = run.file_to_sync()
                     {
                         files.push((id.clone(), file));
@@ -366,15 +366,16 @@ impl LogWriter {
     fn sync_dirty(&mut self, now: Instant) {
         let mut full = false;
         for run in self.runs.values_mut() {
-            if run.is_directory_dirty {
+            if run.unsynced.directory {
                 let job = SyncJob::Directory(run.directory.clone());
-                run.is_directory_dirty = self.syncer.offer(job).is_err();
+                run.unsynced.directory = self.syncer.offer(job).is_err();
             }
-            if run.is_dirty {
+            if run.unsynced.lines {
                 let file = run.file_to_sync();
-                run.is_dirty = file.is_some_and(|file| !self.syncer.offer_file(&run.id, file));
+                run.unsynced.lines =
+                    file.is_some_and(|file| !self.syncer.offer_file(&run.id, file));
             }
-            full |= run.is_directory_dirty || run.is_dirty;
+            full |= run.unsynced.directory || run.unsynced.lines;
             full |= !run.queue_metadata(&self.syncer, &self.context.clock);
         }
         if full {
@@ -382,16 +383,6 @@ impl LogWriter {
         }
     }
 }
-
-/// The number of pending bytes that are written before the end of their batch.
-const WRITE_BYTES_MAX: usize = 1024 * 1024;
-
-/// The time by which events of several threads may be out of order although the clock was not set back.
-const CLOCK_SLACK_MICROS: i64 = 1_000_000;
-
-/// The number of executions without an open run that are reported individually; further ones are only
-/// counted.
-const UNKNOWN_MAX: usize = 1024;
 
 impl LogWriter {
     /// Writes a batch, with one write for each run in it. Omits events without a number, which are only for
@@ -441,7 +432,9 @@ impl LogWriter {
             .filter(|envelope| envelope.seq.is_some())
             .count() as u64;
         let id = first.event.execution_id();
-        if self.unknown_executions.len() < UNKNOWN_MAX && !self.unknown_executions.contains(id) {
+        // The number of executions without an open run that are reported individually; further ones are only
+        // counted.
+        if self.unknown_executions.len() < 1024 && !self.unknown_executions.contains(id) {
             let id = ExecutionId::from(id);
             let message = format!(
                 "the events of {:?} are not logged: it has no open run",
@@ -466,7 +459,8 @@ impl ActiveRun {
             // An event without a number is only for viewers.
             if envelope.seq.is_some() {
                 self.push_one(context, envelope);
-                if self.failure.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
+                // The number of pending bytes that are written before the end of their batch.
+                if self.failure.is_none() && self.pending.len() >= 1024 * 1024 {
                     break;
                 }
             }
@@ -499,9 +493,9 @@ impl ActiveRun {
     fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
         if ts >= self.latest {
             self.latest = ts;
-        } else if !self.is_clock_reported && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros()
-        {
-            self.is_clock_reported = true;
+        // Events of several threads may be out of order by this time although the clock was not set back.
+        } else if !self.reported.clock && ts.micros() + 1_000_000 < self.latest.micros() {
+            self.reported.clock = true;
             let message = format!(
                 "the clock was set back from {} to {ts}; events are in the order of their numbers",
                 self.latest

@@ -15,9 +15,6 @@ use crate::event::OutputStream;
 /// The MIME type of display data that contain a log line.
 const LOG_TYPE: &str = "application/vnd.td-observe.log+json";
 
-/// The largest printed exception that is recognized when the reply repeats it.
-const PRINTED_ERROR_BYTES: usize = 16 * 1024;
-
 #[derive(Clone, Debug)]
 pub(crate) enum CellOutput {
     /// Printed text.
@@ -121,10 +118,11 @@ impl Cell {
     }
 
     pub fn missing(&self) -> &'static str {
-        match self.has_reply {
-            true => "has replied and did not report that it is idle",
+        if self.has_reply {
+            "has replied and did not report that it is idle"
+        } else {
             // Python's kernel does this when an interrupt arrives between the code's end and the reply.
-            false => "is idle and has not replied",
+            "is idle and has not replied"
         }
     }
 
@@ -158,7 +156,8 @@ impl Cell {
                     "stderr" => OutputStream::Stderr,
                     _ => OutputStream::Stdout,
                 };
-                if stream == OutputStream::Stderr && content.text.len() <= PRINTED_ERROR_BYTES {
+                // The largest printed exception that is recognized when the reply repeats it.
+                if stream == OutputStream::Stderr && content.text.len() <= 16 * 1024 {
                     self.last_stderr.clone_from(&content.text);
                 }
                 CellOutput::Text {

@@ -29,9 +29,6 @@ use crate::thread::{self, Handle, Stop, is_stopped};
 /// The time to wait for the next message of a cell after the reply or the idle state has arrived.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
 
-/// The default limit of bytes of each stream in a result.
-const COLLECTED_BYTES: usize = 256 * 1024 * 1024;
-
 /// The time that an interrupted cell has to end when the engine stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
@@ -130,7 +127,8 @@ impl Kernel {
             is_python: false,
             is_silent: false,
             interval: Duration::ZERO,
-            collected_bytes: COLLECTED_BYTES,
+            // The default limit of bytes of each stream in a result.
+            collected_bytes: 256 * 1024 * 1024,
         };
         kernel.connected()?;
         Ok(kernel)

@@ -14,9 +14,6 @@ use super::protocol::Channel;
 use crate::error::{Error, Result};
 use crate::history::read_trusted_file;
 
-/// The largest connection file that is read. Real ones have about 400 bytes.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
-
 /// The only supported signature scheme.
 const SCHEME: &str = "hmac-sha256";
 
@@ -82,7 +79,8 @@ impl ConnectionInfo {
     /// another signature scheme, or can be changed by a user other than this one and root.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = read_trusted_file(path, FILE_BYTES_MAX)?
+        // The largest connection file that is read. Real ones have about 400 bytes.
+        let text = read_trusted_file(path, 64 * 1024)?
             .ok_or_else(|| Error::invalid("there is no connection file").at(path))?;
         Self::parse(&text).map_err(|error| error.at(path))
     }

@@ -206,9 +206,10 @@ fn run_cells(
                     // Record the cell, to keep its outputs.
                     recorder.end(number, None)?;
                 }
-                return match thread::is_stopped(&context.stop) {
-                    true => Ok(None),
-                    false => Err(error),
+                return if thread::is_stopped(&context.stop) {
+                    Ok(None)
+                } else {
+                    Err(error)
                 };
             }
         };
@@ -417,12 +418,11 @@ impl Listening {
             }
             Some(Incoming::Message(message)) => return Ok(self.message(&message, on_activity)),
             Some(Incoming::Missed(missed)) => on_activity(Activity::Missed(missed)),
-            Some(Incoming::Beating(is_beating)) => {
-                on_activity(Activity::Warning(match is_beating {
-                    true => "the kernel answers its heartbeat again",
-                    false => "the kernel has not answered its heartbeat for 3 s",
-                }))
-            }
+            Some(Incoming::Beating(is_beating)) => on_activity(Activity::Warning(if is_beating {
+                "the kernel answers its heartbeat again"
+            } else {
+                "the kernel has not answered its heartbeat for 3 s"
+            })),
             Some(Incoming::Disconnected) => {
                 self.was_disconnected = true;
                 on_activity(Activity::Warning("the kernel has closed its connections"));

@@ -16,9 +16,6 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::history::read_trusted_file;
 
-/// The largest specification that is read. Real ones have about 500 bytes.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InterruptMode {
@@ -111,7 +108,8 @@ impl KernelSpec {
     /// Reads the specification in a directory; `None` if it has none.
     fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join("kernel.json");
-        let Some(text) = read_trusted_file(&path, FILE_BYTES_MAX)? else {
+        // The largest specification that is read. Real ones have about 500 bytes.
+        let Some(text) = read_trusted_file(&path, 1024 * 1024)? else {
             return Ok(None);
         };
         let spec = Self::parse(&text, directory).map_err(|error| error.at(&path))?;

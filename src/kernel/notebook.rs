@@ -8,14 +8,8 @@ use super::cell::{CellOutput, DisplayContent, joined};
 use super::job::CodeCell;
 use crate::error::{Error, Result};
 
-/// The most bytes of outputs that one cell keeps in a copy.
-const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
-
 /// The tag of cells that may raise an exception.
 const MAY_FAIL: &str = "raises-exception";
-
-/// The tag of cells that are skipped. nbclient uses the same two tags.
-const SKIPPED: &str = "skip-execution";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook(Map<String, Value>);
@@ -52,7 +46,8 @@ impl Notebook {
         let cells = self.0.get("cells").and_then(Value::as_array);
         let code = cells.into_iter().flatten().filter(|cell| is_code(cell));
         let code = code.zip(1..);
-        let code = code.filter(|(cell, _)| !has_tag(cell, SKIPPED));
+        // The tag of cells that are skipped. nbclient uses the same two tags.
+        let code = code.filter(|(cell, _)| !has_tag(cell, "skip-execution"));
         let code = code.map(|(cell, number)| CodeCell {
             number,
             code: joined(&cell["source"]).unwrap_or_default(),
@@ -135,7 +130,8 @@ impl CellOutputs {
             return;
         }
         self.clear_if_due();
-        if self.bytes + output.size() > OUTPUT_BYTES_MAX {
+        // The most bytes of outputs that one cell keeps in a copy.
+        if self.bytes + output.size() > 64 * 1024 * 1024 {
             if !std::mem::replace(&mut self.is_full, true) {
                 self.outputs.push(stream(
                     "stderr",

@@ -22,9 +22,6 @@ use super::kernelspec::{JupyterDirs, KernelSpec};
 use crate::child::{KillHandle, OutputReader, ProcessGroup};
 use crate::error::{Error, Result};
 
-/// The number of last bytes of a kernel's own output that are kept for the message about its end.
-const TAIL_BYTES: usize = 4096;
-
 const READ_BYTES: usize = 16 * 1024;
 
 /// The words before a command that let the system kill it when its parent thread ends, where the program
@@ -92,7 +89,8 @@ impl KernelProcess {
         for output in &mut self.outputs {
             let read = output.read(&mut buffer, READ_BYTES, |bytes| {
                 tail.extend_from_slice(bytes);
-                let surplus = tail.len().saturating_sub(TAIL_BYTES);
+                // The number of last bytes of a kernel's own output that are kept for the message about its end.
+                let surplus = tail.len().saturating_sub(4096);
                 tail.drain(..surplus);
             });
             if let Err(cause) = read {
@@ -211,12 +209,10 @@ fn free_ports() -> io::Result<[u16; 5]> {
     Ok(ports)
 }
 
-/// The bytes of a session id and of a key: 128 bits, as in a UUID.
-const RANDOM_BYTES: usize = 16;
-
 /// Returns 32 random hexadecimal digits, for a unique id or a key.
 pub(super) fn random_digits() -> Result<String> {
-    let mut bytes = [0; RANDOM_BYTES];
+    // The bytes of a session id and of a key: 128 bits, as in a UUID.
+    let mut bytes = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(|cause| Error::other("cannot read random bytes").because(cause))?;

@@ -22,15 +22,6 @@ const GREETING_BYTES: usize = 64;
 /// The largest accepted message. Kernels send images and tables in one message.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The most frames of a message. Jupyter's messages have about seven frames and one for each buffer.
-const FRAMES_MAX: usize = 4096;
-
-/// The longest accepted command. `READY` has two short properties.
-const COMMAND_BYTES_MAX: usize = 64 * 1024;
-
-/// Consumed bytes are removed from the input buffer once there are this many.
-const CONSUMED_BYTES: usize = 64 * 1024;
-
 /// The most memory that an empty input buffer keeps.
 const INPUT_BYTES_KEPT: usize = 1024 * 1024;
 
@@ -170,7 +161,8 @@ impl Peer {
 
     /// Adds bytes from the peer. [`Peer::next`] returns the messages in them.
     pub fn receive(&mut self, bytes: &[u8]) {
-        if self.consumed >= CONSUMED_BYTES {
+        // Consumed bytes are removed from the input buffer once there are this many.
+        if self.consumed >= 64 * 1024 {
             self.input.drain(..self.consumed);
             self.consumed = 0;
         }
@@ -200,7 +192,8 @@ impl Peer {
                 return Err(ZmtpError::Frame("a message comes before the handshake"));
             }
             let is_last = flags & MORE == 0;
-            if self.incomplete.ends.len() >= FRAMES_MAX {
+            // The most frames of a message. Jupyter's messages have about seven frames and one for each buffer.
+            if self.incomplete.ends.len() >= 4096 {
                 return Err(ZmtpError::Frame("a message has too many frames"));
             }
             let frame = &self.input[body];
@@ -258,7 +251,8 @@ impl Peer {
         let (size_max, too_long) = if flags & COMMAND == 0 {
             (MESSAGE_BYTES_MAX, "a frame is longer than 256 MiB")
         } else {
-            (COMMAND_BYTES_MAX, "a command is longer than 64 KiB")
+            // The longest accepted command. `READY` has two short properties.
+            (64 * 1024, "a command is longer than 64 KiB")
         };
         let size = usize::try_from(size).ok().filter(|size| *size <= size_max);
         let size = size.ok_or(ZmtpError::Frame(too_long))?;
@@ -398,9 +392,6 @@ fn printable(bytes: &[u8]) -> String {
 
 /// Separates the identities from the message.
 const DELIMITER: &[u8] = b"<IDS|MSG>";
-
-/// The protocol version in the header of requests.
-const VERSION: &str = "5.3";
 
 /// The socket of a kernel that a message came from or goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -561,8 +552,7 @@ impl Message {
 
     /// Returns the approximate size of the message in bytes.
     pub fn size(&self) -> usize {
-        const FIXED: usize = 256;
-        FIXED + self.content.get().len()
+        256 + self.content.get().len()
     }
 }
 
@@ -585,7 +575,8 @@ impl Request<'_> {
             "session": self.session,
             "username": "td-observe",
             "date": self.date,
-            "version": VERSION,
+            // The protocol version in the header of requests.
+            "version": "5.3",
         });
         let (header, content) = (header.to_string(), self.content.to_string());
         // A request has no parent and no metadata.

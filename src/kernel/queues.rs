@@ -70,9 +70,6 @@ pub(super) fn orders() -> Result<(Orders, OrderReceiver)> {
 /// would make the kernel drop outputs without a count.
 const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The factor by which messages that must not be dropped may exceed this limit.
-const HELD_TIMES_MAX: usize = 4;
-
 /// Outputs that were dropped because the caller was too slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissedOutputs {
@@ -164,7 +161,8 @@ impl FeedSender {
                 waiting.missed.bytes += size as u64;
                 return Ok(());
             }
-            if waiting.bytes + size > waiting.bytes_max.saturating_mul(HELD_TIMES_MAX) {
+            // The factor by which messages that must not be dropped may exceed this limit.
+            if waiting.bytes + size > waiting.bytes_max.saturating_mul(4) {
                 return Err(Error::other(
                     "the kernel sends more messages than are read, and none that can be left out",
                 ));

@@ -35,9 +35,6 @@ const BACK_WITHIN: Duration = Duration::from_secs(10);
 /// The time in which a new kernel must listen. Jupyter waits as long.
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// The most bytes that are read from one socket before the next one is served.
-const TURN_BYTES: usize = 1024 * 1024;
-
 const READ_BYTES: usize = 64 * 1024;
 
 pub(super) struct SocketsOptions {
@@ -108,15 +105,13 @@ impl Sockets {
     pub fn run(&mut self) {
         let mut is_gone = false;
         loop {
-            let end = match is_gone {
-                false => {
-                    let Err(end) = self.serve();
-                    end
-                }
-                true => match self.options.orders.recv() {
-                    Ok(order) => End::Ordered(order),
-                    Err(_) => return,
-                },
+            let end = if !is_gone {
+                let Err(end) = self.serve();
+                end
+            } else if let Ok(order) = self.options.orders.recv() {
+                End::Ordered(order)
+            } else {
+                return;
             };
             match end {
                 End::Gone(error) => {
@@ -166,7 +161,8 @@ impl Sockets {
             }
             let ready = self.sleep(now)?;
             for index in (0..self.channels.len()).filter(|index| ready.channels[*index]) {
-                if !self.read(index, &mut buffer, TURN_BYTES)? {
+                // The most bytes that are read from one socket before the next one is served.
+                if !self.read(index, &mut buffer, 1024 * 1024)? {
                     self.disconnect(now);
                 }
             }

@@ -19,9 +19,6 @@ use crate::clock::Clock;
 /// The default time between the termination of a command and its kill.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The default limit of each collected output: more than a person reads at once.
-const COLLECTED_BYTES: usize = 16 * 1024 * 1024;
-
 /// The capacity of the request channel. The first request terminates the command; further ones have no
 /// effect.
 const REQUESTS_MAX: usize = 1;
@@ -147,7 +144,8 @@ impl Command {
             timeout: None,
             grace: GRACE,
             lines_max: None,
-            collected_bytes: COLLECTED_BYTES,
+            // The default limit of each collected output: more than a person reads at once.
+            collected_bytes: 16 * 1024 * 1024,
             format: Format::Text,
             on_output: None,
             byte_sink: None,
@@ -369,9 +367,6 @@ impl CommandControl {
     }
 }
 
-/// The exit code of a timeout, as in `timeout(1)`.
-const TIMED_OUT: i32 = 124;
-
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -412,7 +407,8 @@ impl CommandOutcome {
     /// timeout.
     pub fn code(&self) -> i32 {
         if self.timed_out {
-            return TIMED_OUT;
+            // The exit code of a timeout, as in `timeout(1)`.
+            return 124;
         }
         match (self.exit_code, self.signal) {
             (Some(code), _) => code,

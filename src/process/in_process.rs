@@ -14,9 +14,6 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::TdEvent;
 
-/// The exit code of unfinished work: that of a Rust program that panicked.
-const PANICKED: i32 = 101;
-
 /// An execution within this program, from [`EventEmitter::begin`]. Counts as failed if it is dropped without
 /// [`InProcessExecution::finish`], for example by a panic.
 ///
@@ -50,7 +47,8 @@ impl EventEmitter {
             emitter: self.clone(),
             began: clock.now(),
             clock,
-            exit_code: PANICKED,
+            // The exit code of unfinished work: that of a Rust program that panicked.
+            exit_code: 101,
         }
     }
 }
@@ -160,10 +158,6 @@ impl Drop for OutputWriter {
     }
 }
 
-/// This library's own records are not emitted, because they are about events and would cause further events
-/// endlessly.
-const OWN_TARGET: &str = env!("CARGO_CRATE_NAME");
-
 /// A logger that emits records as `ExecutionOutput` events on `stderr`, one line each: `WARN target:
 /// message`. Never blocks; records that do not fit are dropped and counted.
 ///
@@ -214,7 +208,9 @@ impl LogBridge {
     }
 
     fn accepts(&self, level: Level, target: &str) -> bool {
-        let rest = target.strip_prefix(OWN_TARGET);
+        // This library's own records are not emitted, because they are about events and would cause further events
+        // endlessly.
+        let rest = target.strip_prefix(env!("CARGO_CRATE_NAME"));
         let is_own = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
         level <= self.level && !is_own
     }

@@ -51,7 +51,6 @@ pub(crate) use self::os::{
 };
 #[cfg(feature = "kernel")]
 pub(crate) use self::output::TextBatch;
-pub(crate) use self::output::Utf8Decoder;
 #[cfg(feature = "cli")]
 pub(crate) use self::output::{BATCH_BYTES, LineLimit};
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::child::OutputStream;
+use crate::text::Utf8Decoder;
 
 /// The longest time that text is held for a batch. A reader cannot distinguish more than a hundred events a
 /// second.
@@ -477,58 +478,6 @@ impl LineAssembler {
     }
 }
 
-/// Replaces bytes that are not UTF-8.
-const REPLACEMENT: &str = "\u{fffd}";
-
-#[derive(Debug, Default)]
-pub(crate) struct Utf8Decoder {
-    /// The first bytes of an incomplete character.
-    partial_char: Vec<u8>,
-    /// The number of places that were not UTF-8.
-    pub invalid: u64,
-}
-
-impl Utf8Decoder {
-    /// Passes on the complete characters, and replacements of invalid bytes.
-    pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&str)) {
-        let mut joined = std::mem::take(&mut self.partial_char);
-        let bytes = match joined.is_empty() {
-            true => bytes,
-            false => {
-                joined.extend_from_slice(bytes);
-                &joined
-            }
-        };
-        // The common case: all bytes are valid.
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            return take(text);
-        }
-        let mut chunks = bytes.utf8_chunks().peekable();
-        while let Some(chunk) = chunks.next() {
-            take(chunk.valid());
-            let invalid = chunk.invalid();
-            if chunks.peek().is_none() && is_partial_char(invalid) {
-                self.partial_char = invalid.to_vec();
-            } else if !invalid.is_empty() {
-                self.invalid += 1;
-                take(REPLACEMENT);
-            }
-        }
-    }
-
-    /// Ends the text; an incomplete character is replaced.
-    pub fn finish(&mut self, take: impl FnOnce(&str)) {
-        if !std::mem::take(&mut self.partial_char).is_empty() {
-            self.invalid += 1;
-            take(REPLACEMENT);
-        }
-    }
-}
-
-fn is_partial_char(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
-}
-
 /// Keeps the first and the last bytes. The beginning of an output shows the command's work, and the end shows
 /// the reason for a failure.
 #[derive(Debug)]
@@ -955,31 +904,6 @@ mod tests {
                 let pieces = cuts(text.as_bytes(), &at);
                 let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
                 prop_assert_eq!(pushed(false, &pieces), text);
-            }
-        }
-    }
-
-    mod utf8 {
-        use proptest::prelude::*;
-
-        use super::super::*;
-
-        proptest! {
-            #[test]
-            fn text_does_not_depend_on_cuts(
-                pieces in prop::collection::vec(prop_oneof![
-                    prop::collection::vec(any::<u8>(), 0..6),
-                    "[aé界😀]{0,4}".prop_map(String::into_bytes),
-                ], 0..8),
-            ) {
-                let whole = pieces.concat();
-                let (mut decoder, mut text) = (Utf8Decoder::default(), String::new());
-                for piece in &pieces {
-                    decoder.push(piece, |part| text.push_str(part));
-                }
-                decoder.finish(|part| text.push_str(part));
-                prop_assert_eq!(&text, &String::from_utf8_lossy(&whole));
-                prop_assert_eq!(decoder.invalid > 0, std::str::from_utf8(&whole).is_err());
             }
         }
     }

@@ -3,10 +3,6 @@
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 
-/// A line with more leading blanks or NUL bytes is text. A process that died may leave NUL bytes in its file,
-/// at most as many as a file-system block has.
-const INDENT_BYTES_MAX: usize = 64 * 1024;
-
 pub(crate) enum RecordPart<'a> {
     /// Bytes of lines that are not records.
     Text(&'a [u8]),
@@ -172,7 +168,9 @@ impl RecordSplitter {
             let start = std::mem::take(&mut self.line_start);
             let kind = match self.kind_of(&start) {
                 Some(kind) => kind,
-                None if start.ends_with(b"\n") || start.len() > INDENT_BYTES_MAX => LineKind::Text,
+                // A line with more leading blanks or NUL bytes is text. A process that died may leave NUL bytes in its file,
+                // at most as many as a file-system block has.
+                None if start.ends_with(b"\n") || start.len() > 64 * 1024 => LineKind::Text,
                 None => {
                     self.line_start = start;
                     continue;
@@ -246,10 +244,13 @@ impl RecordSplitter {
             },
             // An incomplete byte order mark.
             Some(0xef | 0xbb) if line.len() < 3 => None,
-            Some(_) => match fields.iter().any(|field| field.starts_with(begin)) {
-                true => None,
-                false => Some(LineKind::Text),
-            },
+            Some(_) => {
+                if fields.iter().any(|field| field.starts_with(begin)) {
+                    None
+                } else {
+                    Some(LineKind::Text)
+                }
+            }
         }
     }
 }

@@ -281,11 +281,6 @@ impl CommandMonitor {
     }
 }
 
-/// The requested capacity of an output pipe. With the default of 64 KiB, a command that prints much often
-/// waits for its reader. With more, many commands would exceed a user's limit for pipes (64 MiB,
-/// `pipe-user-pages-soft`).
-const PIPE_BYTES: usize = 256 * 1024;
-
 /// The time for which outputs that another process holds open are read after the end of a command. With `exec
 /// > >(tee build.log)`, another process writes the last lines.
 const LINGER: Duration = Duration::from_millis(300);
@@ -329,7 +324,10 @@ impl StartedCommand {
         let outputs = group
             .outputs()
             .map_err(|cause| cannot_read(command, cause))?;
-        outputs[0].enlarge_pipe(PIPE_BYTES);
+        // The requested capacity of an output pipe. With the default of 64 KiB, a command that prints much often
+        // waits for its reader. With more, many commands would exceed a user's limit for pipes (64 MiB,
+        // `pipe-user-pages-soft`).
+        outputs[0].enlarge_pipe(256 * 1024);
         Ok(Self {
             began,
             group,
@@ -363,12 +361,11 @@ impl StartedCommand {
         let stdin = group.child().stdin.take();
         let descriptors = || -> io::Result<_> {
             let output = OutputReader::new(Some(pty.as_fd().try_clone_to_owned()?))?;
-            let keys = match is_typed {
-                true => Some((
-                    RawMode::enter(&command.control.modes)?,
-                    pty.as_fd().try_clone_to_owned()?,
-                )),
-                false => None,
+            let keys = if is_typed {
+                let raw_mode = RawMode::enter(&command.control.modes)?;
+                Some((raw_mode, pty.as_fd().try_clone_to_owned()?))
+            } else {
+                None
             };
             Ok(([output, OutputReader::new(None::<OwnedFd>)?], keys))
         };
@@ -450,12 +447,6 @@ fn cannot_read(command: &Command, cause: io::Error) -> Error {
     Error::other(format!("cannot read the output of {}", command.name())).because(cause)
 }
 
-/// The most bytes that are kept of each half of a validation's output.
-const COLLECTED_BYTES: usize = 1024 * 1024;
-
-/// The default limit of lines that become events: more than a person reads in a week.
-const LINES_MAX: u64 = 1_000_000;
-
 /// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -515,8 +506,10 @@ pub fn run_validation(
         Command::shell(command)
             .directory(workdir)
             .timeout(timeout)
-            .line_limit(LINES_MAX)
-            .collect(COLLECTED_BYTES * 2),
+            // The default limit of lines that become events: more than a person reads in a week.
+            .line_limit(1_000_000)
+            // The most bytes that are kept of each output of a validation.
+            .collect(2 * 1024 * 1024),
         command,
         emitter,
         iteration,
@@ -599,9 +592,6 @@ impl EventTarget {
     }
 }
 
-/// The iteration of all agent events of a command, which has no loop.
-const ITERATION: u32 = 1;
-
 /// Passes text to the callback and emits it.
 pub(crate) struct CommandSink {
     pub(super) on_output: Option<OnOutput>,
@@ -633,7 +623,8 @@ impl CommandSink {
     pub fn agent(&mut self, event: AgentEvent, agent_id: &str) {
         if let EventTarget::Execution(emitter) = &mut self.events {
             let id = emitter.emitter.execution_id().clone();
-            emitter.emit(event.into_event(&id, agent_id, ITERATION));
+            // The iteration of all agent events of a command, which has no loop.
+            emitter.emit(event.into_event(&id, agent_id, 1));
         }
     }
 }

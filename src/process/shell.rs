@@ -25,9 +25,6 @@ const WITH_VALUE: &[&str] = &[
     "--env-config",
 ];
 
-/// Long options that run a command.
-const COMMAND_OPTIONS: &[&str] = &["--command", "--commands", "-Command", "-File"];
-
 /// Returns true if a program of this name is an interactive shell.
 pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
@@ -51,7 +48,8 @@ pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
             // The remaining arguments belong to the script at standard input.
             "-s" => return true,
             "-" | "--" => return rest.next().is_none(),
-            _ if COMMAND_OPTIONS.contains(&argument) => return false,
+            // Long options that run a command.
+            "--command" | "--commands" | "-Command" | "-File" => return false,
             "-e" | "-C" if !matches!(name, "nu" | "fish") => {}
             _ if WITH_VALUE.contains(&argument) => {
                 rest.next();

@@ -4,14 +4,8 @@
 
 use super::edges::is_escaped_end;
 
-/// Maximum number of blanks between a name and its value, because table cells are padded.
-const BLANKS: usize = 48;
-
 /// Maximum distance from the name of a pair to its value, and of a quote before a name.
 const PAIR: usize = 160;
-
-/// Maximum number of lines from the name of a pair to its value.
-const PAIR_LINES: usize = 4;
 
 /// The quotes of a value, which determine where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +107,8 @@ impl Reader<'_> {
 
     fn blanks(&mut self) -> usize {
         let from = self.at;
-        while self.at - from < BLANKS && matches!(self.peek(), b' ' | b'\t') {
+        // Maximum number of blanks between a name and its value, because table cells are padded.
+        while self.at - from < 48 && matches!(self.peek(), b' ' | b'\t') {
             self.at += 1;
         }
         self.at - from
@@ -335,7 +330,8 @@ impl Reader<'_> {
                 b'}' | b'<' | b'>' => return NameMatch::No,
                 b'\n' => {
                     lines += 1;
-                    if lines == PAIR_LINES {
+                    // Maximum number of lines from the name of a pair to its value.
+                    if lines == 4 {
                         return NameMatch::No;
                     }
                 }

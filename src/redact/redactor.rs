@@ -44,19 +44,14 @@ const STREAMS_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Redactor {
     rules: Rules,
-    executions: Vec<ExecutionStreams>,
-    /// The index of each execution in `executions`.
-    numbers: FxHashMap<ExecutionId, usize>,
-    /// The index of the last event's execution, if it still exists.
-    last: usize,
+    executions: FxHashMap<ExecutionId, ExecutionStreams>,
     scratch: Scratch,
     /// Counts events with streams, to find the least recently used streams.
     turn: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct ExecutionStreams {
-    id: ExecutionId,
     streams: Recent<StreamName, TextState>,
     panes: Recent<PaneId, PaneState>,
     used: u64,
@@ -65,6 +60,12 @@ struct ExecutionStreams {
 /// Values by key, each with the turn of its last use. A linear search in a few is faster than hashing.
 #[derive(Clone, Debug)]
 struct Recent<K, V>(Vec<(K, u64, V)>);
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
 
 impl<K: Clone + PartialEq, V> Recent<K, V> {
     /// Returns the value of a key. If it is new, the least recently used one beyond `max` is forgotten.
@@ -108,9 +109,7 @@ impl Redactor {
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
-            executions: Vec::new(),
-            numbers: FxHashMap::default(),
-            last: 0,
+            executions: FxHashMap::default(),
             scratch: Scratch::default(),
             turn: 0,
         }
@@ -119,7 +118,7 @@ impl Redactor {
     /// Returns the number of executions, and the maximum numbers of panes and streams per execution.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
-        let states = self.executions.iter();
+        let states = self.executions.values();
         let panes = states.clone().map(|state| state.panes.0.len()).max();
         let streams = states.map(|state| state.streams.0.len()).max();
         (
@@ -131,9 +130,8 @@ impl Redactor {
 
     #[cfg(test)]
     pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
-        let states = self.executions.iter();
-        let states = states.filter(|state| *state.id == *execution_id);
-        let panes = states.flat_map(|state| &state.panes.0);
+        let state = self.executions.get(execution_id);
+        let panes = state.into_iter().flat_map(|state| &state.panes.0);
         panes.map(|(.., pane)| pane.remembered_lines()).sum()
     }
 
@@ -320,42 +318,16 @@ impl Redactor {
 
     fn execution(&mut self, id: &ExecutionId) -> (&mut ExecutionStreams, &Rules, &mut Scratch) {
         self.turn += 1;
-        // Consecutive events often belong to the same execution.
-        let last = self.executions.get(self.last);
-        let index = match last.is_some_and(|last| last.id == *id) {
-            true => Some(self.last),
-            false => self.numbers.get(id).copied(),
-        };
-        let index = match index {
-            Some(index) => index,
-            None => {
-                if self.executions.len() >= EXECUTIONS_MAX {
-                    self.forget_half();
-                }
-                self.numbers.insert(id.clone(), self.executions.len());
-                self.executions.push(ExecutionStreams {
-                    id: id.clone(),
-                    streams: Recent(Vec::new()),
-                    panes: Recent(Vec::new()),
-                    used: 0,
-                });
-                self.executions.len() - 1
-            }
-        };
-        self.last = index;
-        let execution = &mut self.executions[index];
+        if self.executions.len() >= EXECUTIONS_MAX && !self.executions.contains_key(id) {
+            // Half at once, which is cheaper than finding the oldest one each time.
+            let mut used: Vec<u64> = self.executions.values().map(|state| state.used).collect();
+            let middle = used.len() / 2;
+            let middle = *used.select_nth_unstable(middle).1;
+            self.executions.retain(|_, state| state.used > middle);
+        }
+        let execution = self.executions.entry(id.clone()).or_default();
         execution.used = self.turn;
         (execution, &self.rules, &mut self.scratch)
-    }
-
-    /// Removes half of the executions at once, which is cheaper than finding the oldest one each time.
-    fn forget_half(&mut self) {
-        let mut used: Vec<u64> = self.executions.iter().map(|state| state.used).collect();
-        let middle = used.len() / 2;
-        let middle = *used.select_nth_unstable(middle).1;
-        self.executions.retain(|state| state.used > middle);
-        let numbered = self.executions.iter().enumerate();
-        self.numbers = numbered.map(|(at, state)| (state.id.clone(), at)).collect();
     }
 
     fn pane(
@@ -395,9 +367,6 @@ fn replace(text: &mut String, redacted: Option<String>) -> bool {
 /// screen has.
 const LINES_MAX: usize = 512;
 
-/// Number of remembered lines above the screen. Only lines of the screen are revised.
-const LINES_ABOVE: usize = 64;
-
 /// The state of a pane between two events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PaneState {
@@ -424,7 +393,8 @@ impl PaneState {
 
     /// Returns the maximum number of remembered lines.
     fn lines_max(&self) -> usize {
-        let of_screen = self.height.map(|height| height as usize + LINES_ABOVE);
+        // Number of remembered lines above the screen. Only lines of the screen are revised.
+        let of_screen = self.height.map(|height| height as usize + 64);
         of_screen.unwrap_or(LINES_MAX).min(LINES_MAX)
     }
 
@@ -551,12 +521,6 @@ fn redact_numbered(
     found
 }
 
-/// Maximum number of free columns at the pane's edge after a broken line: a frame, and a margin on both
-/// sides. In a narrow pane, the limit is a quarter of its width.
-const MARGIN: usize = 12;
-/// Minimum length of a secret at the end of a line that may continue in the next line.
-const LONG: usize = 40;
-
 /// The state that a line leaves for the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LineState {
@@ -571,7 +535,9 @@ pub(super) enum LineState {
 pub(super) fn full_columns_min(width: Option<u32>) -> usize {
     width.map_or(usize::MAX, |width| {
         let width = width as usize;
-        width - MARGIN.min(width / 4)
+        // Maximum number of free columns at the pane's edge after a broken line: a frame, and a margin on both
+        // sides. In a narrow pane, the limit is a quarter of its width.
+        width - 12.min(width / 4)
     })
 }
 
@@ -679,7 +645,8 @@ pub(super) fn redact_line(
         Continuation::Secret(number) => {
             let rule = &set.rules[usize::from(*number)];
             let last = scratch.spans.last();
-            let is_long = last.is_some_and(|span| span.end - span.start >= LONG);
+            // Minimum length of a secret at the end of a line that may continue in the next line.
+            let is_long = last.is_some_and(|span| span.end - span.start >= 40);
             let may_continue =
                 rule.max == usize::MAX && (rule.check == ValueCheck::None || is_long);
             may_continue.then_some(LineState::EndsWithSecret(*number))

@@ -363,9 +363,6 @@ fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
 
 /// Minimum length of a value; shorter ones occur in harmless words.
 pub(super) const VALUE_MIN: usize = 4;
-/// Maximum length of a value's keyword, which is its first bytes. A line must contain the whole keyword.
-const KEYWORD: usize = 6;
-
 /// Returns the rules for a value: as it is, in Base64, percent-encoded and as a JSON string, and for each of
 /// its lines.
 pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
@@ -427,7 +424,8 @@ fn rule(marker: &str, text: &str) -> Rule {
         body[usize::from(byte)] = true;
     }
     Rule {
-        keywords: vec![first_bytes(text, KEYWORD).to_owned()],
+        // Maximum length of a value's keyword, which is its first bytes. A line must contain the whole keyword.
+        keywords: vec![first_bytes(text, 6).to_owned()],
         min: 0,
         hide: Hide::Whole,
         ..Rule::new(marker.to_owned(), Lead::Exact(text.as_bytes().into()), body)

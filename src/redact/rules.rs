@@ -138,16 +138,14 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Maximum number of passes over a whole text. A secret may hide the end of another one directly before it,
-/// which a further pass finds.
-const PASSES_MAX: usize = 4;
-
 impl Rules {
     /// Redacts a whole text that is not part of a stream, such as a label or a summary. The beginning of a
     /// secret at the end is also redacted, because the text may be truncated.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
-        for _ in 0..PASSES_MAX {
+        // Maximum number of passes over a whole text. A secret may hide the end of another one directly before it,
+        // which a further pass finds.
+        for _ in 0..4 {
             match self.one_pass(&text) {
                 Some(redacted) if redacted != text => text = Cow::Owned(redacted),
                 _ => break,
@@ -232,9 +230,10 @@ impl StreamState {
         joined.push_str(piece);
         let known = self.tail.len();
         // Only a keyword that ends in the new piece is new.
-        let new = match self.is_clean {
-            true => known.saturating_sub(set.finder.longest.saturating_sub(1)),
-            false => 0,
+        let new = if self.is_clean {
+            known.saturating_sub(set.finder.longest.saturating_sub(1))
+        } else {
+            0
         };
         if self.open == Continuation::None && !set.finder.finds(joined.as_bytes(), new) {
             (self.is_marked, self.is_clean, self.is_pending) = (false, true, false);

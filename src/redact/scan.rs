@@ -297,9 +297,10 @@ impl RuleSet {
             return RuleMatch::No;
         }
         let is_beginning = is_cut && shown >= LEAK_BYTES;
-        let is_accepted = match is_beginning {
-            true => rule.check.accepts_beginning(&text[from..to]),
-            false => rule.check.accepts(&text[from..to]),
+        let is_accepted = if is_beginning {
+            rule.check.accepts_beginning(&text[from..to])
+        } else {
+            rule.check.accepts(&text[from..to])
         };
         if is_cut && !(is_known && is_accepted) {
             // The text before a name determines where its value is.
@@ -338,9 +339,6 @@ pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked:
     out.push_str(&text[at..]);
     out
 }
-
-/// Minimum number of bytes of a secret before the end of the line that divides it.
-const SHORT_PART: usize = 6;
 
 impl RuleSet {
     /// Follows a secret at the end of its line into the following lines, and moves `at` to its end. Returns
@@ -397,7 +395,8 @@ impl RuleSet {
     ) -> RuleMatch {
         let rule = &self.rules[usize::from(number)];
         let shown = to - if rule.hide == Hide::Body { from } else { start };
-        let Some(line) = next_line(text, to).filter(|_| shown >= SHORT_PART) else {
+        // Minimum number of bytes of a secret before the end of the line that divides it.
+        let Some(line) = next_line(text, to).filter(|_| shown >= 6) else {
             return RuleMatch::No;
         };
         if line.from == text.len() {
@@ -406,9 +405,10 @@ impl RuleSet {
                 && rule.hide != Hide::Body
                 && ValueCheck::Mixed.accepts(&text[from..to])
                 && (rule.check == ValueCheck::Jwt || rule.check.accepts_beginning(&text[from..to]));
-            return match is_likely {
-                true => RuleMatch::Secret(Span::new(start, to, number), None),
-                false => RuleMatch::NextLine(start.saturating_sub(2)),
+            return if is_likely {
+                RuleMatch::Secret(Span::new(start, to, number), None)
+            } else {
+                RuleMatch::NextLine(start.saturating_sub(2))
             };
         }
         let limit = text.len().min(line.from + BODY_BYTES);
@@ -426,8 +426,6 @@ impl RuleSet {
     }
 }
 
-/// Maximum number of lines in a block; the largest keys in use have about 250.
-const LINES_MAX: u16 = 400;
 /// Minimum length of a run of key bytes; words of prose are shorter.
 const LONG_RUN: u16 = 20;
 
@@ -526,7 +524,8 @@ impl Block {
     pub(super) fn end_line(&mut self) -> bool {
         let longest = self.longest.max(self.run);
         let short = longest > 0 && longest < LONG_RUN && !self.header && !self.digits;
-        let end = self.lines >= LINES_MAX || (short && self.short);
+        // Maximum number of lines in a block; the largest keys in use have about 250.
+        let end = self.lines >= 400 || (short && self.short);
         *self = Self {
             lines: self.lines + 1,
             redacted: self.redacted,
@@ -565,9 +564,8 @@ impl Block {
 /// Returns the length of the prefix that `grep -n` writes before a line: a path and a number, between colons
 /// or hyphens.
 fn grep_prefix(line: &[u8]) -> usize {
-    /// No useful path is longer.
-    const LONG: usize = 200;
-    let line = &line[..line.len().min(LONG)];
+    // No useful path is longer.
+    let line = &line[..line.len().min(200)];
     let end = line
         .iter()
         .position(|b| matches!(b, b' ' | b'\n' | b'"' | b'\\'))

@@ -7,8 +7,8 @@ use super::super::response_builder::ResponseBuilder;
 use super::answer::AnswerReader;
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::clock::Clock;
-use crate::process::{RecordPart, RecordSplitter, Utf8Decoder};
-use crate::text::last_bytes;
+use crate::process::{RecordPart, RecordSplitter};
+use crate::text::{Utf8Decoder, last_bytes};
 
 /// Maximum size of text outside of records to keep, from its end.
 const OTHER_TEXT_BYTES_MAX: usize = 2_000;
