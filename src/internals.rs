@@ -250,10 +250,8 @@ pub mod fuzzing {
         capture::parse(&Nonce::fixed(MARK), &known, output, specs)
     }
 
-    /// Returns the listing in the output of a tmux server, and the listing after a refresh.
-    pub fn listing(output: &str, refresh: &str) -> Option<(Listing, Option<Listing>)> {
-        let listing = listing::parse(&Nonce::fixed(MARK), output)?;
-        let refreshed = listing.refreshed(refresh);
-        Some((listing, refreshed))
+    /// Returns the listing in the output of a tmux server.
+    pub fn listing(output: &str) -> Option<Listing> {
+        listing::parse(&Nonce::fixed(MARK), output)
     }
 }

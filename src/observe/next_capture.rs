@@ -71,7 +71,7 @@ impl NextCapture {
                 true => Margin::All,
                 false => Margin::Rows(tracker.margin()),
             },
-            settles_at: awaits_settling.then(|| self.captured_at + tracker.settle_period()),
+            again_at: awaits_settling.then(|| self.captured_at + tracker.settle_period()),
             is_resting,
         })
     }

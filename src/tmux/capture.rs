@@ -67,8 +67,7 @@ pub struct PaneCapture {
     pub state: PaneState,
     /// The text.
     pub capture: Capture,
-    /// The digest to pass with the next request. Its screen is the text as tmux wrote it, with a line feed
-    /// after each row; a probe returns the same text while nothing changes.
+    /// The digest to pass with the next request.
     pub digest: CaptureDigest,
     /// The data for a resync, if it was requested.
     pub resync: Option<ResyncData>,
@@ -116,28 +115,14 @@ pub fn capture(
     known: &ServerIdentity,
     specs: &[CaptureSpec],
 ) -> Result<Vec<CaptureResult>> {
-    capture_with(server, clock, String::new(), (known, specs)).map(|(_, results)| results)
-}
-
-/// Captures panes after other commands, in the same process. Also returns the output of the other commands.
-///
-/// # Errors
-/// Those of [`capture`].
-pub(super) fn capture_with(
-    server: &Server,
-    clock: &Clock,
-    mut lines: String,
-    (known, specs): (&ServerIdentity, &[CaptureSpec]),
-) -> Result<(String, Vec<CaptureResult>)> {
+    let mut lines = String::new();
     let nonce = Nonce::fresh();
     add_commands(&mut lines, &nonce, known.tmux_version(), specs);
     let counters = Counters::of(known.pid);
     let bytes_before = counters.bytes();
-    let mut output = server.batch(lines, clock)?;
+    let output = server.batch(lines, clock)?;
     let bytes_after = counters.bytes();
-    let other = output.text.find(nonce.as_str());
-    let captured = output.text.split_off(other.unwrap_or(output.text.len()));
-    let mut results = parse(&nonce, known, &captured, specs);
+    let mut results = parse(&nonce, known, &output.text, specs);
     let mut unreadable = 0;
     for result in &mut results {
         match result {
@@ -158,11 +143,11 @@ pub(super) fn capture_with(
             output.errors.trim()
         );
     }
-    Ok((output.text, results))
+    Ok(results)
 }
 
 /// Returns the command that captures each row as it was printed, keeping trailing blanks and adding none.
-pub(super) fn capture_rows(version: TmuxVersion) -> &'static str {
+fn capture_rows(version: TmuxVersion) -> &'static str {
     if version.pads_captures() {
         "capture-pane -p -N -T"
     } else {
@@ -285,8 +270,6 @@ fn parse_one(
         _ => return None,
     };
     let depth = spec.depth.min(CAPTURE_ROWS_MAX).min(state.history_size);
-    let (screen, _) = split_lines(split_lines(text, depth as usize)?.1, state.height as usize)?;
-    let screen = screen.into();
     let (rows, joined) = split_lines(text, depth.saturating_add(state.height) as usize)?;
     let rows = marked_rows(chomp(rows), chomp(joined), state.width);
     let saved = match saved.filter(|_| state.alternate) {
@@ -309,7 +292,7 @@ fn parse_one(
         ..Freshness::default()
     };
     Some(CaptureResult::Captured(Box::new(PaneCapture {
-        digest: CaptureDigest::new(&state, screen, freshness),
+        digest: CaptureDigest::new(&state, freshness),
         state,
         capture,
         resync,

@@ -1,19 +1,15 @@
 //! The client of a tmux server: runs one tmux process at a time, and reuses a listing while it holds.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::batches::screens_max;
-use super::capture::CaptureSpec;
+use super::capture::{CaptureResult, CaptureSpec, capture};
 use super::digest::{CaptureDigest, Freshness};
-use super::listing::Listing;
-use super::probe::{ProbeResult, ScreenSpec, probe};
+use super::listing::{Listing, ServerIdentity};
 use super::procfs::{Counters, CpuTime};
 use super::server::Server;
-use super::speculation::Speculations;
 use super::state::PaneState;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -23,10 +19,8 @@ use crate::thread::{Stop, is_stopped};
 /// (see [`super::server_idle`]).
 const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The age up to which numbers suffice for requesters that only need new panes, and names suffice while the
-/// set of panes is unchanged.
-const NUMBERS_AGE_MAX: Duration = Duration::from_millis(200);
-const NAMES_AGE_MAX: Duration = Duration::from_millis(1500);
+/// The age up to which a listing suffices for requesters that only need new panes.
+const RECENT_AGE_MAX: Duration = Duration::from_millis(200);
 
 /// The longest pause after a process: twice the longest duration of a batch.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -43,8 +37,6 @@ pub(super) struct Client {
     epoch: Instant,
     counters: Counters,
     last: Option<TimedListing>,
-    /// The last full listing, which later refreshes do not replace.
-    last_full: Option<Arc<Listing>>,
     listing_count: u64,
     /// Until this time, the server is left to other clients.
     free_at: Instant,
@@ -58,7 +50,6 @@ struct TimedListing {
     /// The number of bytes that the server had read before; `None` if they are not all from its panes.
     server_bytes: Option<u64>,
     at: Duration,
-    named_at: Duration,
 }
 
 impl TimedListing {
@@ -67,28 +58,13 @@ impl TimedListing {
         now.server_bytes.is_some() && now.server_bytes == self.server_bytes
     }
 
-    /// Returns true if its names are as recent as its numbers.
-    fn is_named(&self) -> bool {
-        self.named_at == self.at
-    }
-
-    fn snapshot(
-        &self,
-        queried: Freshness,
-        is_new: bool,
-        screens: HashMap<u32, String>,
-    ) -> Snapshot {
-        let freshness = Freshness {
-            second: self.listing.second.unwrap_or(queried.second),
-            ..queried
-        };
+    fn snapshot(&self, queried: Freshness, is_new: bool) -> Snapshot {
+        let second = self.listing.second.unwrap_or(queried.second);
         Snapshot {
             listing: Arc::clone(&self.listing),
             number: self.number,
-            freshness,
+            freshness: Freshness { second, ..queried },
             is_new,
-            screens,
-            speculations: Speculations::default(),
         }
     }
 }
@@ -100,11 +76,9 @@ pub(super) enum Extent {
     /// and the coordinator's next listing shows changes by users (sizes, names, closed panes).
     #[default]
     Cached,
-    /// The numbers of all panes; names may be older.
-    Numbers,
-    /// Numbers and names.
-    Names,
-    /// Numbers, names and the programs in the foreground.
+    /// A listing that still holds.
+    Current,
+    /// A new listing, with the programs in the foreground.
     Programs,
 }
 
@@ -118,7 +92,6 @@ impl Client {
             stop,
             counters: Counters::default(),
             last: None,
-            last_full: None,
             listing_count: 0,
             idle: ServerIdle::default(),
         }
@@ -147,7 +120,7 @@ impl Client {
 
     /// Returns when [`Client::sample_idle`] is due.
     pub fn sample_due(&self) -> Option<Duration> {
-        self.idle.sample_due().filter(|_| self.last_full.is_some())
+        self.idle.sample_due().filter(|_| self.last.is_some())
     }
 
     /// Samples the server's CPU time once it has finished the last query.
@@ -169,65 +142,25 @@ impl Client {
     /// Returns the last listing if it is recent enough for requesters that only need new panes.
     pub fn recent(&self) -> Option<&Arc<Listing>> {
         let last = self.last.as_ref()?;
-        (self.now() < last.at + NUMBERS_AGE_MAX).then_some(&last.listing)
+        (self.now() < last.at + RECENT_AGE_MAX).then_some(&last.listing)
     }
 
-    /// Returns a snapshot with as few queries as possible. If the server is queried, speculative captures may
-    /// come with the reply.
-    pub fn snapshot(
-        &mut self,
-        extent: Extent,
-        screens: &[ScreenSpec],
-        speculative: Vec<CaptureSpec>,
-    ) -> Result<Snapshot> {
-        let mut now = self.freshness();
-        let Some(last) = self.last.take() else {
-            return self.list(extent, now);
-        };
-        let are_names_old = now.at >= last.named_at + NAMES_AGE_MAX;
-        let serves = match extent {
-            Extent::Cached => {
-                last.is_idle(now) && now.at < last.at + LISTING_AGE_MAX || self.holds(&last, now)
+    /// Returns a snapshot with as few queries as possible.
+    pub fn snapshot(&mut self, extent: Extent) -> Result<Snapshot> {
+        let now = self.freshness();
+        if let Some(last) = &self.last {
+            let serves = match extent {
+                Extent::Cached => {
+                    last.is_idle(now) && now.at < last.at + LISTING_AGE_MAX || self.holds(last, now)
+                }
+                Extent::Current => self.holds(last, now),
+                Extent::Programs => false,
+            };
+            if serves {
+                return Ok(last.snapshot(now, false));
             }
-            Extent::Numbers => self.holds(&last, now),
-            Extent::Names => last.is_named() && self.holds(&last, now),
-            Extent::Programs => false,
-        };
-        if serves && screens.is_empty() {
-            let snapshot = last.snapshot(now, false, HashMap::new());
-            self.last = Some(last);
-            return Ok(snapshot);
         }
-        let was_idle = self.idle.listing_started(self.counters.cpu_time());
-        // A change that was not noticed after the last listing may be a rename.
-        if extent >= Extent::Names || are_names_old || was_idle {
-            return self.list(extent, now);
-        }
-        let (beside_max, alone_max) = screens_max(last.listing.panes.len());
-        let (first, more) = screens.split_at(screens.len().min(beside_max));
-        let probed_at = self.freshness();
-        let probed = self.probe(Some(&last.listing), first, &speculative)?;
-        let Some(listing) = probed.listing else {
-            now = self.freshness();
-            return self.list(extent, now);
-        };
-        let mut captured = by_pane(first, probed.screens);
-        for more in more.chunks(alone_max) {
-            // A later screen is more conclusive.
-            captured.extend(by_pane(more, self.probe(None, more, &[])?.screens));
-        }
-        let last = self.last.insert(TimedListing {
-            listing: Arc::new(listing),
-            number: self.listing_count + 1,
-            server_bytes: now.server_bytes,
-            at: now.at,
-            named_at: last.named_at,
-        });
-        self.listing_count += 1;
-        Ok(Snapshot {
-            speculations: Speculations::new(speculative, probed.captures, probed_at),
-            ..last.snapshot(now, true, captured)
-        })
+        self.list(extent, now)
     }
 
     /// Returns the number of the last listing if it still holds.
@@ -244,26 +177,8 @@ impl Client {
 
     /// Returns true if a listing holds because the server has done nothing since.
     fn holds(&self, last: &TimedListing, now: Freshness) -> bool {
-        let has_names = last.is_named() || now.at < last.named_at + NAMES_AGE_MAX;
         let cpu_time = self.counters.cpu_time();
-        last.is_idle(now) && has_names && self.idle.listing_holds(cpu_time, last.at, now.at)
-    }
-
-    fn probe(
-        &mut self,
-        known: Option<&Listing>,
-        screens: &[ScreenSpec],
-        speculative: &[CaptureSpec],
-    ) -> Result<ProbeResult> {
-        let identity = self
-            .last_full
-            .as_ref()
-            .map(|listing| listing.server.clone());
-        let identity = identity.unwrap_or_default();
-        let captures = screens.len() + speculative.len();
-        self.query(captures, |server, clock| {
-            probe(server, clock, known, screens, (&identity, speculative))
-        })
+        last.is_idle(now) && self.idle.listing_holds(cpu_time, last.at, now.at)
     }
 
     /// Runs one tmux process that takes this number of captures. After a long process, waits for about as
@@ -291,42 +206,42 @@ impl Client {
         reply
     }
 
-    /// Takes a full listing.
+    /// Queries the server for a listing.
     fn list(&mut self, extent: Extent, mut now: Freshness) -> Result<Snapshot> {
-        let commands = extent == Extent::Programs;
-        let mut listing = self.query(0, |server, clock| Listing::query(server, clock, commands))?;
-        let last_full = self.last_full.take();
+        let programs = extent == Extent::Programs;
+        self.idle.listing_started(self.counters.cpu_time());
+        let mut listing = self.query(0, |server, clock| Listing::query(server, clock, programs))?;
+        let last = self.last.take();
         // Byte counts of another server cannot be compared with this one's.
-        if last_full.as_ref().map(|last| &last.server) != Some(&listing.server) {
+        if last.as_ref().map(|last| &last.listing.server) != Some(&listing.server) {
             self.counters = Counters::of(listing.server.pid);
             now.server_bytes = None;
         }
-        if let Some(last_full) = last_full {
-            listing.keep_pids(&last_full);
+        if let Some(last) = last {
+            listing.keep_pids(&last.listing);
         }
-        let listing = Arc::new(listing);
-        self.last_full = Some(Arc::clone(&listing));
         self.listing_count += 1;
         let last = self.last.insert(TimedListing {
-            listing,
+            listing: Arc::new(listing),
             number: self.listing_count,
             // The server also reads the names of programs. After such a listing, the number of bytes is not
             // only from its panes.
-            server_bytes: now.server_bytes.filter(|_| !commands),
+            server_bytes: now.server_bytes.filter(|_| !programs),
             at: now.at,
-            named_at: now.at,
         });
-        Ok(last.snapshot(now, true, HashMap::new()))
+        Ok(last.snapshot(now, true))
     }
 
-    /// Runs one tmux process that takes this number of captures.
-    pub fn run_captures<T>(
+    /// Captures panes of this server.
+    pub fn capture(
         &mut self,
-        captures: usize,
-        run: impl FnOnce(&Server, &Clock) -> Result<T>,
-    ) -> Result<T> {
+        identity: &ServerIdentity,
+        specs: &[CaptureSpec],
+    ) -> Result<Vec<CaptureResult>> {
         self.idle.query_started(self.counters.cpu_time());
-        self.query(captures, run)
+        self.query(specs.len(), |server, clock| {
+            capture(server, clock, identity, specs)
+        })
     }
 
     pub fn server(&self) -> &Server {
@@ -336,11 +251,6 @@ impl Client {
     pub fn is_stopped(&self) -> bool {
         is_stopped(&self.stop)
     }
-}
-
-fn by_pane(screens: &[ScreenSpec], captured: Vec<String>) -> HashMap<u32, String> {
-    let panes = screens.iter().map(|screen| screen.pane);
-    panes.zip(captured).collect()
 }
 
 /// The known state of a server at one time.
@@ -353,9 +263,6 @@ pub(super) struct Snapshot {
     pub freshness: Freshness,
     /// True if the server was queried for it.
     pub is_new: bool,
-    /// The requested screens, by pane number.
-    pub screens: HashMap<u32, String>,
-    pub speculations: Speculations,
 }
 
 impl Snapshot {
@@ -415,16 +322,15 @@ impl Default for ServerIdle {
 }
 
 impl ServerIdle {
-    /// Records the start of a listing. Returns true if the server was idle since the last query; the next
-    /// listing then comes later.
-    pub fn listing_started(&mut self, cpu_time: Option<CpuTime>) -> bool {
-        let was_idle = self.is_idle(cpu_time);
-        self.age_max = match was_idle {
-            true => (self.age_max * AGE_FACTOR).min(AGE_MAX),
-            false => AGE_MIN,
+    /// Records the start of a listing. If the server was idle since the last query, the next listing comes
+    /// later.
+    pub fn listing_started(&mut self, cpu_time: Option<CpuTime>) {
+        self.age_max = if self.is_idle(cpu_time) {
+            (self.age_max * AGE_FACTOR).min(AGE_MAX)
+        } else {
+            AGE_MIN
         };
         self.holds = true;
-        was_idle
     }
 
     /// Records the start of another query. If the server has run since the listing, the listing no longer
@@ -486,10 +392,10 @@ mod tests {
             !idle.listing_holds(a, ms(100), ms(600)),
             "for half a second"
         );
-        assert!(idle.listing_started(a));
+        idle.listing_started(a);
         assert!(idle.listing_holds(a, ms(100), ms(2099)), "it was idle");
         assert!(!idle.listing_holds(b, ms(100), ms(130)), "it has run");
-        assert!(!idle.listing_started(b));
+        idle.listing_started(b);
         idle.query_ended(ms(200));
         idle.record_sample(b);
         assert!(

@@ -1,6 +1,5 @@
 //! The digest of a capture: if the pane may have changed since, and how deep the next one must be (pure).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::server::OUTPUT_BYTES_MAX;
@@ -17,8 +16,6 @@ pub struct CaptureDigest {
     pub(super) window_activity: i64,
     /// The title, in which agents show their states.
     pub(super) title: String,
-    /// The rows of the screen, as tmux wrote them.
-    pub(super) screen: Arc<str>,
     /// The last time at which the pane certainly had this content: the time of the capture or of a
     /// confirmation.
     pub(super) freshness: Freshness,
@@ -48,9 +45,8 @@ pub(super) enum Comparison {
 }
 
 impl CaptureDigest {
-    pub(super) fn new(state: &PaneState, screen: Arc<str>, freshness: Freshness) -> Self {
+    pub(super) fn new(state: &PaneState, freshness: Freshness) -> Self {
         let mut digest = Self {
-            screen,
             freshness,
             ..Self::default()
         };
@@ -68,18 +64,13 @@ impl CaptureDigest {
     /// Compares the digest with a listing, before which the server had read `server_bytes`.
     pub(super) fn compare(&self, now: &PaneState, server_bytes: Option<u64>) -> Comparison {
         let active = self.window_activity != now.window_activity;
-        match self.numbers == now.numbers && self.title == now.title {
-            false => Comparison::Changed,
-            true if self.nothing_read(server_bytes) || self.was_quiet() && !active => {
-                Comparison::Unchanged
-            }
-            true => Comparison::Uncertain,
+        if self.numbers != now.numbers || self.title != now.title {
+            Comparison::Changed
+        } else if self.nothing_read(server_bytes) || self.was_quiet() && !active {
+            Comparison::Unchanged
+        } else {
+            Comparison::Uncertain
         }
-    }
-
-    /// Returns true if a listing with the same numbers proves that the pane is unchanged.
-    pub(super) fn is_conclusive(&self, server_bytes: Option<u64>) -> bool {
-        self.nothing_read(server_bytes) || self.was_quiet()
     }
 
     /// Returns true if no output can have followed the capture unnoticed. tmux dates activity in whole
@@ -89,7 +80,7 @@ impl CaptureDigest {
         self.window_activity.saturating_add(1) < self.freshness.second
     }
 
-    pub(super) fn nothing_read(&self, server_bytes: Option<u64>) -> bool {
+    fn nothing_read(&self, server_bytes: Option<u64>) -> bool {
         self.freshness.server_bytes.is_some() && self.freshness.server_bytes == server_bytes
     }
 
@@ -97,19 +88,6 @@ impl CaptureDigest {
     pub(crate) fn confirm(&mut self, now: &PaneState, freshness: Freshness) {
         self.window_activity = now.window_activity;
         self.freshness = freshness;
-    }
-
-    /// Returns true if an equal screen proves that nothing was printed, given an equal listing. A full
-    /// history may have been trimmed by exactly its growth while identical lines scrolled through the screen.
-    pub(super) fn is_proved_by_screen(&self, server_bytes: Option<u64>) -> bool {
-        let step = self.numbers.trim_step();
-        let may_trim = self.numbers.history_size >= self.numbers.history_limit.saturating_sub(step);
-        let read = match (self.freshness.server_bytes, server_bytes) {
-            (Some(then), Some(now)) => now.saturating_sub(then),
-            _ => u64::MAX,
-        };
-        // Each row takes at least one byte.
-        !may_trim || read < u64::from(step)
     }
 }
 
@@ -194,7 +172,7 @@ mod tests {
     use super::*;
 
     fn digest(state: &PaneState, freshness: Freshness) -> CaptureDigest {
-        CaptureDigest::new(state, Arc::default(), freshness)
+        CaptureDigest::new(state, freshness)
     }
 
     fn in_second(second: i64) -> Freshness {
@@ -293,29 +271,6 @@ mod tests {
                 "{changed:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_full_history_may_have_scrolled_under_an_equal_screen() {
-        let at = |history_size, server_bytes| {
-            let state = PaneState {
-                numbers: PaneNumbers {
-                    history_size,
-                    ..state(1, (1, "a"), (1, 0, "w"), 0).numbers
-                },
-                ..state(1, (1, "a"), (1, 0, "w"), 0)
-            };
-            let freshness = Freshness {
-                server_bytes,
-                ..Freshness::default()
-            };
-            digest(&state, freshness)
-        };
-        // The limit is 2000, trimmed by 200.
-        assert!(at(1799, None).is_proved_by_screen(None));
-        assert!(!at(1800, None).is_proved_by_screen(None));
-        assert!(at(1900, Some(100)).is_proved_by_screen(Some(299)));
-        assert!(!at(1900, Some(100)).is_proved_by_screen(Some(300)));
     }
 
     fn at(history_size: u32) -> PaneState {

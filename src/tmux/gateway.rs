@@ -13,7 +13,6 @@ use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 use super::active::{ActiveRequest, complete, fail_all};
 use super::client::{Client, Extent};
 use super::listing::Listing;
-use super::probe::ScreenSpec;
 use super::request::{
     ForegroundPrograms, ListingRequest, PendingReply, ReplySender, SessionReply, SessionRequest,
     ended,
@@ -22,7 +21,6 @@ use super::schedule::{
     AdaptiveRounds, GridRounds, PollSchedule, RoundResult, check_interval, next_tick,
 };
 use super::server::Server;
-use super::speculation::speculative_captures;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
@@ -405,23 +403,14 @@ impl Scheduler {
             return Ok(());
         }
         let extents = listings.iter().map(|(request, _)| match request.programs {
-            ForegroundPrograms::Omitted => Extent::Numbers,
+            ForegroundPrograms::Omitted => Extent::Current,
             ForegroundPrograms::Included => Extent::Programs,
         });
         let needs_names = due.iter().any(ActiveRequest::needs_names);
-        let names = needs_names.then_some(Extent::Names);
+        let names = needs_names.then_some(Extent::Current);
         let extent = extents.chain(names).max().unwrap_or_default();
         let began = self.client.freshness();
-        let mut screens: Vec<ScreenSpec> = due
-            .iter()
-            .flat_map(|request| request.screens(began))
-            .collect();
-        // A screen that several requests need is captured once.
-        screens.sort_by_key(|screen| screen.pane);
-        screens.dedup_by_key(|screen| screen.pane);
-        let capture_requests = due.iter().flat_map(ActiveRequest::capture_requests);
-        let speculative = speculative_captures(capture_requests, began);
-        let snapshot = match self.client.snapshot(extent, &screens, speculative) {
+        let snapshot = match self.client.snapshot(extent) {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 fail_all(&mut due, &error);

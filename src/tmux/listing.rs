@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::server::Nonce;
 use super::server::Server;
-use super::state::{FORMAT, PaneState, REFRESH_FORMAT, number};
+use super::state::{FORMAT, PaneState, number};
 use super::state::{SessionId, pane_number};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -86,39 +86,6 @@ impl Listing {
         )))
     }
 
-    /// Returns a copy with the numbers of a later refresh. `None` if the server or the set of panes differs,
-    /// which requires a full listing.
-    pub(crate) fn refreshed(&self, output: &str) -> Option<Self> {
-        let (server, panes) = output.split_once('\n')?;
-        let (pid, rest) = server.split_once(' ')?;
-        let (started, second) = rest.split_once(' ')?;
-        if pid.parse() != Ok(self.server.pid) || started.parse() != Ok(self.server.start_time) {
-            return None;
-        }
-        // tmux prints the panes in another order than that of the known listing.
-        let mut lines: Vec<(SessionId, u32, &str)> = panes
-            .lines()
-            .map(|line| {
-                let mut words = line.split(' ');
-                let pane = pane_number(words.next()?)?;
-                Some((SessionId::parse(words.next()?)?, pane, line))
-            })
-            .collect::<Option<_>>()?;
-        lines.sort_by_key(|&(session, pane, _)| (session, pane));
-        if lines.len() != self.panes.len() {
-            return None;
-        }
-        let mut listing = self.clone();
-        listing.second = parse_second(second);
-        let mut states: Vec<&mut PaneState> = listing.panes.iter_mut().collect();
-        states.sort_by_key(|state| (state.session_id, state.pane));
-        for (state, (_, _, line)) in states.into_iter().zip(lines) {
-            state.refresh(line)?;
-        }
-        listing.join_views();
-        Some(listing)
-    }
-
     /// Returns the sessions, oldest first.
     pub fn sessions(&self) -> impl Iterator<Item = ListedSession<'_>> {
         let sessions = self
@@ -193,13 +160,6 @@ impl Listing {
             state.viewed = viewed.contains(&state.pane);
         }
     }
-}
-
-/// Returns the commands whose output [`Listing::refreshed`] parses. The output contains no names.
-pub(super) fn refresh_commands() -> String {
-    format!(
-        "display-message -p '#{{pid}} #{{start_time}} %s'\nlist-panes -a -F '{REFRESH_FORMAT}'\n"
-    )
 }
 
 /// Parses the expansion of `%s`. A tmux that does not expand it prints no number.
@@ -298,49 +258,6 @@ pub(crate) mod tests {
             state(pane, (session, name), (pane, pane, "w"), 0)
         });
         listing(states.collect())
-    }
-
-    #[test]
-    fn a_refreshed_listing_has_new_numbers_and_the_same_panes() {
-        let mut known = listing(vec![
-            state(2, (1, "b"), (1, 0, "w"), 0),
-            state(1, (10, "a"), (2, 0, "w"), 0),
-            state(3, (10, "a"), (2, 0, "w"), 1),
-        ]);
-        known.server.pid = 42;
-        let line =
-            |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6 0 a title\n");
-        let output = format!("42 0 77\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
-        let now = known.refreshed(&output).unwrap();
-        let ids = |listing: &Listing| -> Vec<_> {
-            let panes = listing.panes.iter();
-            panes
-                .map(|state| (state.pane, state.session_name.clone(), state.owned))
-                .collect()
-        };
-        assert_eq!(ids(&now), ids(&known));
-        assert_eq!(now.second, Some(77));
-        for state in &now.panes {
-            assert_eq!((state.width, state.history_size, state.pid), (90, 7, 11));
-            let status = Some(3);
-            assert_eq!(
-                state.dead,
-                Some(ProcessExit {
-                    status,
-                    signal: None
-                })
-            );
-        }
-        for other in [
-            output.replace("42 0", "43 0"),
-            output.replace("%3", "%4"),
-            output.replace("$1 ", "$2 "),
-            format!("{output}{}", line(4, 10)),
-            output.replacen(" 11 6 0 a title\n", " 11\n", 1),
-            String::new(),
-        ] {
-            assert_eq!(known.refreshed(&other), None, "{other}");
-        }
     }
 
     #[test]

@@ -18,11 +18,7 @@ mod schedule;
 
 pub(crate) mod request;
 
-mod probe;
-mod speculation;
-
 mod active;
-mod batches;
 
 mod client;
 

@@ -67,8 +67,8 @@ pub struct CaptureRequest {
     pub known: Option<CaptureDigest>,
     /// The number of history rows to capture in addition to its growth.
     pub margin: Margin,
-    /// From this time on (the gateway's time), an unchanged pane also counts as a change.
-    pub settles_at: Option<Duration>,
+    /// At this time (the gateway's), the pane is captured again, or confirmed as unchanged.
+    pub again_at: Option<Duration>,
     /// The pane is not captured before the listing shows a change: another size, cursor or history, or, if
     /// its window has no other pane, a later second of activity.
     pub is_resting: bool,

@@ -73,15 +73,6 @@ impl DerefMut for PaneState {
     }
 }
 
-/// The format variables that change while a pane's program only prints, in the order in which
-/// [`PaneState::refresh`] reads them. They are half of [`FORMAT`] and take half of the server's time.
-pub(super) const REFRESH_FORMAT: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
-    #{cursor_x} #{cursor_y} #{alternate_on} #{pane_dead} #{pane_dead_status} #{pane_dead_signal} \
-    #{pane_pid} #{window_activity} #{window_active_clients} #{pane_title}";
-
-/// The number of fields in [`REFRESH_FORMAT`]. The last one, the title, may contain blanks.
-const REFRESH_FIELDS: usize = 15;
-
 impl PaneState {
     /// Returns the pane's id, `%7`.
     pub fn pane(&self) -> PaneId {
@@ -143,31 +134,6 @@ impl PaneState {
         state.viewed = flag(next()?);
         state.complete_exit();
         fields.next().is_none().then_some(state)
-    }
-
-    /// Updates the state from the expansion of [`REFRESH_FORMAT`]. `None` if it describes another pane or
-    /// session, or is not such an expansion.
-    pub(super) fn refresh(&mut self, numbers: &str) -> Option<()> {
-        let mut fields = numbers.splitn(REFRESH_FIELDS, ' ');
-        let mut next = || fields.next();
-        if pane_number(next()?)? != self.pane || SessionId::parse(next()?)? != self.session_id {
-            return None;
-        }
-        (self.width, self.height) = (number(next()?), number(next()?));
-        self.history_size = number(next()?);
-        self.cursor = Cursor {
-            x: number(next()?),
-            y: number(next()?),
-        };
-        self.alternate = flag(next()?);
-        self.dead = death(&[next()?, next()?, next()?]);
-        let known_pid = self.pid;
-        (self.pid, self.window_activity) = (number(next()?), number(next()?));
-        self.viewed = flag(next()?);
-        self.complete_exit();
-        self.keep_pid(known_pid);
-        next()?.clone_into(&mut self.title);
-        Some(())
     }
 
     /// Keeps the known process id of a program that has ended, which tmux 3.8 and newer forgets.
@@ -288,12 +254,10 @@ pub(super) mod tests {
     #[test]
     fn a_dead_pane_keeps_its_process() {
         let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
-        pane.refresh("%1 $1 80 24 0 0 0 0 0   4711 5 1 t").unwrap();
-        assert!(pane.viewed);
-        pane.refresh("%1 $1 80 24 0 0 0 0 1 3   5 0 t").unwrap();
-        assert_eq!((pane.pid, pane.dead.unwrap().status), (4711, Some(3)));
-        pane.refresh("%1 $1 80 24 0 0 0 0 0   4712 5  t").unwrap();
-        assert_eq!((pane.pid, pane.dead), (4712, None));
+        (pane.pid, pane.dead) = (0, Some(ProcessExit::default()));
+        pane.keep_pid(4711);
+        assert_eq!(pane.pid, 4711);
+        (pane.pid, pane.dead) = (4712, None);
         pane.keep_pid(4711);
         assert_eq!(pane.pid, 4712, "it lives");
     }

@@ -91,7 +91,7 @@ fn next_requests(
         PaneRequest::Capture(CaptureRequest {
             known: Some(digest.clone()),
             margin: Margin::Rows(20),
-            settles_at: None,
+            again_at: None,
             is_resting: false,
         })
     };

@@ -257,7 +257,7 @@ fn a_line_is_reported_after_it_was_unchanged() {
     let PaneRequest::Capture(request) = script.pane.next_request() else {
         panic!("a polled pane wants captures");
     };
-    assert_eq!(request.settles_at, Some(TICK + SETTLE));
+    assert_eq!(request.again_at, Some(TICK + SETTLE));
     script.poll(SETTLE);
     assert_eq!(script.texts(), ["10%"]);
 }

@@ -639,7 +639,7 @@ impl SessionPanes {
                 None => PaneRequest::Capture(CaptureRequest {
                     known: None,
                     margin,
-                    settles_at: None,
+                    again_at: None,
                     is_resting: false,
                 }),
             };
