@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use td_observe::agent::{AgentScreen, StateRules, StreamParser};
+use td_observe::event::Cursor;
 use td_observe::internals::history::parse_line;
 use td_observe::internals::redact::Redactor;
 use td_observe::internals::track::{Capture, PaneNumbers, Row, StreamTracker, SyncPoint, Tracker};
 use td_observe::redact::Rules;
-use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
+use td_observe::{BusOptions, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
 
 #[path = "common/streams.rs"]
 mod streams;

@@ -1,5 +1,16 @@
 //! Items that only this repository's tests, benchmarks and fuzz targets use, without a promise of stability.
 
+pub mod bus {
+    pub use crate::bus::lossless_lane::LosslessLane;
+
+    use crate::bus::EventBus;
+    use crate::error::Result;
+
+    pub fn subscribe_lossless(bus: &EventBus) -> Result<LosslessLane> {
+        bus.subscribe_lossless()
+    }
+}
+
 pub mod child {
     pub use crate::child::{ChildOutput, Invocation, run};
 }

@@ -3,12 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use td_observe::event::{GapEvidence, GapReason, IterationOutcome, OutputStream};
 use td_observe::history::{DataDir, Rotation, RunDirectory, RunInfo, SyncPolicy};
 use td_observe::internals::history::{LogOptions, LogWriter, open_run};
-use td_observe::{
-    Clock, Envelope, ExecutionId, GapEvidence, GapReason, IterationOutcome, OutputStream, TdEvent,
-    Timestamp,
-};
+use td_observe::{Clock, Envelope, ExecutionId, TdEvent, Timestamp};
 
 use super::support::wait_for;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use td_observe::event::OutputStream;
 use td_observe::history::{Rotation, RunInfo};
-use td_observe::{Builder, Clock, FakeClock, OutputStream, Timestamp};
+use td_observe::{Builder, Clock, FakeClock, Timestamp};
 
 use crate::log_check::{Witnesses, check};
 use crate::program::{Place, RUN};

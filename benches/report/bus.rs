@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use td_observe::internals::bus::subscribe_lossless;
 use td_observe::{Delivery, Emitted, EventBus, Subscription, TdEvent};
 use tokio::sync::broadcast;
 
@@ -146,7 +147,7 @@ fn ours_kept_throughput() -> f64 {
     let bus = EventBus::new(CAPACITY);
     let readers: Vec<_> = (0..SUBSCRIBERS)
         .map(|_| {
-            let mut lane = bus.subscribe_lossless().unwrap();
+            let mut lane = subscribe_lossless(&bus).unwrap();
             thread::spawn(move || {
                 let mut read = 0;
                 while let Ok(batch) = lane.recv_deadline(None) {

@@ -90,7 +90,7 @@ const FIELDS: &[RowField] = &[
 /// names.
 ///
 /// ```
-/// let schema = td_observe::json_schema();
+/// let schema = td_observe::board::json_schema();
 /// assert_eq!(schema["$ref"], "#/$defs/Envelope");
 /// assert!(schema["$defs"]["OutputUpdate"]["properties"]["chunk"].is_object());
 /// assert!(schema["$defs"]["BoardRow"]["properties"]["attention"].is_object());

@@ -33,7 +33,7 @@ const STALL_MAX: Duration = Duration::from_secs(5);
 /// let emitter = bus.emitter_for("execution-123");
 /// emitter.prompt_sent(1, "Implement OAuth...", 1500);
 /// emitter.token_received(1, "I'll");
-/// emitter.custom("BuildQueued", td_observe::serde_json::json!({"position": 3}))?;
+/// emitter.custom("BuildQueued", serde_json::json!({"position": 3}))?;
 /// # Ok::<(), td_observe::Error>(())
 /// ```
 pub struct EventEmitter {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::error::RecvTimeoutError;
 use super::inbox::{Inbox, LaneReader, LaneStart, NumberedBatch, Remainder};
+use super::lossy_lane::RecvTimeoutError;
 use crate::event::{Envelope, ExecutionId, LogGapRange, LogGaps};
 use crate::thread::{lock, park};
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
-use super::error::{RecvError, RecvTimeoutError, TryRecvError};
 use super::lossy_lane::{LaneItem, LossyLane, Segment};
+use super::lossy_lane::{RecvError, RecvTimeoutError, TryRecvError};
 use crate::clock::Clock;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
 use crate::thread::park;
@@ -21,7 +21,8 @@ use crate::thread::park;
 /// equals the number of events that were sent to the lane.
 ///
 /// ```
-/// use td_observe::{Delivery, EventBus, RecvError};
+/// use td_observe::{Delivery, EventBus};
+/// use td_observe::bus::RecvError;
 /// let bus = EventBus::new(10_000);
 /// let mut events = bus.subscribe();
 /// bus.emitter_for("abc123").iteration_started(1);

@@ -85,7 +85,7 @@ const INFERRED: &str = "inferred";
 /// with `inferred` if no record does.
 ///
 /// ```
-/// use td_observe::EndEvidence;
+/// use td_observe::event::EndEvidence;
 /// assert!(!EndEvidence::from("stop_reason end_turn").is_inferred());
 /// assert!(EndEvidence::from("inferred: nothing was written for 10s").is_inferred());
 /// ```

@@ -4,26 +4,27 @@
 //! the kinds, the emitter's methods and the JSON Schema. Field names and type tags are promises: they are
 //! added, never renamed.
 
-mod ids;
+pub(crate) mod ids;
 mod json;
 mod names;
 mod styles;
 mod values;
 
 mod table;
-mod td_event;
+pub(crate) mod td_event;
 
-mod envelope;
+pub(crate) mod envelope;
 
 mod log_gap;
 
 mod schema;
 
-pub(crate) use envelope::LineDecoder;
 #[cfg(feature = "cli")]
 pub(crate) use envelope::StreamEvent;
-pub use envelope::{Envelope, UnknownFields};
-pub use ids::{EndEvidence, ExecutionId, PaneId};
+pub use envelope::UnknownFields;
+pub(crate) use envelope::{Envelope, LineDecoder};
+pub use ids::EndEvidence;
+pub(crate) use ids::{ExecutionId, PaneId};
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
     AgentState, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
@@ -34,9 +35,12 @@ pub(crate) use schema::{FieldSchema, envelope_schema};
 pub(crate) use styles::STYLES_MAX;
 pub use styles::{Style, Styles};
 pub(crate) use table::event_table;
-pub use td_event::{EventKind, TdEvent, UnknownEvent};
-pub(crate) use td_event::{for_each_json_text, line_ends_in, lines_in};
+pub use td_event::UnknownEvent;
+pub(crate) use td_event::{EventKind, TdEvent, for_each_json_text, line_ends_in, lines_in};
+
 pub use values::{Cursor, IterationOutcome, ScreenRow};
+
+pub use crate::timestamp::ParseTimestampError;
 
 /// The version of the wire format, which the header line of each log file states.
 pub const SCHEMA: u32 = 1;

@@ -32,7 +32,7 @@ pub trait NamedValue: Copy + Eq + fmt::Debug {
 /// Later versions may add values. A reader keeps such an event, and writes the text back unchanged.
 ///
 /// ```
-/// use td_observe::{EnumOrUnknown, GapReason};
+/// use td_observe::event::{EnumOrUnknown, GapReason};
 /// let reason = EnumOrUnknown::from(GapReason::Cleared);
 /// assert_eq!(reason, GapReason::Cleared);
 /// assert_eq!(reason.as_str(), "cleared");

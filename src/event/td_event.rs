@@ -284,7 +284,8 @@ impl TdEvent {
     /// serializes to an object. Field names of this crate, such as `pane`, keep their meaning.
     ///
     /// ```
-    /// use td_observe::{TdEvent, serde_json::json};
+    /// use td_observe::TdEvent;
+    /// use serde_json::json;
     /// let event = TdEvent::custom("abc123", "BuildQueued", json!({"position": 3}))?;
     /// assert_eq!(event.type_name(), "BuildQueued");
     /// # Ok::<(), td_observe::Error>(())

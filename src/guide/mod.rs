@@ -1,4 +1,5 @@
-//! The guide for users: one chapter per topic. `td-observe help TOPIC` prints the same text.
+//! The guide for users: one chapter per topic. `td-observe help TOPIC` prints the same text. [`house`] is for
+//! those who change the code.
 
 #[doc = include_str!("watching.md")]
 pub mod watching {}
@@ -42,3 +43,6 @@ pub mod library {}
 
 #[doc = include_str!("performance.md")]
 pub mod performance {}
+
+#[doc = include_str!("../README.md")]
+pub mod house {}

@@ -99,7 +99,8 @@ impl EventEmitter {
     ///
     /// ```
     /// use std::io::Write;
-    /// use td_observe::{EventBus, OutputStream};
+    /// use td_observe::EventBus;
+    /// use td_observe::event::OutputStream;
     ///
     /// let bus = EventBus::new(10_000);
     /// let mut out = bus.emitter_for("analysis").writer(OutputStream::Stdout);

@@ -8,9 +8,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use td_observe::bus::{RecvError, RecvTimeoutError, TryRecvError};
+use td_observe::event::Styles;
+use td_observe::internals::bus::{LosslessLane, subscribe_lossless};
 use td_observe::{
-    BusOptions, Delivery, Emitted, Envelope, EventBus, EventKind, FakeClock, Filter, LosslessLane,
-    RecvError, RecvTimeoutError, Styles, SubscribeOptions, Subscription, TdEvent, TryRecvError,
+    BusOptions, Delivery, Emitted, Envelope, EventBus, EventKind, FakeClock, Filter,
+    SubscribeOptions, Subscription, TdEvent,
 };
 
 /// Timeout for each step; a step that takes this long hangs.
@@ -160,7 +163,7 @@ fn an_emitter_s_events_are_numbered_and_delivered_until_the_bus_closes() {
         Emitted::Closed
     );
     assert_eq!(bus.subscribe().recv().unwrap_err(), RecvError);
-    assert!(bus.subscribe_lossless().unwrap_err().is_gone());
+    assert!(subscribe_lossless(&bus).unwrap_err().is_gone());
 }
 
 fn warning(context: &str) -> TdEvent {
@@ -188,7 +191,7 @@ fn received_plus_missed_equals_sent() {
                 ..Default::default()
             });
             let unread = bus.subscribe();
-            let lossless = bus.subscribe_lossless().unwrap();
+            let lossless = subscribe_lossless(&bus).unwrap();
             let readers =
                 [all, throttled, selected].map(|one| thread::spawn(move || read_all(one)));
             let log = thread::spawn(move || read_lossless(lossless));
@@ -256,7 +259,7 @@ fn accepted_events_are_delivered_whenever_the_bus_closes() {
         for _ in 0..200 {
             let bus = Arc::new(EventBus::new(1_000_000));
             let events = bus.subscribe();
-            let lossless = bus.subscribe_lossless().unwrap();
+            let lossless = subscribe_lossless(&bus).unwrap();
             let started = Arc::new(std::sync::Barrier::new(3));
             let producers = [0, 1].map(|_| {
                 let (emitter, started) = (bus.emitter_for("a"), Arc::clone(&started));
@@ -343,7 +346,7 @@ fn a_subscription_begins_at_its_creation() {
         emitter.iteration_started(number);
     }
     let events = bus.subscribe();
-    let lossless = bus.subscribe_lossless().unwrap();
+    let lossless = subscribe_lossless(&bus).unwrap();
     emitter.iteration_started(1000);
     bus.close();
     let (received, missed, envelopes) = read_all(events);

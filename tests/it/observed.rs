@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use td_observe::event::GapEvidence;
 use td_observe::history::{LogReader, Query, RunDirectory};
 use td_observe::tmux::{Server, Target};
 use td_observe::{
-    Builder, Clock, Delivery, Engine, Envelope, GapEvidence, Report, Subscription, TdEvent, Watch,
+    Builder, Clock, Delivery, Engine, Envelope, Report, Subscription, TdEvent, Watch,
 };
 
 use crate::support::{CEILING, TmuxServer};

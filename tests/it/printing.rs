@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use log::Log;
-use td_observe::OutputStream;
+use td_observe::event::OutputStream;
 use td_observe::process::{Command, LogBridge, OutputWriter};
 use td_observe::{EventBus, EventEmitter, TdEvent};
 

@@ -19,7 +19,7 @@ use std::io::{Read, Write as _};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use td_observe::Cursor;
+use td_observe::event::Cursor;
 use td_observe::internals::track::{
     Capture, Change, GapReason, PaneNumbers, Row, SavedScreen, StreamTracker, SyncPoint,
     TerminalModes, Tracker, unescape,

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::never;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use td_observe::Clock;
-use td_observe::crossbeam_channel::never;
 use td_observe::internals::child::{self, ChildOutput, Invocation};
 use td_observe::internals::tmux::{
     CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, Listing, PaneState, capture,

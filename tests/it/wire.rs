@@ -6,12 +6,10 @@ mod reading;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use td_observe::event::{Cursor, GapEvidence, IterationOutcome, ScreenRow, Styles};
 use td_observe::history::{DataDir, RunInfo};
 use td_observe::internals::history::{LogOptions, LogWriter, open_run, parse_line};
-use td_observe::{
-    Cursor, Envelope, EventKind, FakeClock, GapEvidence, IterationOutcome, ScreenRow, Styles,
-    TdEvent, Timestamp,
-};
+use td_observe::{Envelope, EventKind, FakeClock, TdEvent, Timestamp};
 
 /// Every event with exactly its fields: first those of the seed, then those of schema 1.
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,7 +180,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     let iteration = u32::MAX;
     let s = str::to_owned;
     let single = |event| vec![event];
-    let style = |line, to: u32, sgr| td_observe::Style { line, from: 0, to, sgr: s(sgr) };
+    let style = |line, to: u32, sgr| td_observe::event::Style { line, from: 0, to, sgr: s(sgr) };
     let styles = |has: bool| match has {
         true => Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]),
         false => Styles::default(),

@@ -103,7 +103,7 @@ pub(super) fn tokio_latency() -> (f64, f64) {
 /// Returns the processor time over ten seconds with four subscribers, a lossless lane, and no events.
 pub(super) fn idle() -> f64 {
     let bus = EventBus::new(CAPACITY);
-    let mut kept = bus.subscribe_lossless().unwrap();
+    let mut kept = subscribe_lossless(&bus).unwrap();
     let log = thread::spawn(move || while kept.recv_deadline(None).is_ok() {});
     let readers: Vec<_> = (0..SUBSCRIBERS)
         .map(|_| {

@@ -23,7 +23,7 @@ const BARS: &[char] = &['│', '┃', '║', '█'];
 /// A screen, from which rules detect an agent's state.
 ///
 /// ```
-/// use td_observe::AgentState;
+/// use td_observe::event::AgentState;
 /// use td_observe::agent::{AgentScreen, StateRules};
 /// let rules = StateRules::builtin();
 /// // The last screen of an agent that has exited, and the shell below it.

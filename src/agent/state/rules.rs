@@ -30,7 +30,7 @@ const AGENTS_MAX: usize = 100;
 /// The rules that detect agents' states on screens. Cheap to clone.
 ///
 /// ```
-/// use td_observe::AgentState;
+/// use td_observe::event::AgentState;
 /// use td_observe::agent::{AgentScreen, StateRules};
 /// let rows = [
 ///     "❯ fix the test",

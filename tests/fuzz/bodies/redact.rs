@@ -3,9 +3,10 @@
 //! The first byte selects the division into pieces, the second the width of the pane, the third the place of
 //! a key in the text.
 
+use td_observe::TdEvent;
+use td_observe::event::ScreenRow;
 use td_observe::internals::redact::{Redactor, TerminalStream};
 use td_observe::redact::Rules;
-use td_observe::{ScreenRow, TdEvent};
 
 /// Its characters do not occur in this order in any other text.
 const KEY: &str = "qX7zJ2vK9wQ4yB8mT5nR3dL6hG1fC0sPaVeUiOoZ";
@@ -130,7 +131,7 @@ fn pane(text: &str, cuts: u8, width: u8) {
         pane: "%1".into(),
         width: width.into(),
         height: 24,
-        cursor: td_observe::Cursor { x: 0, y: 0 },
+        cursor: td_observe::event::Cursor { x: 0, y: 0 },
         rows: rows.collect(),
     });
 }

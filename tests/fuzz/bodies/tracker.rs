@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use td_observe::Cursor;
+use td_observe::event::Cursor;
 use td_observe::internals::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Row, SavedScreen, Throttled,
     Tracker,

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
-use td_observe::OutputStream;
 use td_observe::agent::{AgentEvent, Format};
 use td_observe::agent_loop::{Cancel, CommandClient, LlmClient, Request, StreamChunk, Usage};
+use td_observe::event::OutputStream;
 use td_observe::process::Command;
 
 use super::{Asking, streamed, text_of, warnings_of};

@@ -13,8 +13,9 @@ use td_observe::agent_loop::{
     LlmClient, LlmError, Request, Response, Role, StreamChunk, Tool, ToolCall, ToolError, Toolbox,
     Usage, converse,
 };
+use td_observe::event::IterationOutcome;
 use td_observe::process::Command;
-use td_observe::{Envelope, EventBus, IterationOutcome, TdEvent};
+use td_observe::{Envelope, EventBus, TdEvent};
 
 use crate::support::CEILING;
 

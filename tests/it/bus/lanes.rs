@@ -6,7 +6,7 @@ use super::*;
 fn live_events_have_no_number_and_do_not_reach_lossless_lanes() {
     let bus = EventBus::new(10_000);
     let events = bus.subscribe();
-    let lossless = bus.subscribe_lossless().unwrap();
+    let lossless = subscribe_lossless(&bus).unwrap();
     let emitter = bus.emitter_for("a");
     emitter.iteration_started(1);
     emitter.emit_live(warning("live"));
@@ -28,7 +28,7 @@ fn an_unread_lossless_lane_gets_life_cycle_events_and_exact_gaps() {
             ..Default::default()
         };
         let bus = EventBus::with_options(options).unwrap();
-        let (stalled, live) = (bus.subscribe_lossless().unwrap(), bus.subscribe());
+        let (stalled, live) = (subscribe_lossless(&bus).unwrap(), bus.subscribe());
         let (a, b) = (bus.emitter_for("a"), bus.emitter_for("b"));
         let line = "x".repeat(500);
         let (mut texts, mut full) = (0, false);
@@ -80,7 +80,7 @@ fn a_lossless_lane_gets_its_gap_as_soon_as_there_is_room() {
             ..Default::default()
         };
         let bus = EventBus::with_options(options).unwrap();
-        let mut lane = bus.subscribe_lossless().unwrap();
+        let mut lane = subscribe_lossless(&bus).unwrap();
         let emitter = bus.emitter_for("a");
         let line = "x".repeat(200);
         let mut sent = 0;
@@ -119,8 +119,8 @@ fn producers_that_wait_for_room_lose_nothing() {
         };
         let bus = Arc::new(EventBus::with_options(options).unwrap());
         let lanes = [
-            bus.subscribe_lossless().unwrap(),
-            bus.subscribe_lossless().unwrap(),
+            subscribe_lossless(&bus).unwrap(),
+            subscribe_lossless(&bus).unwrap(),
         ];
         let readers = lanes.map(|lane| thread::spawn(move || read_lossless(lane)));
         let producers = [0, 1].map(|who| {
@@ -158,7 +158,7 @@ fn waiting_for_room_ends_at_the_deadline() {
             ..Default::default()
         };
         let bus = EventBus::with_options(options).unwrap();
-        let stalled = bus.subscribe_lossless().unwrap();
+        let stalled = subscribe_lossless(&bus).unwrap();
         let emitter = bus.emitter_for("a");
         let mut sent = 0;
         while emitter.has_room() {
@@ -188,8 +188,8 @@ fn closing_does_not_wait_for_readers() {
     with_timeout(|| {
         let bus = EventBus::new(10);
         let _unread = bus.subscribe();
-        let _unread_log = bus.subscribe_lossless().unwrap();
-        drop(bus.subscribe_lossless().unwrap());
+        let _unread_log = subscribe_lossless(&bus).unwrap();
+        drop(subscribe_lossless(&bus).unwrap());
         let emitter = bus.emitter_for("a");
         for number in 0..100_000 {
             emitter.iteration_started(number);
@@ -287,7 +287,7 @@ fn an_endless_throttle_holds_text_until_another_event() {
 /// An embedder's own events are numbered, delivered and written, and read back unchanged.
 #[test]
 fn custom_events_are_delivered_and_read_back() {
-    use td_observe::serde_json::{self, json};
+    use serde_json::{self, json};
     let bus = EventBus::new(10);
     let events = bus.subscribe();
     let emitter = bus.emitter_for("a");

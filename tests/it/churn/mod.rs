@@ -17,7 +17,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use td_observe::{Envelope, GapEvidence, Styles, TdEvent, Timestamp};
+use td_observe::event::{GapEvidence, Styles};
+use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::resources::{Held, children_of, is_zombie, processes_with};
 use crate::support::{CEILING, TmuxServer, wait_for, within};

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use td_observe::bus::RecvError;
 use td_observe::history::{DataDir, Rotation, RunInfo};
-use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, RecvError, TdEvent, Timeline};
+use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, TdEvent, Timeline};
 
 use super::{accounted, paths, read};
 use crate::support::CEILING;

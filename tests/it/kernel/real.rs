@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use td_observe::OutputStream;
+use td_observe::event::OutputStream;
 use td_observe::kernel::{CellStatus, ConnectionInfo, Kernel};
 
 use super::{KernelHome, interrupt, kernels_with, python};

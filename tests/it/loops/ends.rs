@@ -1,7 +1,7 @@
 //! The ends of loops: passed, never passed, out of time, interrupted, wrong usage.
 
 use rustix::process::{Signal, test_kill_process};
-use td_observe::IterationOutcome;
+use td_observe::event::IterationOutcome;
 use td_observe::history::RunState;
 
 use super::*;

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use td_observe::event::IterationOutcome;
 use td_observe::history::{DataDir, RunDirectory, RunMetadata};
-use td_observe::{Envelope, IterationOutcome, TdEvent};
+use td_observe::{Envelope, TdEvent};
 
 use crate::cli::{Running, assert_code, program, text};
 use crate::observed::read;

@@ -47,12 +47,12 @@ fn the_schema_covers_a_real_board_and_its_events() {
     let board = body("/api/v1/board");
     assert_eq!(board.as_array().unwrap().len(), 2);
     check_board(&board).unwrap();
-    assert_eq!(body("/api/v1/schema"), td_observe::json_schema());
+    assert_eq!(body("/api/v1/schema"), td_observe::board::json_schema());
     let printed = home.run(&["schema"]);
     assert_code(&printed, 0);
     assert_eq!(
         serde_json::from_slice::<Value>(&printed.stdout).unwrap(),
-        td_observe::json_schema()
+        td_observe::board::json_schema()
     );
     assert_code(&home.run(&["stop"]), 0);
     let log = home.run(&["log", "--json"]);

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use td_observe::Envelope;
-use td_observe::OutputStream;
+use td_observe::event::OutputStream;
 use td_observe::process::Command;
 
 use super::{observed, text_of, warnings};

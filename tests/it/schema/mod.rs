@@ -170,7 +170,7 @@ fn the_schema_describes_the_examples_of_the_documentation() {
 
 #[test]
 fn the_guide_has_the_events_of_the_table_with_their_fields() {
-    let schema = td_observe::json_schema();
+    let schema = td_observe::board::json_schema();
     let mut documented = BTreeSet::new();
     for row in include_str!("../../../src/guide/events.md").lines() {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
@@ -270,7 +270,7 @@ fn an_independent_validator_agrees() {
     crate::cli::assert_code(&printed, 0);
     assert_eq!(
         serde_json::from_slice::<Value>(&printed.stdout).unwrap(),
-        td_observe::json_schema()
+        td_observe::board::json_schema()
     );
     fs::write(&schema, &printed.stdout).unwrap();
     let mut lines = wire_lines();

@@ -13,7 +13,7 @@ pub struct Structure {
 impl Structure {
     pub fn strict() -> Self {
         Self {
-            schema: td_observe::json_schema(),
+            schema: td_observe::board::json_schema(),
             is_strict: true,
         }
     }
