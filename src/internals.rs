@@ -93,10 +93,10 @@ pub mod fuzzing {
     use std::time::Duration;
 
     use crate::agent::{HookChange, HookFile, HookInput, StatusFile};
-    use crate::api::cursor::StreamCursor;
     use crate::api::exchange::read_answer;
     use crate::api::request::{Head, Request};
-    use crate::api::{EventReader, NoItem, Streamed};
+    use crate::api::{EventReader, EventSource, Unavailable};
+    use crate::feed::{Next, StreamCursor};
     use crate::clock::Clock;
     use crate::redact::Rules;
     use crate::timestamp::Timestamp;
@@ -204,12 +204,12 @@ pub mod fuzzing {
             }
             while ours.is_none() {
                 match reader.next(clock.now() + WAIT) {
-                    Ok(Streamed::Event(envelope)) => {
-                        items.push(serde_json::to_string(&envelope).map_err(io::Error::other)?);
+                    Ok(Next::Event(envelope)) => {
+                        items.push(serde_json::to_string(&*envelope).map_err(io::Error::other)?);
                     }
-                    Ok(Streamed::Missed(missed)) => items.push(format!("missed {missed}")),
-                    Err(NoItem::Timeout) => break,
-                    Err(NoItem::Broken(_) | NoItem::Refused(_)) => return Ok(items),
+                    Ok(Next::Missed(missed)) => items.push(format!("missed {missed}")),
+                    Ok(Next::Timeout | Next::End) => break,
+                    Err(Unavailable::Broken(_) | Unavailable::Refused(_)) => return Ok(items),
                 }
             }
         }

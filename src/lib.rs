@@ -89,6 +89,9 @@ pub mod board;
 
 mod engine;
 
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "faces use the rest"))]
+pub mod feed;
+
 #[cfg(feature = "cli")]
 mod api;
 #[cfg(feature = "cli")]
@@ -106,7 +109,7 @@ pub use bus::event_bus::{BusOptions, EventBus, SubscribeOptions};
 pub use bus::subscription::{Delivery, Filter, Subscription};
 pub use bus::{emitter::EventEmitter, inbox::Emitted};
 pub use clock::{Clock, FakeClock};
-pub use engine::{Builder, Engine, Report, Timeline};
+pub use engine::{Builder, Engine, Report};
 pub use error::{Error, Result};
 pub use event::envelope::Envelope;
 pub use event::ids::{ExecutionId, PaneId};

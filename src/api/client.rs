@@ -11,19 +11,30 @@ use super::chunked::Chunked;
 use super::exchange::{Answer, open, read_head, send};
 use super::seen::SeenNumbers;
 use crate::clock::Clock;
-use crate::event::{Envelope, TdEvent};
+use crate::event::TdEvent;
+use crate::feed::{Next, Reader};
 use crate::history::parse_line;
 
 /// The longest accepted line of a stream, which fits the longest event.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// An item of the stream.
-#[derive(Debug)]
-pub(crate) enum Streamed {
-    /// An event.
-    Event(Box<Envelope>),
-    /// The number of missed events.
-    Missed(u64),
+/// A source of an observer's events: a reader in this process, or a client of the API. A face does not know
+/// which one it has.
+pub(crate) trait EventSource: Send {
+    /// Returns the next item; waits for it until the deadline.
+    ///
+    /// # Errors
+    /// If the observer does not answer.
+    fn next(&mut self, deadline: Instant) -> Result<Next, Unavailable>;
+
+    /// Continues at the socket of the next observer. A reader in this process has no other.
+    fn move_to(&mut self, _socket: &Path) {}
+}
+
+impl EventSource for Reader {
+    fn next(&mut self, deadline: Instant) -> Result<Next, Unavailable> {
+        Ok(Reader::next(self, Some(deadline)))
+    }
 }
 
 /// Reads the stream of the observer's events. After a broken connection it continues at the same position,
@@ -48,15 +59,24 @@ struct Frame {
     data: Vec<u8>,
 }
 
-/// The reason that no item was returned.
+/// The reason that the observer does not answer.
 #[derive(Debug)]
-pub(crate) enum NoItem {
-    /// No item arrived before the deadline.
-    Timeout,
+pub(crate) enum Unavailable {
     /// The connection broke; the next call reconnects.
     Broken(io::Error),
     /// The observer refused the request.
     Refused(String),
+}
+
+impl EventSource for EventReader {
+    fn next(&mut self, deadline: Instant) -> Result<Next, Unavailable> {
+        self.next_item(deadline)
+    }
+
+    fn move_to(&mut self, socket: &Path) {
+        self.socket = socket.to_owned();
+        self.lines = None;
+    }
 }
 
 impl EventReader {
@@ -74,13 +94,14 @@ impl EventReader {
         }
     }
 
-    /// Returns the next item; waits for it until the deadline.
-    pub fn next(&mut self, deadline: Instant) -> Result<Streamed, NoItem> {
+    fn next_item(&mut self, deadline: Instant) -> Result<Next, Unavailable> {
         if self.lines.is_none() {
             self.connect()?;
         }
         loop {
-            let line = self.next_line(deadline)?;
+            let Some(line) = self.next_line(deadline)? else {
+                return Ok(Next::Timeout);
+            };
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end_matches(['\r', '\n']);
             if text.is_empty() {
@@ -100,13 +121,7 @@ impl EventReader {
         &self.socket
     }
 
-    /// Continues at the socket of the next observer.
-    pub fn move_to(&mut self, socket: &Path) {
-        self.socket = socket.to_owned();
-        self.lines = None;
-    }
-
-    fn connect(&mut self) -> Result<(), NoItem> {
+    fn connect(&mut self) -> Result<(), Unavailable> {
         let request = || {
             let stream = open(&self.socket)?;
             let cursor = self.cursor.as_deref();
@@ -117,7 +132,7 @@ impl EventReader {
             )?;
             Ok(stream)
         };
-        let stream = request().map_err(NoItem::Broken)?;
+        let stream = request().map_err(Unavailable::Broken)?;
         self.begin(stream)
     }
 
@@ -125,9 +140,9 @@ impl EventReader {
     ///
     /// # Errors
     /// If the response is not a stream.
-    pub fn begin(&mut self, stream: UnixStream) -> Result<(), NoItem> {
+    pub fn begin(&mut self, stream: UnixStream) -> Result<(), Unavailable> {
         let mut reader = BufReader::new(stream);
-        let head = read_head(&mut reader).map_err(NoItem::Broken)?;
+        let head = read_head(&mut reader).map_err(Unavailable::Broken)?;
         if head.status != 200 {
             let mut body = Vec::new();
             // A partly read problem is still useful.
@@ -137,7 +152,7 @@ impl EventReader {
                 body,
                 etag: None,
             };
-            return Err(NoItem::Refused(answer.problem()));
+            return Err(Unavailable::Refused(answer.problem()));
         }
         self.line.clear();
         self.frame = Frame::default();
@@ -145,9 +160,10 @@ impl EventReader {
         Ok(())
     }
 
-    fn next_line(&mut self, deadline: Instant) -> Result<Vec<u8>, NoItem> {
+    /// Returns the next line; `None` at the deadline.
+    fn next_line(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, Unavailable> {
         let Some(lines) = &mut self.lines else {
-            return Err(NoItem::Broken(io::ErrorKind::NotConnected.into()));
+            return Err(Unavailable::Broken(io::ErrorKind::NotConnected.into()));
         };
         let left = deadline.saturating_duration_since(self.clock.now());
         // A socket timeout of zero would mean no timeout.
@@ -158,7 +174,9 @@ impl EventReader {
             .set_read_timeout(Some(left))
             .and_then(|()| lines.take(room).read_until(b'\n', &mut self.line));
         let broken = match read {
-            Ok(_) if self.line.ends_with(b"\n") => return Ok(std::mem::take(&mut self.line)),
+            Ok(_) if self.line.ends_with(b"\n") => {
+                return Ok(Some(std::mem::take(&mut self.line)));
+            }
             Ok(_) => io::ErrorKind::UnexpectedEof.into(),
             Err(cause)
                 if matches!(
@@ -168,16 +186,16 @@ impl EventReader {
                         | io::ErrorKind::Interrupted
                 ) =>
             {
-                return Err(NoItem::Timeout);
+                return Ok(None);
             }
             Err(cause) => cause,
         };
         self.lines = None;
-        Err(NoItem::Broken(broken))
+        Err(Unavailable::Broken(broken))
     }
 
     /// Ends a frame; returns its item, unless it has none or repeats an event.
-    fn ended_frame(&mut self) -> Option<Streamed> {
+    fn ended_frame(&mut self) -> Option<Next> {
         let frame = std::mem::take(&mut self.frame);
         if let Some(id) = frame.id {
             self.cursor = Some(id);
@@ -187,7 +205,7 @@ impl EventReader {
         if let (None, TdEvent::Unknown(event)) = (envelope.seq, &envelope.event) {
             let missed = event.fields().get("missed").and_then(Value::as_u64);
             match (event.type_name(), missed) {
-                ("Lagged", missed) => return missed.map(Streamed::Missed),
+                ("Lagged", missed) => return missed.map(Next::Missed),
                 ("StreamOpened", _) => return None,
                 _ => {}
             }
@@ -197,7 +215,7 @@ impl EventReader {
         {
             return None;
         }
-        Some(Streamed::Event(Box::new(envelope)))
+        Some(Next::Event(envelope.into()))
     }
 }
 
@@ -206,7 +224,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::event::StreamEvent;
+    use crate::event::{Envelope, StreamEvent};
     use crate::timestamp::Timestamp;
 
     #[test]
@@ -221,7 +239,7 @@ mod tests {
         let stream = |event: &StreamEvent| serde_json::to_vec(&event.at(at)).unwrap();
         assert!(item(stream(&StreamEvent::opened())).is_none());
         let missed = item(stream(&StreamEvent::Lagged { missed: 7 }));
-        assert!(matches!(missed, Some(Streamed::Missed(7))), "{missed:?}");
+        assert!(matches!(missed, Some(Next::Missed(7))), "{missed:?}");
         let mut without_number =
             serde_json::to_value(StreamEvent::Lagged { missed: 7 }.at(at)).unwrap();
         for missed in [json!("7"), json!(-7), Value::Null] {
@@ -237,7 +255,7 @@ mod tests {
         for seq in [None, Some(3)] {
             let envelope = Envelope::new(seq, at, warning.clone());
             let event = item(serde_json::to_vec(&envelope).unwrap());
-            let Some(Streamed::Event(event)) = event else {
+            let Some(Next::Event(event)) = event else {
                 panic!("{event:?}")
             };
             assert_eq!(event.seq, seq);

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::events::{check_types, start_point, time_of};
-use super::selection::Selection;
-use super::stream::StartPoint;
+use crate::feed::{Selection, StartPoint};
 use crate::timestamp::Timestamp;
 
 /// The most names of executions in a subscription.

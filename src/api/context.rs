@@ -5,13 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hub::Hub;
 use super::panes::Panes;
 use crate::board::{Attention, Row};
 use crate::bus::EventBus;
 use crate::clock::Clock;
 use crate::event::{PaneId, PaneViewer};
-use crate::history::DataDir;
+use crate::feed::Feed;
 use crate::timestamp::Timestamp;
 
 /// The shortest time between two `PaneSeen` events of a pane, unless its row has finished.
@@ -20,11 +19,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// The parts of the observer that requests use. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiContext {
-    pub hub: Hub,
+    pub feed: Feed,
     /// The observer's bus, for views of panes by clients.
     pub bus: Arc<EventBus>,
-    /// `None` without a history.
-    pub data: Option<DataDir>,
     pub clock: Clock,
     /// The panes that clients can view and type into.
     pub panes: Panes,
@@ -34,7 +31,7 @@ impl ApiContext {
     /// Emits `PaneSeen` for a pane that a face has shown, unless the board already has a recent view.
     pub(super) fn note_view(&self, pane: &PaneId, socket: &Path) {
         let now = self.clock.wall();
-        for row in self.hub.rows() {
+        for row in self.feed.rows() {
             let is_due = row.pane.as_ref() == Some(pane) && is_due(&row, now);
             if is_due && self.is_of_server(&row, socket) {
                 let emitter = self.bus.emitter_for(&row.execution_id);
@@ -46,8 +43,8 @@ impl ApiContext {
     /// Returns true if a row belongs to the tmux server at a socket. Other servers may have a pane with the
     /// same id.
     fn is_of_server(&self, row: &Row, socket: &Path) -> bool {
-        let run = self.data.as_ref().map(|data| data.run(&row.execution_id));
-        let metadata = run.and_then(|run| run.metadata().ok().flatten());
+        let run = self.feed.data().run(&row.execution_id);
+        let metadata = run.metadata().ok().flatten();
         let identity = metadata.and_then(|metadata| metadata.identity);
         identity.is_some_and(|identity| Path::new(&identity.socket) == socket)
     }

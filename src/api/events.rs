@@ -2,21 +2,23 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::context::ApiContext;
-use super::cursor::StreamCursor;
 use super::liveness::KEEP_ALIVE;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
-use super::selection::Selection;
-use super::stream::{EventStream, Item, StartPoint, WAIT};
 use crate::clock::Clock;
 use crate::event::{EventKind, StreamEvent};
+use crate::feed::{Next, Reader, Selection, StartPoint, StreamCursor};
 use crate::history::Query;
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::{Timestamp, ago};
+
+/// The interval of checks whether a waiting client is still connected.
+const WAIT: Duration = Duration::from_millis(500);
 
 /// The query for the events of one run.
 #[derive(Debug)]
@@ -93,7 +95,7 @@ pub(super) fn time_of(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 }
 
 /// Opens the requested stream.
-pub(super) fn open(context: &ApiContext, request: &Request) -> Result<EventStream, Response> {
+pub(super) fn open(context: &ApiContext, request: &Request) -> Result<Reader, Response> {
     let invalid = |why: String| Response::problem(400, &why);
     let selection = Selection {
         executions: request
@@ -107,7 +109,7 @@ pub(super) fn open(context: &ApiContext, request: &Request) -> Result<EventStrea
     let last = request.header("last-event-id");
     let last = last.or_else(|| request.parameter("cursor"));
     let from = start_point("Last-Event-ID", last, since).map_err(invalid)?;
-    EventStream::open(context, selection, from.unwrap_or(StartPoint::Now))
+    Reader::open(&context.feed, selection, from.unwrap_or(StartPoint::Now))
         .map_err(|error| Response::problem(500, &error.to_string()))
 }
 
@@ -128,7 +130,7 @@ pub(super) fn start_point(
 
 /// Sends events until the client disconnects or the observer ends.
 pub(super) fn send(
-    mut events: EventStream,
+    mut events: Reader,
     stream: &UnixStream,
     clock: &Clock,
     stop: &Stop,
@@ -136,31 +138,31 @@ pub(super) fn send(
     let mut body = ChunkedBody::start(stream, "text/event-stream; charset=utf-8")?;
     stream_frame(&mut body, &events.cursor(), &StreamEvent::opened(), clock)?;
     body.flush()?;
-    let is_over = || is_stopped(stop);
     let mut quiet_since = clock.now();
     // Frames are flushed before the thread waits.
     let mut is_flushed = true;
     loop {
-        let deadline = match is_flushed {
-            true => clock.now() + WAIT,
-            false => clock.now(),
-        };
-        match events.next(deadline, &is_over) {
-            Ok(Some(Item::Event(envelope, cursor))) => {
+        if is_stopped(stop) {
+            return body.finish();
+        }
+        let wait = if is_flushed { WAIT } else { Duration::ZERO };
+        match events.next(Some(clock.now() + wait)) {
+            Next::Event(envelope) => {
                 let line = serde_json::to_vec(&*envelope).map_err(io::Error::other)?;
-                frame(&mut body, &cursor, &line)?;
+                frame(&mut body, &events.cursor(), &line)?;
                 is_flushed = false;
             }
-            Ok(Some(Item::Missed(missed, cursor))) => {
-                stream_frame(&mut body, &cursor, &StreamEvent::Lagged { missed }, clock)?;
+            Next::Missed(missed) => {
+                let lagged = StreamEvent::Lagged { missed };
+                stream_frame(&mut body, &events.cursor(), &lagged, clock)?;
                 is_flushed = false;
             }
-            Ok(None) if !is_flushed => {
+            Next::Timeout if !is_flushed => {
                 body.flush()?;
                 is_flushed = true;
                 quiet_since = clock.now();
             }
-            Ok(None) => {
+            Next::Timeout => {
                 if is_gone(stream) {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
@@ -170,7 +172,7 @@ pub(super) fn send(
                     quiet_since = clock.now();
                 }
             }
-            Err(_) => return body.finish(),
+            Next::End => return body.finish(),
         }
     }
 }

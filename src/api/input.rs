@@ -46,7 +46,7 @@ pub(super) fn input(
         let input: Input = panes::body(body)?;
         let typing = input.typing();
         let typing = typing.map_err(|error| Response::problem(400, &error.to_string()))?;
-        let (_, found) = all.find(&target, request, (stop, clock))?;
+        let (_, found) = all.find(&target, request.socket(), (stop, clock))?;
         let pane = typing.send(&found.server, &found.panes, stop, clock);
         Ok(Response::json(
             &json!({"pane": pane.map_err(|error| refused(&error))?}),

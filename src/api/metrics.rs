@@ -3,15 +3,15 @@
 use std::fmt::{Display, Write};
 
 use super::context::ApiContext;
-use super::gauges::StreamGauge;
+use crate::feed::StreamGauge;
 
 /// Returns the metrics of the board, the streams of events and the logs.
 pub(super) fn metrics(context: &ApiContext) -> String {
-    let (hub, clock) = (&context.hub, &context.clock);
+    let (feed, clock) = (&context.feed, &context.clock);
     let mut metrics = Metrics::default();
-    let view = hub.board_after(None, clock.now());
+    let view = feed.board_after(None, clock.now());
     let rows = view.map(|view| view.rows).unwrap_or_default();
-    let attention: Vec<(String, u64)> = hub
+    let attention: Vec<(String, u64)> = feed
         .counts()
         .iter()
         .map(|(attention, count)| (format!("{{attention=\"{attention}\"}}"), *count as u64))
@@ -29,11 +29,11 @@ pub(super) fn metrics(context: &ApiContext) -> String {
     let sum = |of: fn(&crate::board::Row) -> u64| rows.iter().map(of).sum();
     metrics.value("gaps", "Confirmed gaps of the rows.", sum(|row| row.gaps));
     metrics.value("errors", "Errors of the rows.", sum(|row| row.errors));
-    let (end, _) = hub.end();
+    let (end, _) = feed.end();
     metrics.value("events_total", "Events that were distributed.", end);
     let help = "Events that the hub has missed; the logs have them.";
-    metrics.value("events_missed_total", help, hub.lagged());
-    let streams = hub.gauges();
+    metrics.value("events_missed_total", help, feed.lagged());
+    let streams = feed.gauges();
     let per_stream = |value: &dyn Fn(&StreamGauge) -> u64| -> Vec<(String, u64)> {
         let streams = streams.iter();
         let labels = |stream: &StreamGauge| format!("{{stream=\"{}\"}}", stream.number);
@@ -48,7 +48,7 @@ pub(super) fn metrics(context: &ApiContext) -> String {
     let missed = per_stream(&StreamGauge::missed);
     let help = "Events that a stream has missed, because they are kept nowhere.";
     metrics.samples("stream_events_missed_total", help, &missed);
-    if let Some(Ok(list)) = context.data.as_ref().map(|data| data.runs(clock.wall())) {
+    if let Ok(list) = feed.data().runs(clock.wall()) {
         let bytes = list.runs.iter().map(|run| run.size_bytes).sum();
         metrics.value("runs", "Runs in the history.", list.runs.len() as u64);
         metrics.value("log_bytes", "Size of the history.", bytes);

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::others::real;
-use super::request::Request;
 use super::response::Response;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::PaneId;
+use crate::feed::real;
 use crate::redact::Rules;
 use crate::thread::Stop;
 use crate::tmux::{Listing, Server, Target};
@@ -40,9 +39,12 @@ pub(super) struct FoundPanes {
 }
 
 impl Panes {
-    /// Returns the servers that a request selects. Their queries end when the observer stops.
-    pub fn servers(&self, request: &Request, stop: &Stop) -> Result<Vec<ObservedServer>, Response> {
-        let chosen = request.parameter("socket").map(Path::new);
+    /// Returns the servers, or the chosen one. Their queries end when the observer stops.
+    pub fn servers(
+        &self,
+        chosen: Option<&Path>,
+        stop: &Stop,
+    ) -> Result<Vec<ObservedServer>, Response> {
         let is_chosen =
             |of: &&ObservedServer| chosen.is_none_or(|socket| real(socket) == real(&of.socket));
         let found = self.servers.iter().filter(is_chosen);
@@ -67,11 +69,11 @@ impl Panes {
     pub(super) fn find(
         &self,
         target: &Target,
-        request: &Request,
+        chosen: Option<&Path>,
         (stop, clock): (&Stop, &Clock),
     ) -> Result<(PathBuf, FoundPanes), Response> {
         let mut found = Vec::new();
-        for ObservedServer { server, socket } in self.servers(request, stop)? {
+        for ObservedServer { server, socket } in self.servers(chosen, stop)? {
             let listing = match Listing::fetch(&server, clock) {
                 Ok(listing) => listing,
                 Err(error) if error.is_gone() => continue,

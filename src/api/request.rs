@@ -1,6 +1,7 @@
 //! HTTP/1.1 requests: parses a bounded head and its query (pure).
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// The largest accepted head.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -79,6 +80,11 @@ impl Request {
     /// Returns the first parameter of the query with this name.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         first(&self.query, name)
+    }
+
+    /// Returns the socket of the tmux server that the request chooses.
+    pub fn socket(&self) -> Option<&Path> {
+        self.parameter("socket").map(Path::new)
     }
 
     /// Returns the values of a parameter, which may be repeated or a list with commas.

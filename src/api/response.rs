@@ -48,6 +48,13 @@ impl Response {
         Self::new(status, "application/problem+json", body.into_bytes())
     }
 
+    /// Returns the explanation of a problem.
+    pub fn detail(&self) -> String {
+        let body: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let detail = body.and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
+        detail.unwrap_or_else(|| reason(self.status).to_owned())
+    }
+
     /// Returns a response without a body.
     pub fn empty(status: u16) -> Self {
         Self::new(status, "", Vec::new())

@@ -123,11 +123,11 @@ impl Routes {
         let wait = Duration::from_secs_f64(wait).min(BOARD_WAIT_MAX);
         match self
             .context
-            .hub
+            .feed
             .board_after(known, self.context.clock.now() + wait)
         {
             Some(view) => {
-                let tag = format!("\"{:x}-{}\"", self.context.hub.instance(), view.version);
+                let tag = format!("\"{:x}-{}\"", self.context.feed.instance(), view.version);
                 Response::json(&view.rows).header("ETag", tag)
             }
             None => Response::empty(304),
@@ -136,15 +136,12 @@ impl Routes {
 
     fn version_of(&self, tag: &str) -> Option<u64> {
         let (instance, version) = tag.trim_matches('"').split_once('-')?;
-        let is_ours = u64::from_str_radix(instance, 16) == Ok(self.context.hub.instance());
+        let is_ours = u64::from_str_radix(instance, 16) == Ok(self.context.feed.instance());
         version.parse().ok().filter(|_| is_ours)
     }
 
     fn runs(&self) -> Result<Vec<RunSummary>, Response> {
-        let Some(data) = &self.context.data else {
-            return Ok(Vec::new());
-        };
-        match data.runs(self.context.clock.wall()) {
+        match self.context.feed.data().runs(self.context.clock.wall()) {
             Ok(list) => Ok(list.runs),
             Err(error) => Err(Response::problem(500, &error.to_string())),
         }
@@ -152,8 +149,7 @@ impl Routes {
 
     /// Returns the run with this id, or the latest with this label.
     fn run(&self, id: &str) -> Result<RunDirectory, Response> {
-        let data = self.context.data.as_ref().ok_or_else(|| missing(id))?;
-        data.named_run(id).map_err(|error| {
+        self.context.feed.data().named_run(id).map_err(|error| {
             if error.is_invalid_input() {
                 missing(id)
             } else {

@@ -1,20 +1,34 @@
 //! `GET /api/v1/panes/{id}/screen`: the present screen of a pane, with its colours, redacted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::context::ApiContext;
 use super::panes::{self, ObservedServer, failed};
 use super::request::Request;
 use super::response::Response;
-use crate::event::{ScreenRow, TdEvent};
+use crate::event::{Cursor, PaneId, ScreenRow, Styles, TdEvent};
 use crate::redact::{Redactor, Rules};
 use crate::thread::Stop;
 use crate::tmux::PaneScreen;
 
-/// Returns the screen of a pane. `is_view` states that it counts as viewed. For a target with several panes, the
-/// active one is used.
+/// The screen of a pane, redacted. Its fields are those of the response.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ScreenView {
+    alternate: bool,
+    pub cursor: Cursor,
+    pub height: u32,
+    pane: PaneId,
+    pub rows: Vec<ScreenRow>,
+    #[serde(default)]
+    pub styles: Styles,
+    title: String,
+    width: u32,
+}
+
+/// Returns the response to a request for the screen of a pane. `is_view` states that it counts as viewed. For a
+/// target with several panes, the active one is used.
 pub(super) fn screen(
     context: &ApiContext,
     id: &str,
@@ -22,21 +36,34 @@ pub(super) fn screen(
     is_view: bool,
     stop: &Stop,
 ) -> Response {
-    match capture(context, id, request, stop) {
-        Ok((socket, screen)) => {
-            if is_view {
-                context.note_view(&screen.pane, &socket);
-            }
-            Response::json(&to_json(&context.panes.rules, screen))
-        }
+    match view(context, id, request.socket(), is_view, stop) {
+        Ok(view) => Response::json(&view),
         Err(response) => response,
     }
+}
+
+/// Returns the screen of a pane.
+///
+/// # Errors
+/// The response to send instead.
+pub(super) fn view(
+    context: &ApiContext,
+    id: &str,
+    server: Option<&Path>,
+    is_view: bool,
+    stop: &Stop,
+) -> Result<ScreenView, Response> {
+    let (socket, screen) = capture(context, id, server, stop)?;
+    if is_view {
+        context.note_view(&screen.pane, &socket);
+    }
+    Ok(redacted(&context.panes.rules, screen))
 }
 
 fn capture(
     context: &ApiContext,
     id: &str,
-    request: &Request,
+    chosen: Option<&Path>,
     stop: &Stop,
 ) -> Result<(PathBuf, PaneScreen), Response> {
     let (all, clock) = (&context.panes, &context.clock);
@@ -45,7 +72,7 @@ fn capture(
     match target.pane() {
         // A pane id needs no listing, so one tmux process per server suffices.
         Some(pane) => {
-            for ObservedServer { server, socket } in all.servers(request, stop)? {
+            for ObservedServer { server, socket } in all.servers(chosen, stop)? {
                 match PaneScreen::capture(&server, &pane, clock) {
                     Ok(Some(screen)) => screens.push((socket, screen)),
                     Ok(None) => {}
@@ -55,7 +82,7 @@ fn capture(
             }
         }
         None => {
-            let (socket, found) = all.find(&target, request, (stop, clock))?;
+            let (socket, found) = all.find(&target, chosen, (stop, clock))?;
             if let Some(pane) = found.panes.first() {
                 let screen = PaneScreen::capture(&found.server, pane, clock);
                 let screen = screen.map_err(|error| failed(&error))?;
@@ -66,8 +93,8 @@ fn capture(
     panes::require_single(&target, screens)
 }
 
-/// Converts a screen to JSON. Redacted rows lose their styles.
-fn to_json(rules: &Rules, screen: PaneScreen) -> Value {
+/// Redacts a screen. Redacted rows lose their styles.
+fn redacted(rules: &Rules, screen: PaneScreen) -> ScreenView {
     let PaneScreen {
         pane,
         title,
@@ -100,22 +127,24 @@ fn to_json(rules: &Rules, screen: PaneScreen) -> Value {
         let text = redacted.get(at).map(|row| row.text.as_str());
         (text == rows.get(at).map(String::as_str)).then_some(line)
     });
-    json!({
-        "pane": pane,
-        "title": rules.text(&title),
-        "width": width,
-        "height": height,
-        "cursor": cursor,
-        "alternate": alternate,
-        "rows": redacted,
-        "styles": styles,
-    })
+    ScreenView {
+        alternate,
+        cursor,
+        height,
+        pane,
+        rows: redacted,
+        styles,
+        title: rules.text(&title).into_owned(),
+        width,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::event::{Style, Styles};
+    use crate::event::Style;
 
     #[test]
     fn a_secret_over_two_rows_is_hidden_with_its_colours() {
@@ -144,7 +173,8 @@ mod tests {
                 ],
                 styles: Styles::new(vec![style(0, 60), style(1, 1), style(2, 5)]),
             };
-            let json = to_json(&Rules::builtin(), screen);
+            let view = redacted(&Rules::builtin(), screen);
+            let json = serde_json::to_value(view).unwrap();
             let text: String = json["rows"]
                 .as_array()
                 .unwrap()

@@ -107,7 +107,7 @@ impl Acceptor {
                 }
             }
         }
-        // Streams end when the hub or the stop channel is closed.
+        // Streams end when the feed or the stop channel is closed.
         drop(self.socket.take());
         self.connections.drain(..).for_each(Handle::join_logged);
     }

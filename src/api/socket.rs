@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::cursor::run_hash;
 use crate::error::{Error, Result};
+use crate::feed::run_hash;
 use crate::history::TrustedOwner;
 
 /// The longest path that a socket's address holds on every system, without its zero byte.

@@ -1,21 +1,19 @@
-//! The states of the agents in a target, read from the hub.
+//! The states of the agents in a target, read from the feed.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::hub::{Hub, Next};
-use super::stream::Ended;
 use crate::board::RowState;
 use crate::clock::Clock;
 use crate::event::{ExecutionId, PaneId, TdEvent};
-use crate::history::DataDir;
+use crate::feed::{Feed, Next, Reader};
 use crate::tmux::ServerIdentity;
 use crate::wait::{StartedWait, StateMatcher, WaitMatch};
 
 /// Selects the panes of a target among those of all servers and sessions.
 #[derive(Debug)]
 pub(super) struct TargetPanes {
-    data: Option<DataDir>,
+    feed: Feed,
     server: ServerIdentity,
     /// The panes at the start of the wait.
     panes: Vec<PaneId>,
@@ -33,9 +31,9 @@ struct ExecutionPlace {
 
 impl TargetPanes {
     /// Creates the selection for a started wait.
-    pub fn of(started: &StartedWait<'_>, data: Option<DataDir>) -> Self {
+    pub fn of(started: &StartedWait<'_>, feed: &Feed) -> Self {
         Self {
-            data,
+            feed: feed.clone(),
             server: started.server().clone(),
             panes: started.panes(),
             session: started.whole_session().map(|session| session.to_string()),
@@ -58,7 +56,7 @@ impl TargetPanes {
     }
 
     fn place_of(&self, execution: &str) -> Option<ExecutionPlace> {
-        let run = self.data.as_ref()?.run(&ExecutionId::from(execution));
+        let run = self.feed.data().run(&ExecutionId::from(execution));
         let identity = run.metadata().ok()??.identity;
         let of_server = identity.filter(|of| {
             self.server.socket.to_str() == Some(&of.socket)
@@ -71,12 +69,16 @@ impl TargetPanes {
     }
 }
 
-/// Reads the hub until an agent is in one of the requested states.
+/// The observer is ending; no events follow.
+#[derive(Debug)]
+pub(super) struct Ended;
+
+/// Reads the feed until an agent is in one of the requested states.
 #[derive(Debug)]
 pub(super) struct StateFollower {
     matcher: StateMatcher,
     panes: TargetPanes,
-    position: u64,
+    reader: Reader,
     /// The states of the board must be checked, too.
     checks_board: bool,
     /// A text was sent, so earlier states on the board do not count.
@@ -85,17 +87,16 @@ pub(super) struct StateFollower {
 
 impl StateFollower {
     /// Creates a follower that begins with the present states; after a sent text, only later states count.
-    pub fn begin(hub: &Hub, matcher: StateMatcher, panes: TargetPanes, is_sent: bool) -> Self {
+    pub fn begin(feed: &Feed, matcher: StateMatcher, panes: TargetPanes, is_sent: bool) -> Self {
         // Events between the position and the board are handled twice, which is harmless.
-        let (position, _) = hub.end();
         let mut follower = Self {
             matcher,
             panes,
-            position,
+            reader: Reader::live(feed),
             checks_board: !is_sent,
             is_sent,
         };
-        follower.note_board(hub);
+        follower.note_board();
         follower
     }
 
@@ -103,12 +104,7 @@ impl StateFollower {
     ///
     /// # Errors
     /// [`Ended`] when the observer ends.
-    pub fn poll(
-        &mut self,
-        hub: &Hub,
-        deadline: Instant,
-        clock: &Clock,
-    ) -> Result<Option<WaitMatch>, Ended> {
+    pub fn poll(&mut self, deadline: Instant, clock: &Clock) -> Result<Option<WaitMatch>, Ended> {
         if std::mem::take(&mut self.checks_board)
             && let Some(met) = self.matcher.met()
         {
@@ -116,14 +112,10 @@ impl StateFollower {
         }
         let settles_at = self.matcher.settles_at();
         let until = settles_at.map_or(deadline, |at| at.min(deadline));
-        Ok(match hub.next(self.position, until) {
-            Next::Events(events) => events.into_iter().find_map(|event| {
-                self.position += 1;
-                self.handle(&event.event, clock.now())
-            }),
-            Next::Missed(missed) => {
-                self.position += missed;
-                self.note_board(hub);
+        Ok(match self.reader.next(Some(until)) {
+            Next::Event(event) => self.handle(&event.event, clock.now()),
+            Next::Missed(_) => {
+                self.note_board();
                 self.checks_board = !self.is_sent;
                 None
             }
@@ -131,7 +123,7 @@ impl StateFollower {
                 self.matcher.settled()
             }
             Next::Timeout => None,
-            Next::Closed => return Err(Ended),
+            Next::End => return Err(Ended),
         })
     }
 
@@ -148,8 +140,8 @@ impl StateFollower {
     }
 
     /// Records the states on the board.
-    fn note_board(&mut self, hub: &Hub) {
-        for row in hub.rows() {
+    fn note_board(&mut self) {
+        for row in self.panes.feed.rows() {
             if let (Some(pane), RowState::Agent(state), false) =
                 (&row.pane, &row.state, row.has_ended())
                 && self.panes.contain(row.execution_id.as_str(), pane)

@@ -1,6 +1,6 @@
 //! `POST /api/v1/wait`: waits as `td-observe wait` does, and responds with the outcome.
 //!
-//! The connection's thread waits. Meanwhile, `td-api-wait` reads the states of agents from the hub, and
+//! The connection's thread waits. Meanwhile, `td-api-wait` reads the states of agents from the feed, and
 //! cancels the wait when the client disconnects or the observer ends.
 
 use std::io;
@@ -11,13 +11,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 
 use super::context::ApiContext;
 use super::events::is_gone;
-use super::hub::Hub;
 use super::input::refused;
 use super::panes::{self, failed};
 use super::request::Request;
 use super::response::Response;
-use super::states::{StateFollower, TargetPanes};
-use super::stream::Ended;
+use super::states::{Ended, StateFollower, TargetPanes};
 use crate::clock::Clock;
 use crate::event::AgentState;
 use crate::thread::{Stop, StopGuard, is_stopped, run_beside, stop_pair};
@@ -52,7 +50,6 @@ pub(super) fn wait(
     let monitor = WaitMonitor {
         stream,
         stop: stop.clone(),
-        hub: context.hub.clone(),
         clock: context.clock.clone(),
         followers,
         match_sender,
@@ -97,7 +94,7 @@ fn read(
         None => None,
     };
     let (panes, clock) = (&context.panes, &context.clock);
-    let (_, found) = panes.find(&target, request, (stop, clock))?;
+    let (_, found) = panes.find(&target, request.socket(), (stop, clock))?;
     Ok(RequestedWait {
         server: found.server,
         wait,
@@ -132,12 +129,12 @@ impl RequestedWait {
             Err(error) => return Some(failed(&error)),
         };
         let follower = (!self.states.is_empty()).then(|| {
-            let panes = TargetPanes::of(&started, context.data.clone());
+            let panes = TargetPanes::of(&started, &context.feed);
             let mut matcher = StateMatcher::new(self.states);
             if self.typing.is_some() {
                 matcher.sent();
             }
-            StateFollower::begin(&context.hub, matcher, panes, self.typing.is_some())
+            StateFollower::begin(&context.feed, matcher, panes, self.typing.is_some())
         });
         // Type only now, when the screens and states are known, so that everything after the text is
         // observed.
@@ -165,7 +162,6 @@ impl RequestedWait {
 struct WaitMonitor<'a> {
     stream: &'a UnixStream,
     stop: Stop,
-    hub: Hub,
     clock: Clock,
     /// Receives the follower of states. Disconnected when the wait is over.
     followers: Receiver<StateFollower>,
@@ -186,7 +182,7 @@ impl WaitMonitor<'_> {
                 }
                 continue;
             };
-            match states.poll(&self.hub, self.clock.now() + CHECK, &self.clock) {
+            match states.poll(self.clock.now() + CHECK, &self.clock) {
                 Ok(Some(met)) => {
                     // The wait may have ended for another reason.
                     let _ = self.match_sender.try_send(met);

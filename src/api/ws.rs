@@ -15,14 +15,13 @@ use tungstenite::{Error, Message, WebSocket};
 
 use super::client_message;
 use super::context::ApiContext;
-use super::cursor::StreamCursor;
 use super::events;
 use super::liveness::{Liveness, Step};
 use super::request::Request;
 use super::response::{Response, problem};
-use super::stream::{EventStream, Item};
 use crate::clock::Clock;
 use crate::event::StreamEvent;
+use crate::feed::{Next, Reader, StreamCursor};
 use crate::thread::{Stop, is_stopped};
 
 /// The supported protocol version.
@@ -130,7 +129,7 @@ impl Write for Duplex<'_> {
 
 struct Connection<'a> {
     socket: WebSocket<Duplex<'a>>,
-    events: EventStream,
+    events: Reader,
     clock: &'a Clock,
     liveness: Liveness,
     /// Frames are flushed before the thread waits.
@@ -140,7 +139,6 @@ struct Connection<'a> {
 impl Connection<'_> {
     fn run(mut self, stop: &Stop) -> Result<(), Error> {
         self.opened()?;
-        let is_over = || is_stopped(stop);
         loop {
             if let Err(error) = self.receive() {
                 return self.end(error);
@@ -156,24 +154,29 @@ impl Connection<'_> {
                 None => {}
             }
             for _ in 0..EVENTS_PER_TURN {
-                let deadline = match self.is_flushed {
-                    true => self.clock.now() + TURN,
-                    false => self.clock.now(),
+                if is_stopped(stop) {
+                    return self.close(CloseCode::Away, "the observer ends");
+                }
+                let wait = if self.is_flushed {
+                    TURN
+                } else {
+                    Duration::ZERO
                 };
-                match self.events.next(deadline, &is_over) {
-                    Ok(Some(Item::Event(envelope, cursor))) => {
+                match self.events.next(Some(self.clock.now() + wait)) {
+                    Next::Event(envelope) => {
                         let line = serde_json::to_string(&*envelope).map_err(io::Error::other)?;
-                        self.send(framed(&cursor, line))?;
+                        self.send(framed(&self.events.cursor(), line))?;
                     }
-                    Ok(Some(Item::Missed(missed, cursor))) => {
+                    Next::Missed(missed) => {
+                        let cursor = self.events.cursor();
                         self.send_stream_event(&cursor, &StreamEvent::Lagged { missed })?;
                     }
-                    Ok(None) => {
+                    Next::Timeout => {
                         self.socket.flush()?;
                         self.is_flushed = true;
                         break;
                     }
-                    Err(_) => return self.close(CloseCode::Away, "the observer ends"),
+                    Next::End => return self.close(CloseCode::Away, "the observer ends"),
                 }
             }
         }
@@ -208,9 +211,8 @@ impl Connection<'_> {
             client_message::apply(text, self.events.selection(), self.clock.wall())
                 .map_err(|why| problem(400, &why))?;
         let from = from.unwrap_or_else(|| self.events.point());
-        let reopened = self.events.reopened(selection, from);
-        self.events = reopened.map_err(|error| problem(500, &error.to_string()))?;
-        Ok(())
+        let reopened = self.events.reopen(selection, from);
+        reopened.map_err(|error| problem(500, &error.to_string()))
     }
 
     /// Sends the event that precedes the events of a new selection.
@@ -263,8 +265,6 @@ fn framed(cursor: &StreamCursor, envelope: String) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::hub::Hub;
-    use super::super::journal::Numbers;
     use super::super::panes::Panes;
     use super::super::request::Head;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -274,6 +274,7 @@ mod tests {
     use crate::board::Board;
     use crate::bus::{BusOptions, EventBus};
     use crate::clock::FakeClock;
+    use crate::feed::{Feed, Numbers};
     use crate::history::DataDir;
     use crate::redact::Rules;
     use crate::thread::{self, stop_pair};
@@ -340,8 +341,8 @@ mod tests {
         let board = Board::new(StateRules::builtin());
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::new(temp.path().to_owned());
-        let (hub, _hub_thread) =
-            Hub::start(bus.subscribe(), board, &Numbers::new(), data, clock.clone()).unwrap();
+        let (feed, _feed_thread) =
+            Feed::start(bus.subscribe(), board, &Numbers::new(), data, clock.clone()).unwrap();
         let (server, mut client) = UnixStream::pair().unwrap();
         client
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -358,9 +359,8 @@ mod tests {
             allows_input: false,
         };
         let context = ApiContext {
-            hub,
+            feed,
             bus: Arc::clone(&bus),
-            data: None,
             clock,
             panes,
         };

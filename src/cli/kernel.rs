@@ -16,8 +16,8 @@ use super::options::{self, Options};
 use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
 use super::{kernel_question, known, live, report};
-use crate::api::real;
 use crate::clock::Clock;
+use crate::feed::real;
 use crate::kernel::{
     CodeCell, ConnectionInfo, KernelChoice, KernelHandle, KernelSpec, KernelTask, Notebook,
     TaskControl, running_kernels,

@@ -11,7 +11,7 @@ use clap::{Parser, ValueHint};
 
 use super::duration::{Limit, parse_age_limit, parse_duration, parse_rotation, parse_size_limit};
 use super::failure::Failure;
-use crate::api::real;
+use crate::feed::real;
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
 use crate::event::PaneId;

@@ -13,10 +13,11 @@ use super::options::Options;
 use super::signals::Signals;
 use super::{known, observer, output};
 use crate::agent::StateRules;
-use crate::api::{Unobserved, board_of_history, get_board};
+use crate::api::get_board;
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
 use crate::face::{BoardTable, one_line, server_names, terminal_size};
+use crate::feed::{Unobserved, board_of_history};
 use crate::history::DataDir;
 
 /// The exit code of `--check` when something needs the user.

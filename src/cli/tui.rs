@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::observer::{self, PrivateObserver, TypedStart};
 use super::options::Options;
 use super::signals::Signals;
 use super::tui_args::TypedTui;
+use crate::api::Observer;
 use crate::child::open_log;
 use crate::clock::Clock;
 use crate::face::is_dumb;
@@ -112,9 +113,12 @@ fn show(
     longest: Option<Duration>,
 ) -> Result<(), Failure> {
     let data = options.home()?;
-    let socket = private.map(PrivateObserver::socket);
+    let own = private.map(PrivateObserver::finder);
     let data_path = data.clone();
-    let find = move || find(&data_path, socket.as_ref());
+    let find = move || match &own {
+        Some(own) => own().ok_or_else(|| "the observer is starting".to_owned()),
+        None => find(&data_path),
+    };
     let variable = |name: &str| std::env::var(name).ok();
     let tui = TuiOptions {
         find: Arc::new(find),
@@ -128,16 +132,10 @@ fn show(
     Ok(crate::face::tui::run(tui, signals.first())?)
 }
 
-/// Finds the socket of the private or of the running observer.
-fn find(data: &Path, private: Option<&PathBuf>) -> Result<PathBuf, String> {
-    if let Some(socket) = private {
-        return match socket.exists() {
-            true => Ok(socket.clone()),
-            false => Err("the observer is starting".to_owned()),
-        };
-    }
+/// Finds the running observer.
+fn find(data: &Path) -> Result<Observer, String> {
     match observer::running(data) {
-        Ok(Some(known)) => Ok(known.socket),
+        Ok(Some(known)) => Ok(Observer::At(known.socket)),
         Ok(None) => Err("no observer runs: td-observe start begins one".to_owned()),
         Err(error) => Err(format!("{error:?}")),
     }

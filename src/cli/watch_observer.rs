@@ -15,12 +15,13 @@ use super::options::Options;
 use super::signals::Signals;
 use super::watch_filter::EventFilter;
 use crate::agent::StateRules;
-use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded};
+use crate::api::{EventReader, EventSource, Unavailable, get, get_board, percent_encoded};
 use crate::board::{ExecutionKind, Row};
 use crate::bus::{Delivery, RecvTimeoutError, TryRecvError};
 use crate::clock::Clock;
 use crate::event::ExecutionId;
 use crate::face::{Deliveries, Printer};
+use crate::feed::Next;
 use crate::history::{DataDir, parse_line};
 use crate::thread::{Stop, is_stopped, park, stop_pair};
 use crate::tmux::Target;
@@ -132,14 +133,15 @@ impl ObserverEvents {
             let now = self.clock.now();
             let until = deadline.unwrap_or(now + CHECK).min(now + CHECK);
             match self.reader.next(until) {
-                Ok(Streamed::Missed(missed)) => return Ok(Delivery::Lagged { missed }),
-                Ok(Streamed::Event(envelope)) => {
+                Ok(Next::Missed(missed)) => return Ok(Delivery::Lagged { missed }),
+                Ok(Next::Event(envelope)) => {
                     self.absence.end();
                     if self.filter.selects(&envelope) {
-                        return Ok(Delivery::Event((*envelope).into()));
+                        return Ok(Delivery::Event(envelope));
                     }
                 }
-                Err(NoItem::Timeout) => {
+                Ok(Next::End) => return Err(RecvTimeoutError::Closed),
+                Ok(Next::Timeout) => {
                     self.absence.end();
                     if !self.has_context {
                         self.has_context = true;
@@ -148,11 +150,11 @@ impl ObserverEvents {
                         return Err(RecvTimeoutError::Timeout);
                     }
                 }
-                Err(NoItem::Refused(why)) => {
+                Err(Unavailable::Refused(why)) => {
                     message!("the observer refuses the request: {why}");
                     return Err(RecvTimeoutError::Closed);
                 }
-                Err(NoItem::Broken(cause)) => {
+                Err(Unavailable::Broken(cause)) => {
                     log::debug!("the observer is gone: {cause}");
                     self.find_another();
                 }

@@ -7,7 +7,6 @@
 mod log_thread;
 mod report;
 mod runs;
-mod timeline;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,7 +35,6 @@ use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 use log_thread::LogThread;
 pub use report::Report;
 use runs::RunRegistry;
-pub use timeline::Timeline;
 
 /// The time that a source may take to end; the sources' own limits are well below this.
 const SOURCE_END: Duration = Duration::from_secs(10);
@@ -208,25 +206,13 @@ impl Engine {
         self.bus.subscribe_with(options)
     }
 
-    /// Returns the events of one execution from a number on: first from its log, then live, without
-    /// gaps or duplicates. Number 1 gives all events. Use it to join late, or to receive every
-    /// event with a slow reader.
-    ///
-    /// ```no_run
-    /// # fn main() -> td_observe::Result<()> {
-    /// # let engine = td_observe::Builder::new().data_dir("/tmp/observed").start()?;
-    /// let mut all = engine.timeline("build@1768989600", 1);
-    /// for delivery in all.iter() {
-    ///     println!("{delivery:?}");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn timeline(&self, id: impl Into<ExecutionId>, from_seq: u64) -> Timeline {
-        let id = id.into();
-        let (live, live_from) = self.bus.subscribe_numbered(&id);
-        let run = self.runs.directory(&id).filter(RunDirectory::exists);
-        Timeline::new(live, live_from, run, from_seq, self.clock.clone())
+    /// Returns the existing or future run directory of an execution; `None` if it has no log here.
+    pub(crate) fn run_directory(&self, id: &ExecutionId) -> Option<RunDirectory> {
+        self.runs.directory(id)
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Returns the bus.

@@ -1,8 +1,8 @@
-//! The observer itself: an engine that observes tmux servers and agents, the hub and the API.
+//! The observer itself: an engine that observes tmux servers and agents, the feed and the API.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, select_biased};
@@ -14,8 +14,7 @@ use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
 use crate::api::{
-    ApiContext, Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
-    board_of_history, socket_path, summary_of,
+    ApiContext, ObservedServer, Panes, Routes, Server as ApiServer, Slots, socket_path,
 };
 use crate::cli::checks::{check_socket, check_tmux};
 use crate::cli::failure::Failure;
@@ -23,6 +22,7 @@ use crate::cli::options::Options;
 use crate::cli::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
+use crate::feed::{Feed, Others, Unobserved, board_of_history, summary_of};
 use crate::history::DataDir;
 use crate::observe::{AgentWatch, Watch};
 use crate::thread::Handle;
@@ -46,16 +46,23 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let signals = Signals::catch(|| {})?;
     let data = options.home()?;
     let socket = socket_path(&data, std::env::var_os("XDG_RUNTIME_DIR"));
-    observe(options, typed, true, &socket, signals.first())
+    observe(options, typed, Audience::All(socket), signals.first())
 }
 
-/// Observes until `ended` has a message or is closed: as the observer of the data directory, or for one face, with
-/// an API at a private socket. Another observer may run at the same time, because each run has a lock.
+/// Those who read what the observer observes.
+pub(super) enum Audience {
+    /// All clients of the data directory's observer, through an API at this socket.
+    All(PathBuf),
+    /// The face of this process, which finds the observer here. Another observer may run at the same time,
+    /// because each run has a lock.
+    Face(Arc<OnceLock<ApiContext>>),
+}
+
+/// Observes until `ended` has a message or is closed.
 pub(super) fn observe(
     options: &Options,
     typed: &TypedStart,
-    is_public: bool,
-    socket: &Path,
+    audience: Audience,
     ended: &Receiver<i32>,
 ) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
@@ -70,19 +77,21 @@ pub(super) fn observe(
     }
     let states = StateRules::builtin();
     let engine = builder.start().map_err(options::unusable_directory)?;
-    let lock = is_public.then(|| ObserverLock::take(&home).map_err(|error| locked(&error)));
-    let lock = lock.transpose()?;
+    let lock = match audience {
+        Audience::All(_) => Some(ObserverLock::take(&home).map_err(|error| locked(&error))?),
+        Audience::Face(_) => None,
+    };
     let data = DataDir::new(home);
     let (board, numbers) =
         board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
     let events = engine.subscribe_with(live::everything());
-    let (hub, hub_thread) = Hub::start(events, board, &numbers, data.clone(), clock.clone())?;
+    let (feed, feed_thread) = Feed::start(events, board, &numbers, data.clone(), clock.clone())?;
     let mut observer = Observer {
         engine,
         lock,
         data,
-        hub,
-        hub_thread,
+        feed,
+        feed_thread,
         others: None,
         api: None,
         clock,
@@ -93,7 +102,7 @@ pub(super) fn observe(
         rules,
         allows_input: typed.allow_input,
     };
-    let observed = observer.observe(&panes, agents, (&states, typed.source), socket, ended);
+    let observed = observer.observe(&panes, agents, (&states, typed.source), audience, ended);
     let code = observer.end();
     observed.map(|()| code)
 }
@@ -104,8 +113,8 @@ struct Observer {
     /// `None` for an observer of one face.
     lock: Option<ObserverLock>,
     data: DataDir,
-    hub: Hub,
-    hub_thread: Handle<()>,
+    feed: Feed,
+    feed_thread: Handle<()>,
     /// `None` until it is started.
     others: Option<Others>,
     /// `None` until it is started.
@@ -120,7 +129,7 @@ impl Observer {
         panes: &Panes,
         agents: Option<AgentWatch>,
         (states, source): (&StateRules, SourceKind),
-        socket: &Path,
+        audience: Audience,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
         checks::raise_descriptors();
@@ -139,41 +148,59 @@ impl Observer {
             drop(self.engine.watch_agents(agents)?);
         }
         let sockets: Vec<PathBuf> = servers.iter().map(|server| server.socket.clone()).collect();
-        let others = Others::start(self.hub.clone(), self.data.clone(), &sockets, &self.clock)?;
+        let others = Others::start(self.feed.clone(), &sockets)?;
         self.others = Some(others);
+        let context = ApiContext {
+            feed: self.feed.clone(),
+            bus: Arc::clone(self.engine.bus()),
+            clock: self.clock.clone(),
+            panes: panes.clone(),
+        };
+        match audience {
+            Audience::All(socket) => self.serve(context, socket, sockets, ended)?,
+            // The slot is empty: each face has its own observer.
+            Audience::Face(slot) => drop(slot.set(context)),
+        }
+        self.until_ended(ended)
+    }
+
+    /// Serves the API, and announces it once all panes are observed.
+    fn serve(
+        &mut self,
+        context: ApiContext,
+        socket: PathBuf,
+        servers: Vec<PathBuf>,
+        ended: &Receiver<i32>,
+    ) -> Result<(), Failure> {
+        let panes = context.panes.clone();
         let announcement = Announcement {
             pid: std::process::id(),
-            socket: socket.to_owned(),
+            socket,
             data_dir: self.data.path().to_owned(),
-            servers: sockets,
+            servers,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.clock.wall(),
             allow_input: panes.allows_input,
         };
         let routes = Routes {
-            context: ApiContext {
-                hub: self.hub.clone(),
-                bus: Arc::clone(self.engine.bus()),
-                data: Some(self.data.clone()),
-                clock: self.clock.clone(),
-                panes: panes.clone(),
-            },
+            context,
             slots: Slots::default(),
             about: json!(announcement),
         };
         let api = ApiServer::start(&announcement.socket, routes, &self.clock)?;
         self.api = Some(api);
-        if let Some(lock) = &self.lock {
-            wait_until_observing(servers, &self.hub, &self.clock, ended);
-            lock.announce(&announcement)?;
-            super::notify::notify("READY=1");
-            if let Err(error) = output::print(&announcement.line("observing")) {
-                // The terminal or the process that started the observer may be gone, but the observer
-                // continues.
-                log::warn!("{}", error.text());
-            }
+        let Some(lock) = &self.lock else {
+            return Ok(());
+        };
+        wait_until_observing(&panes.servers, &self.feed, &self.clock, ended);
+        lock.announce(&announcement)?;
+        super::notify::notify("READY=1");
+        if let Err(error) = output::print(&announcement.line("observing")) {
+            // The terminal or the process that started the observer may be gone, but the observer
+            // continues.
+            log::warn!("{}", error.text());
         }
-        self.until_ended(ended)
+        Ok(())
     }
 
     /// Stores summaries until `ended` has a message, or the data directory is gone.
@@ -200,7 +227,7 @@ impl Observer {
     }
 
     fn summarize(&self) {
-        for summary in self.hub.take_summaries() {
+        for summary in self.feed.take_summaries() {
             let about = summary_of(&self.data, &summary);
             self.engine.add_metadata(&summary.execution_id, about);
         }
@@ -220,7 +247,7 @@ impl Observer {
         if let Some(api) = self.api {
             api.stop(&self.clock, API_END);
         }
-        for panicked in [others, self.hub_thread.join()] {
+        for panicked in [others, self.feed_thread.join()] {
             if let Err(panicked) = panicked {
                 output::print_message(&panicked.to_string());
             }
@@ -272,7 +299,7 @@ fn locked(error: &crate::Error) -> Failure {
 /// Waits until all existing panes are on the board. Does not wait for absent servers.
 fn wait_until_observing(
     servers: &[ObservedServer],
-    hub: &Hub,
+    feed: &Feed,
     clock: &Clock,
     ended: &Receiver<i32>,
 ) {
@@ -288,7 +315,7 @@ fn wait_until_observing(
     let listed: Vec<(String, String)> = listed.flatten().collect();
     let deadline = clock.now() + READY;
     let mut version = None;
-    while let Some(view) = hub.board_after(version, deadline) {
+    while let Some(view) = feed.board_after(version, deadline) {
         version = Some(view.version);
         let is_observed = |(pane, socket): &(String, String)| {
             let mut rows = view.rows.iter().filter(|row| !row.has_ended());

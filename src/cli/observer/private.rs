@@ -1,48 +1,45 @@
 //! An observer within the process of a face, which only this face uses.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Sender, bounded};
-use tempfile::TempDir;
 
 use super::args::TypedStart;
-use super::foreground::observe;
+use super::foreground::{Audience, observe};
+use crate::api::{ApiContext, Observer};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::thread::{self, Handle};
 
-/// A running observer on the thread `td-observer`. Its API listens in a private directory.
+/// A running observer on the thread `td-observer`, whose feed the face reads in memory.
 #[derive(Debug)]
 pub(in crate::cli) struct PrivateObserver {
-    directory: TempDir,
+    context: Arc<OnceLock<ApiContext>>,
     end: Sender<i32>,
     thread: Handle<Result<ExitCode, Failure>>,
 }
 
 impl PrivateObserver {
-    /// Starts the observer. Its API answers shortly afterwards.
+    /// Starts the observer, which is found shortly afterwards.
     pub fn start(options: Arc<Options>, typed: TypedStart) -> Result<Self, Failure> {
-        // tempfile creates directories with mode 0700.
-        let directory = tempfile::Builder::new().prefix("td-observe-").tempdir();
-        let directory = directory.map_err(|cause| {
-            failure!("cannot create a directory for the API's socket: {cause}; set TMPDIR")
-        })?;
-        let socket = socket_in(directory.path());
+        let context = Arc::new(OnceLock::new());
         let (end, ended) = bounded(1);
+        let slot = Arc::clone(&context);
         let thread = thread::spawn("td-observer", move || {
-            observe(&options, &typed, false, &socket, &ended)
+            observe(&options, &typed, Audience::Face(slot), &ended)
         })?;
         Ok(Self {
-            directory,
+            context,
             end,
             thread,
         })
     }
 
-    pub fn socket(&self) -> PathBuf {
-        socket_in(self.directory.path())
+    /// Returns a function that finds the observer once it observes.
+    pub fn finder(&self) -> impl Fn() -> Option<Observer> + Send + Sync + use<> {
+        let context = Arc::clone(&self.context);
+        move || context.get().cloned().map(Observer::Here)
     }
 
     /// Ends the observer, and waits until its runs are written.
@@ -53,8 +50,4 @@ impl PrivateObserver {
             Err(panicked) => Err(Failure::other(panicked.to_string())),
         }
     }
-}
-
-fn socket_in(directory: &Path) -> PathBuf {
-    directory.join("observer.sock")
 }

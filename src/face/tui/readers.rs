@@ -7,7 +7,6 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,12 +22,13 @@ use super::lines::{BYTES_MAX, EVENTS_FOLLOWED, belongs_to_row, pane_line, weight
 use super::queues::{InputSender, Wake};
 use super::search::{Scan, ScanState};
 use super::timeline::{Bands, note};
-use crate::api::{EventReader, NoItem, Streamed, ended_rows, get, get_board, percent_encoded};
+use crate::api::{EventSource, Observer, Unavailable};
 use crate::board::{Board, Row};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Cursor, Envelope, EventKind, ScreenRow, Styles, TdEvent};
 use crate::face::lines::LineStyles;
+use crate::feed::{Next, ended_rows};
 use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query, RunStatus};
 use crate::thread::{Stop, is_stopped, lock};
 use crate::timestamp::Timestamp;
@@ -61,8 +61,8 @@ const INBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Live events that are older than this are skipped, because the UI shows the present.
 const BEHIND_MICROS: i64 = 3_000_000;
 
-/// Finds the socket of the running observer; the error is the reason why there is none.
-pub(super) type FindObserver = Arc<dyn Fn() -> std::result::Result<PathBuf, String> + Send + Sync>;
+/// Finds the running observer; the error is the reason why there is none.
+pub(super) type FindObserver = Arc<dyn Fn() -> std::result::Result<Observer, String> + Send + Sync>;
 
 /// Access to the observer, for the threads that read from it.
 #[derive(Clone)]
@@ -87,8 +87,8 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
     let mut etag: Option<String> = None;
     let mut lost_since = None;
     while !is_stopped(&feed.stop) {
-        let socket = (feed.find)();
-        let found = socket.map(|socket| get_board(&socket, etag.as_deref(), LONG_POLL));
+        let observer = (feed.find)();
+        let found = observer.map(|observer| observer.board(etag.as_deref(), LONG_POLL));
         let why = match found {
             Ok(Ok(changed)) => {
                 lost_since = None;
@@ -182,7 +182,7 @@ impl Inbox {
 struct LiveStream {
     followed: FollowedRun,
     /// `None` until the observer is found.
-    reader: Option<EventReader>,
+    reader: Option<Box<dyn EventSource>>,
     /// True if the UI knows that events of this run arrive.
     is_reported: bool,
     /// True while events are read without waiting.
@@ -225,13 +225,15 @@ pub(super) fn read_live(
         };
         let Some(reader) = &mut run.reader else {
             match (feed.find)() {
-                Ok(socket) => {
-                    let path = format!(
-                        "/api/v1/events?execution={}",
-                        percent_encoded(&run.followed.execution)
-                    );
-                    run.reader = Some(EventReader::new(&socket, path, &feed.clock));
-                }
+                Ok(observer) => match observer.events_of(&run.followed.execution, &feed.clock) {
+                    Ok(reader) => run.reader = Some(reader),
+                    Err(error) => {
+                        log::warn!("{error:?}");
+                        if !feed.pause(RETRY) {
+                            return;
+                        }
+                    }
+                },
                 Err(_) if !feed.pause(RETRY) => return,
                 Err(_) => {}
             }
@@ -243,7 +245,7 @@ pub(super) fn read_live(
             SELECTION_CHECK
         };
         let next = reader.next(feed.clock.now() + wait);
-        let is_open = matches!(next, Ok(_) | Err(NoItem::Timeout));
+        let is_open = next.is_ok();
         let generation = run.followed.generation;
         if is_open && !run.is_reported {
             run.is_reported = true;
@@ -252,11 +254,11 @@ pub(super) fn read_live(
             }
         }
         match next {
-            Ok(Streamed::Event(envelope)) => {
+            Ok(Next::Event(envelope)) => {
                 run.is_batching = true;
                 let now = feed.clock.wall().micros();
                 let behind = now.saturating_sub(envelope.ts.micros());
-                inbox.add(generation, *envelope);
+                inbox.add(generation, envelope.into_envelope());
                 wake.notify();
                 if behind > BEHIND_MICROS && run.is_reported {
                     // The skipped events are in the log, and the UI counts them by their numbers.
@@ -264,8 +266,10 @@ pub(super) fn read_live(
                 }
             }
             // The UI notices the gap in the numbers.
-            Ok(Streamed::Missed(_)) => {}
-            Err(NoItem::Timeout) if run.is_batching => {
+            Ok(Next::Missed(_)) => {}
+            // The observer of this process ends with the UI.
+            Ok(Next::End) => current = None,
+            Ok(Next::Timeout) if run.is_batching => {
                 run.is_batching = false;
                 select_biased! {
                     recv(feed.stop) -> _ => return,
@@ -273,19 +277,20 @@ pub(super) fn read_live(
                     recv(feed.clock.after(BATCH_PAUSE)) -> _ => {}
                 }
             }
-            Err(NoItem::Timeout) => {}
-            Err(NoItem::Refused(why)) => {
+            Ok(Next::Timeout) => {}
+            Err(Unavailable::Refused(why)) => {
                 let why = Input::Message(format!("the observer refuses: {why}"));
                 if inputs.send(why).is_err() {
                     return;
                 }
                 current = None;
             }
-            Err(NoItem::Broken(cause)) => {
+            Err(Unavailable::Broken(cause)) => {
                 log::debug!("the observer is gone: {cause}");
                 run.is_reported = false;
                 match (feed.find)() {
-                    Ok(socket) => reader.move_to(&socket),
+                    Ok(Observer::At(socket)) => reader.move_to(&socket),
+                    Ok(Observer::Here(_)) => run.reader = None,
                     Err(why) => log::debug!("{why}"),
                 }
                 if !feed.pause(RETRY) {
@@ -338,33 +343,13 @@ fn capture(
     feed: &Feed,
     CapturedPane { pane, server }: &CapturedPane,
 ) -> std::result::Result<Screen, String> {
-    let socket = (feed.find)()?;
-    let mut path = format!("/api/v1/panes/{}/screen", percent_encoded(pane.as_str()));
-    if let Some(server) = server {
-        path.push_str(&format!("?socket={}", percent_encoded(server)));
-    }
-    let answer = get(&socket, &path, None, Duration::ZERO).map_err(|error| format!("{error:?}"))?;
-    if answer.status != 200 {
-        return Err(answer.problem());
-    }
-    let screen: ScreenResponse = serde_json::from_slice(&answer.body)
-        .map_err(|cause| format!("the screen is not readable: {cause}"))?;
+    let screen = (feed.find)()?.screen(pane, server.as_deref(), &feed.stop)?;
     Ok(screen_of(
         screen.height,
         screen.cursor,
         &screen.rows,
         &screen.styles,
     ))
-}
-
-/// The response to a request for a screen.
-#[derive(serde::Deserialize)]
-struct ScreenResponse {
-    height: u32,
-    cursor: Cursor,
-    rows: Vec<ScreenRow>,
-    #[serde(default)]
-    styles: Styles,
 }
 
 /// Converts rows of text and their styles to a screen.

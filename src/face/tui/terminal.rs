@@ -29,7 +29,7 @@ use terminput_crossterm::to_crossterm;
 
 use super::draw::Frame;
 use super::effect::Input;
-use crate::api::real;
+use crate::feed::real;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};

@@ -1,13 +1,12 @@
-//! Late and slow readers that need everything: `Engine::timeline` continues from the log to live
-//! events.
+//! Late and slow readers that need everything: `Reader::of_run` continues from the log to live events.
 
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use td_observe::bus::RecvError;
+use td_observe::feed::{Next, Reader};
 use td_observe::history::{DataDir, Rotation, RunInfo};
-use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, TdEvent, Timeline};
+use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, TdEvent};
 
 use super::{accounted, paths, read};
 use crate::support::CEILING;
@@ -34,28 +33,40 @@ fn emit(emitter: &EventEmitter, tokens: std::ops::Range<u32>) {
 
 /// Returns all events to the end, none of which may be missing.
 #[track_caller]
-fn all(timeline: &mut Timeline) -> Vec<Envelope> {
-    let take = |delivery: Delivery| match delivery {
-        Delivery::Event(envelope) => envelope.into_envelope(),
-        Delivery::Lagged { missed } => panic!("{missed} are missing"),
+fn all(reader: &mut Reader) -> Vec<Envelope> {
+    let take = |next: Next| match next {
+        Next::Event(envelope) => envelope.into_envelope(),
+        other => panic!("{other:?}"),
     };
-    timeline.iter().map(take).collect()
+    to_the_end(reader).into_iter().map(take).collect()
 }
 
-/// Returns the next deliveries.
+/// Returns all items to the end.
+fn to_the_end(reader: &mut Reader) -> Vec<Next> {
+    let next = || match reader.next(None) {
+        Next::End => None,
+        next => Some(next),
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// Returns the next items.
 #[track_caller]
-fn some(timeline: &mut Timeline, count: usize) -> Vec<Delivery> {
-    let next = |_| timeline.recv_timeout(CEILING).unwrap();
+fn some(reader: &mut Reader, count: usize) -> Vec<Next> {
+    let next = |_| match reader.next_within(CEILING) {
+        next @ (Next::Timeout | Next::End) => panic!("{next:?}"),
+        next => next,
+    };
     (0..count).map(next).collect()
 }
 
 #[track_caller]
-fn seqs(deliveries: &[Delivery]) -> Vec<u64> {
-    let seq = |delivery: &Delivery| match delivery {
-        Delivery::Event(envelope) => envelope.seq.unwrap(),
-        Delivery::Lagged { missed } => panic!("{missed} are missing"),
+fn seqs(items: &[Next]) -> Vec<u64> {
+    let seq = |next: &Next| match next {
+        Next::Event(envelope) => envelope.seq.unwrap(),
+        other => panic!("{other:?}"),
     };
-    deliveries.iter().map(seq).collect()
+    items.iter().map(seq).collect()
 }
 
 /// Returns the number of an event; of a gap, which even here a full bus may leave, the first.
@@ -89,11 +100,11 @@ fn a_late_reader_gets_every_number_once() {
                     .is_none_or(|envelope| envelope.seq.is_none_or(|seq| seq < wanted))
             {
             }
-            let mut timeline = engine.timeline("job", 1);
-            readers.push((1, thread::spawn(move || all(&mut timeline))));
+            let mut reader = Reader::of_run(&engine, "job", 1);
+            readers.push((1, thread::spawn(move || all(&mut reader))));
         }
     });
-    let mut late = engine.timeline("job", 40_000);
+    let mut late = Reader::of_run(&engine, "job", 40_000);
     readers.push((40_000, thread::spawn(move || all(&mut late))));
     let report = engine.shutdown();
     assert!(report.panicked.is_empty(), "{report:?}");
@@ -119,35 +130,35 @@ fn a_slow_reader_gets_dropped_events_from_the_log() {
     let temp = tempfile::tempdir().unwrap();
     let engine = engine(temp.path(), 16);
     let job = emitter(&engine, "job");
-    let mut timeline = engine.timeline("job", 1);
+    let mut reader = Reader::of_run(&engine, "job", 1);
     let mut seen = Vec::new();
     // Always more than the lane holds, and always fewer events are read than arrive.
     for round in 0..100 {
         emit(&job, round * 50..round * 50 + 50);
-        seen.extend(seqs(&some(&mut timeline, 10)));
+        seen.extend(seqs(&some(&mut reader, 10)));
     }
     assert_eq!(seen, (1..=1000).collect::<Vec<u64>>());
     engine.shutdown();
     // The rest still arrives after the end.
-    let rest = all(&mut timeline);
+    let rest = all(&mut reader);
     assert_eq!(accounted(&rest, 1001), 5001);
-    assert_eq!(timeline.recv().unwrap_err(), RecvError);
+    assert!(matches!(reader.next(None), Next::End));
 }
 
 #[test]
 fn without_a_log_missing_events_are_counted() {
     let engine = Builder::new().capacity(16).start().unwrap();
     let job = emitter(&engine, "job");
-    let mut early = engine.timeline("job", 1);
+    let mut early = Reader::of_run(&engine, "job", 1);
     emit(&job, 0..1000);
     // The bus has ended, so every event has arrived.
-    let mut late = engine.timeline("job", 1);
+    let mut late = Reader::of_run(&engine, "job", 1);
     emit(&job, 1000..1010);
     engine.shutdown();
-    for (timeline, missed, count) in [(&mut early, 994, 16), (&mut late, 1000, 10)] {
-        let deliveries: Vec<Delivery> = timeline.iter().collect();
+    for (reader, missed, count) in [(&mut early, 994, 16), (&mut late, 1000, 10)] {
+        let deliveries = to_the_end(reader);
         let first = match deliveries.first() {
-            Some(Delivery::Lagged { missed }) => *missed,
+            Some(Next::Missed(missed)) => *missed,
             other => panic!("{other:?}"),
         };
         assert_eq!(first, missed);
@@ -164,7 +175,10 @@ fn events_removed_from_the_log_are_counted_as_missing() {
     for round in 0..20 {
         emit(&job, round * 100..round * 100 + 100);
         // All events are written before more arrive, so that there are several writes.
-        some(&mut first.timeline("job", u64::from(round) * 100 + 1), 100);
+        some(
+            &mut Reader::of_run(&first, "job", u64::from(round) * 100 + 1),
+            100,
+        );
     }
     first.shutdown();
     let run = DataDir::new(temp.path()).run(&"job".into());
@@ -174,20 +188,21 @@ fn events_removed_from_the_log_are_counted_as_missing() {
     std::fs::remove_file(&files[removed]).unwrap();
     let left = read(&run);
     let second = engine(temp.path(), 16);
-    let mut timeline = second.timeline("job", 1);
+    let mut reader = Reader::of_run(&second, "job", 1);
     emit(&emitter(&second, "job"), 0..1);
     second.shutdown();
     let (mut missing, mut next) = (Vec::new(), 1);
-    for delivery in timeline.iter() {
-        match delivery {
-            Delivery::Lagged { missed } => {
+    for item in to_the_end(&mut reader) {
+        match item {
+            Next::Missed(missed) => {
                 missing.push(missed);
                 next += missed;
             }
-            Delivery::Event(envelope) => {
+            Next::Event(envelope) => {
                 assert_eq!(envelope.seq, Some(next));
                 next += 1;
             }
+            other => panic!("{other:?}"),
         }
     }
     assert_eq!(next, 2002);
@@ -195,17 +210,17 @@ fn events_removed_from_the_log_are_counted_as_missing() {
 }
 
 #[test]
-fn after_a_restart_a_timeline_begins_with_the_first_event() {
+fn after_a_restart_a_reader_begins_with_the_first_event() {
     let temp = tempfile::tempdir().unwrap();
     let first = engine(temp.path(), 16);
     emit(&emitter(&first, "job"), 0..300);
     first.shutdown();
     let second = engine(temp.path(), 16);
     // Before the run is resumed, and afterwards.
-    let mut before = second.timeline("job", 1);
+    let mut before = Reader::of_run(&second, "job", 1);
     let job = emitter(&second, "job");
-    let mut after = second.timeline("job", 1);
-    let mut middle = second.timeline("job", 290);
+    let mut after = Reader::of_run(&second, "job", 1);
+    let mut middle = Reader::of_run(&second, "job", 290);
     assert_eq!(
         seqs(&some(&mut middle, 11)),
         (290..=300).collect::<Vec<u64>>()
@@ -215,12 +230,12 @@ fn after_a_restart_a_timeline_begins_with_the_first_event() {
         seqs(&some(&mut middle, 100)),
         (301..=400).collect::<Vec<u64>>()
     );
-    for timeline in [&mut before, &mut after] {
-        assert_eq!(seqs(&some(timeline, 400)), (1..=400).collect::<Vec<u64>>());
+    for reader in [&mut before, &mut after] {
+        assert_eq!(seqs(&some(reader, 400)), (1..=400).collect::<Vec<u64>>());
     }
     second.shutdown();
-    for timeline in [&mut before, &mut after, &mut middle] {
-        assert_eq!(timeline.recv().unwrap_err(), RecvError);
+    for reader in [&mut before, &mut after, &mut middle] {
+        assert!(matches!(reader.next(None), Next::End));
     }
 }
 
@@ -229,17 +244,17 @@ fn an_observer_without_a_log_ignores_the_log_of_another() {
     let temp = tempfile::tempdir().unwrap();
     let (first, second) = (engine(temp.path(), 16), engine(temp.path(), 16));
     emit(&emitter(&first, "job"), 0..100);
-    some(&mut first.timeline("job", 1), 100);
+    some(&mut Reader::of_run(&first, "job", 1), 100);
     let job = emitter(&second, "job");
     // Number 1 is the warning about it.
     emit(&job, 0..49);
-    let mut timeline = second.timeline("job", 1);
+    let mut reader = Reader::of_run(&second, "job", 1);
     emit(&job, 49..52);
-    match timeline.recv_timeout(CEILING).unwrap() {
-        Delivery::Lagged { missed } => assert_eq!(missed, 50),
+    match reader.next_within(CEILING) {
+        Next::Missed(missed) => assert_eq!(missed, 50),
         other => panic!("{other:?}"),
     }
-    assert_eq!(seqs(&some(&mut timeline, 3)), [51, 52, 53]);
+    assert_eq!(seqs(&some(&mut reader, 3)), [51, 52, 53]);
     second.shutdown();
     first.shutdown();
 }

@@ -1,7 +1,7 @@
 //! Runs that other processes write into the data directory: commands, loops, agents, and sessions of tmux
-//! servers that this observer does not observe. Reads their events from their logs into the hub.
+//! servers that this observer does not observe. Reads their events from their logs into the feed.
 //!
-//! `td-others` waits for changes in the data directory, reads appended events and passes them to the hub. It
+//! `td-others` waits for changes in the data directory, reads appended events and passes them to the feed. It
 //! ends when its handle is stopped or dropped.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::hub::Hub;
+use super::memory::Feed;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, ExecutionId, LogGapRange};
@@ -49,19 +49,19 @@ pub(crate) struct Others {
 impl Others {
     /// Starts the thread. `servers` are the sockets of the tmux servers whose sessions the observer itself
     /// observes.
-    pub fn start(hub: Hub, data: DataDir, servers: &[PathBuf], clock: &Clock) -> Result<Self> {
+    pub fn start(feed: Feed, servers: &[PathBuf]) -> Result<Self> {
         let (wake, woken) = UnixStream::pair()
             .map_err(|cause| Error::other("cannot follow other processes").because(cause))?;
         let mut follower = OthersFollower {
-            changes: RunChanges::of(&data),
-            hub,
-            data,
+            changes: RunChanges::of(feed.data()),
+            data: feed.data().clone(),
             servers: servers.iter().map(|socket| real(socket)).collect(),
             host: host(),
             followed: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_full: false,
-            clock: clock.clone(),
+            clock: feed.clock().clone(),
+            feed,
         };
         let thread = thread::spawn("td-others", move || follower.run(&woken))?;
         Ok(Self { thread, wake })
@@ -76,7 +76,7 @@ impl Others {
 
 struct OthersFollower {
     changes: RunChanges,
-    hub: Hub,
+    feed: Feed,
     data: DataDir,
     servers: Vec<PathBuf>,
     host: String,
@@ -112,7 +112,7 @@ enum Progress {
 impl OthersFollower {
     fn run(&mut self, woken: &UnixStream) {
         // Follow the runs that were active when the board was built, even if they have ended since.
-        for row in self.hub.rows() {
+        for row in self.feed.rows() {
             if !row.has_ended() {
                 self.follow(self.data.run(&row.execution_id));
             }
@@ -197,7 +197,7 @@ impl OthersFollower {
         }
         // Watch before reading, so that no change is missed.
         self.changes.watch(&run);
-        let seq = self.hub.begin_other(id);
+        let seq = self.feed.begin_other(id);
         match run.follow_after(seq) {
             Ok(log) => {
                 let followed = FollowedRun {
@@ -230,15 +230,15 @@ impl OthersFollower {
         let mut is_behind = false;
         let Self {
             changes,
-            hub,
+            feed,
             followed,
             ..
         } = self;
         followed.retain(|_, followed| {
-            let progress = followed.read(hub);
+            let progress = followed.read(feed);
             is_behind |= progress == Progress::More;
             if progress == Progress::Over {
-                followed.end(hub);
+                followed.end(feed);
             }
             let is_over = matches!(progress, Progress::Over | Progress::Failed);
             if is_over {
@@ -257,13 +257,13 @@ impl OthersFollower {
 }
 
 impl FollowedRun {
-    fn read(&mut self, hub: &Hub) -> Progress {
+    fn read(&mut self, feed: &Feed) -> Progress {
         // Check before reading, so that the events before the writer's end are read.
         let is_written = self.log.is_written().unwrap_or(false);
         match self.read_batch() {
             Ok(events) if events.is_empty() && is_written => Progress::Read,
             Ok(events) if events.is_empty() => Progress::Over,
-            Ok(events) => match hub.take_other(self.run.execution_id(), events) {
+            Ok(events) => match feed.take_other(self.run.execution_id(), events) {
                 true => Progress::More,
                 false => Progress::Over,
             },
@@ -280,7 +280,7 @@ impl FollowedRun {
             && let Some(record) = self.log.next()?
         {
             let envelope = record.envelope;
-            // Skip headers, lines of older logs, and events that the hub has.
+            // Skip headers, lines of older logs, and events that the feed has.
             let Some(numbers) = LogGapRange::of(&envelope).filter(|range| range.last > self.seq)
             else {
                 continue;
@@ -295,10 +295,10 @@ impl FollowedRun {
     }
 
     /// Ends the rows of a run whose writer is gone. The exit status is unknown if the metadata have none.
-    fn end(&self, hub: &Hub) {
+    fn end(&self, feed: &Feed) {
         let metadata = self.run.metadata().ok().flatten();
         let exit_status = metadata.and_then(|metadata| metadata.exit_status);
-        hub.end_other(self.run.execution_id(), exit_status, self.last);
+        feed.end_other(self.run.execution_id(), exit_status, self.last);
     }
 }
 

@@ -1,17 +1,15 @@
-//! The hub assigns a position to each event of the observer, and keeps the board and the last events for the
-//! faces.
+//! The memory of a feed: the position of each event of the observer, the board, and the last events.
 //!
-//! `td-hub` reads one subscription of the bus. Faces cannot delay it: each one reads the hub in its own
-//! thread, at its own speed, and waits on a condition variable. A face that is too slow misses the events
-//! that the hub has dropped; other faces are not affected, and the missed events are counted.
+//! `td-feed` reads one subscription of the bus. Readers cannot delay it: each one has its own thread and its
+//! own speed, and waits on a condition variable. A reader that is too slow gets from the logs what the memory
+//! has dropped.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::cursor::StreamCursor;
-use super::gauges::{StreamGauge, StreamGauges};
-use super::journal::{Journal, Numbers};
+use super::position::{Journal, Numbers, StreamCursor};
 use crate::board::{Attention, Board, Row};
 use crate::bus::{Delivery, EventRef, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
@@ -25,7 +23,7 @@ use crate::timestamp::Timestamp;
 /// events are read from the logs.
 const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The overhead of an event in the hub: its envelope, reference counters, place in the queue, and the
+/// The overhead of an event in memory: its envelope, reference counters, place in the queue, and the
 /// allocator's overhead.
 const EVENT_BYTES_MORE: usize = 128;
 
@@ -37,7 +35,7 @@ const BATCH_MAX: usize = 256;
 
 /// The board and the stream of events. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Hub {
+pub(crate) struct Feed {
     shared: Arc<Shared>,
 }
 
@@ -46,6 +44,7 @@ struct Shared {
     state: Mutex<State>,
     arrived: Condvar,
     gauges: StreamGauges,
+    data: DataDir,
     clock: Clock,
     instance: u64,
 }
@@ -58,7 +57,7 @@ struct State {
     journal: Journal,
     /// The last events and the memory of each. They are copies, because an event of the bus keeps its whole
     /// batch alive and fragments the memory of the thread that emitted it.
-    events: VecDeque<(Arc<Envelope>, usize)>,
+    events: VecDeque<(EventRef, usize)>,
     bytes: usize,
     last_ts: Timestamp,
     lagged: u64,
@@ -67,15 +66,14 @@ struct State {
     /// Executions whose events come from the logs of other processes.
     others: BTreeSet<ExecutionId>,
     is_closed: bool,
-    data: DataDir,
 }
 
 /// The next events of the stream.
-pub(crate) enum Next {
+pub(super) enum Next {
     /// Events from the position on.
-    Events(Vec<Arc<Envelope>>),
-    /// The number of events from the position on that are no longer in the hub.
-    Missed(u64),
+    Events(Vec<EventRef>),
+    /// Events from the position on are no longer in memory.
+    Missed,
     /// No event arrived before the deadline.
     Timeout,
     /// The observer is ending.
@@ -97,7 +95,7 @@ pub(crate) struct BoardView {
     pub rows: Vec<Row>,
 }
 
-impl Hub {
+impl Feed {
     /// Starts the hub with a board and the last number of each run in it. The thread ends when the bus is
     /// closed.
     pub fn start(
@@ -124,19 +122,19 @@ impl Hub {
                 changed: BTreeSet::new(),
                 others: BTreeSet::new(),
                 is_closed: false,
-                data,
             }),
             arrived: Condvar::new(),
             gauges: StreamGauges::default(),
             instance: instance(now),
+            data,
             clock,
         });
-        let hub = Self { shared };
+        let feed = Self { shared };
         let handle = {
-            let hub = hub.clone();
-            thread::spawn("td-hub", move || hub.run(events))?
+            let feed = feed.clone();
+            thread::spawn("td-feed", move || feed.run(events))?
         };
-        Ok((hub, handle))
+        Ok((feed, handle))
     }
 
     fn run(&self, mut events: Subscription) {
@@ -145,11 +143,11 @@ impl Hub {
             match events.recv_deadline(tick) {
                 Ok(delivery) => {
                     let mut state = self.lock();
-                    state.take(delivery);
+                    state.take(delivery, &self.shared.data);
                     // Handle further events under the same lock.
                     for _ in 1..BATCH_MAX {
                         match events.try_recv() {
-                            Ok(delivery) => state.take(delivery),
+                            Ok(delivery) => state.take(delivery, &self.shared.data),
                             Err(_) => break,
                         }
                     }
@@ -176,6 +174,15 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.shared.state)
+    }
+
+    /// Returns the data directory, whose logs have what the memory has dropped.
+    pub fn data(&self) -> &DataDir {
+        &self.shared.data
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
     }
 
     /// Returns the number that identifies this observer in cursors.
@@ -210,7 +217,7 @@ impl Hub {
         self.lock().journal.numbers_at(position)
     }
 
-    /// Registers a run that another process writes. Returns the number of its last event that the hub has.
+    /// Registers a run that another process writes. Returns the number of its last event in the feed.
     pub fn begin_other(&self, id: &ExecutionId) -> u64 {
         let mut state = self.lock();
         state.others.insert(id.clone());
@@ -226,7 +233,7 @@ impl Hub {
                 return false;
             }
             for event in events {
-                state.take_event(event.clone().into());
+                state.take_event(event.clone().into(), &self.shared.data);
             }
             drop(state);
             self.shared.arrived.notify_all();
@@ -244,7 +251,7 @@ impl Hub {
         }
     }
 
-    /// Returns the number of events that the hub has missed.
+    /// Returns the number of events that the feed has missed.
     pub fn lagged(&self) -> u64 {
         self.lock().lagged
     }
@@ -255,22 +262,22 @@ impl Hub {
     }
 
     /// Returns the open streams.
-    pub(super) fn gauges(&self) -> Vec<Arc<StreamGauge>> {
+    pub fn gauges(&self) -> Vec<Arc<StreamGauge>> {
         self.shared.gauges.all()
     }
 
     /// Returns events from a position on; waits for them until the deadline.
-    pub fn next(&self, position: u64, deadline: Instant) -> Next {
+    pub(super) fn next(&self, position: u64, deadline: Option<Instant>) -> Next {
         let mut state = self.lock();
         loop {
             let first = state.first();
             if position < first {
-                return Next::Missed(first - position);
+                return Next::Missed;
             }
             let at = usize::try_from(position - first).unwrap_or(usize::MAX);
             if at < state.events.len() {
                 let events = state.events.range(at..).take(BATCH_MAX);
-                return Next::Events(events.map(|(event, _)| Arc::clone(event)).collect());
+                return Next::Events(events.map(|(event, _)| event.clone()).collect());
             }
             if state.is_closed {
                 return Next::Closed;
@@ -301,7 +308,7 @@ impl Hub {
             if state.is_closed {
                 return None;
             }
-            state = self.wait(state, deadline)?;
+            state = self.wait(state, Some(deadline))?;
         }
     }
 
@@ -335,24 +342,28 @@ impl Hub {
     fn wait<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
-        deadline: Instant,
+        deadline: Option<Instant>,
     ) -> Option<MutexGuard<'a, State>> {
+        let arrived = &self.shared.arrived;
+        let Some(deadline) = deadline else {
+            return Some(arrived.wait(state).unwrap_or_else(PoisonError::into_inner));
+        };
         let wait = deadline.saturating_duration_since(self.shared.clock.now());
         if wait.is_zero() {
             return None;
         }
-        let woken = self.shared.arrived.wait_timeout(state, wait);
+        let woken = arrived.wait_timeout(state, wait);
         Some(woken.unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 
 impl State {
-    /// Returns the position of the oldest event in the hub.
+    /// Returns the position of the oldest event in memory.
     fn first(&self) -> u64 {
         self.journal.end() - self.events.len() as u64
     }
 
-    fn take(&mut self, delivery: Delivery) {
+    fn take(&mut self, delivery: Delivery, data: &DataDir) {
         let event = match delivery {
             Delivery::Event(event) => event,
             Delivery::Lagged { missed } => {
@@ -365,32 +376,31 @@ impl State {
         if !self.others.is_empty() {
             self.others.remove(event.event.execution_id());
         }
-        let changed = self.take_event(event);
+        let changed = self.take_event(event, data);
         self.changed.extend(changed);
     }
 
     /// Records the tmux server of a session, which the metadata of the run contain.
-    fn set_server(&mut self, id: &ExecutionId) {
-        let metadata = self.data.run(id).metadata().ok().flatten();
+    fn set_server(&mut self, id: &ExecutionId, data: &DataDir) {
+        let metadata = data.run(id).metadata().ok().flatten();
         if let Some(identity) = metadata.and_then(|metadata| metadata.identity) {
             self.board.set_server(id, &identity.socket);
         }
     }
 
     /// Adds an event; returns the executions whose rows have changed.
-    fn take_event(&mut self, event: EventRef) -> Vec<ExecutionId> {
+    fn take_event(&mut self, event: EventRef, data: &DataDir) -> Vec<ExecutionId> {
         let seq = LogGapRange::of(&event).map(|numbers| numbers.last);
         self.journal.push(event.event.execution_id(), seq);
         self.last_ts = event.ts;
         if let TdEvent::SessionStarted { execution_id, .. } = &event.event {
-            self.set_server(execution_id);
+            self.set_server(execution_id, data);
         }
         let changed = self.board.apply(&event);
         self.version += u64::from(!changed.is_empty());
         let bytes = event.event.memory_bytes() + EVENT_BYTES_MORE;
         self.bytes += bytes;
-        self.events
-            .push_back((Arc::new(event.into_envelope()), bytes));
+        self.events.push_back((event.into_envelope().into(), bytes));
         while self.bytes > EVENTS_BYTES_MAX
             && let Some((_, bytes)) = self.events.pop_front()
         {
@@ -405,4 +415,88 @@ impl State {
 fn instance(now: Timestamp) -> u64 {
     let micros = now.micros().cast_unsigned();
     micros.rotate_left(16) ^ u64::from(std::process::id())
+}
+
+/// The open streams.
+#[derive(Debug, Default)]
+struct StreamGauges(Mutex<Opened>);
+
+#[derive(Debug, Default)]
+struct Opened {
+    count: u64,
+    streams: Vec<Weak<StreamGauge>>,
+}
+
+/// The position of one stream. A stream counts as open until this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct StreamGauge {
+    /// The number of the stream, from 1.
+    pub number: u64,
+    position: AtomicU64,
+    missed: AtomicU64,
+}
+
+impl StreamGauges {
+    /// Adds a stream.
+    pub fn open(&self) -> Arc<StreamGauge> {
+        let mut opened = lock(&self.0);
+        opened.count += 1;
+        let gauge = Arc::new(StreamGauge {
+            number: opened.count,
+            ..StreamGauge::default()
+        });
+        opened.streams.retain(|stream| stream.strong_count() > 0);
+        opened.streams.push(Arc::downgrade(&gauge));
+        gauge
+    }
+
+    /// Returns the open streams in the order of their opening.
+    pub fn all(&self) -> Vec<Arc<StreamGauge>> {
+        let opened = lock(&self.0);
+        opened.streams.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl StreamGauge {
+    /// Records the position that the stream has reached.
+    pub fn reach(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// Counts events that were lost to the stream.
+    pub fn miss(&self, events: u64) {
+        self.missed.fetch_add(events, Ordering::Relaxed);
+    }
+
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_counts_until_it_is_dropped() {
+        let gauges = StreamGauges::default();
+        let (first, second) = (gauges.open(), gauges.open());
+        second.reach(7);
+        second.miss(2);
+        second.miss(3);
+        drop(first);
+        let all = gauges.all();
+        let [stream] = all.as_slice() else {
+            panic!("{all:?}")
+        };
+        assert_eq!(
+            (stream.number, stream.position(), stream.missed()),
+            (2, 7, 5)
+        );
+        assert_eq!(gauges.open().number, 3);
+    }
 }

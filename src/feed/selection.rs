@@ -30,7 +30,7 @@ impl Selection {
 }
 
 /// Applies a selection to events, with the labels of their executions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Selector {
     selection: Selection,
     data: Option<DataDir>,
@@ -38,10 +38,10 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    pub fn new(selection: Selection, data: Option<DataDir>) -> Self {
+    pub fn new(selection: Selection, data: DataDir) -> Self {
         Self {
             selection,
-            data,
+            data: Some(data),
             known: HashMap::new(),
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::hub::Summary;
-use super::journal::Numbers;
+use super::memory::Summary;
+use super::position::Numbers;
 use crate::agent::StateRules;
 use crate::board::{Board, Row};
 #[cfg(feature = "tui")]

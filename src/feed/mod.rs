@@ -1,0 +1,40 @@
+//! The feed: the events of an observer, or of one run, readable from any position: history, then live.
+//!
+//! ```text
+//! bus ─> td-feed: positions, board, last events ─┬─> Reader: a face in this process
+//!            ^ td-others                         └─> Reader: a client of the API
+//! logs ──────┴───────────────────────────────────────^ events that have left the memory
+//! lane of the bus, log of the run ──────────────────> Reader::of_run: your code
+//! ```
+//!
+//! [`Reader`] is the one way to read history and then live events; [`Reader::of_run`] reads a run of an engine.
+
+mod position;
+
+mod selection;
+
+mod memory;
+
+mod logs;
+
+mod reader;
+
+#[cfg(feature = "cli")]
+mod others;
+#[cfg(feature = "cli")]
+mod summary;
+
+pub(crate) use memory::{Feed, StreamGauge};
+#[cfg(test)]
+pub(crate) use position::Numbers;
+pub(crate) use position::{StreamCursor, run_hash};
+pub(crate) use reader::StartPoint;
+pub use reader::{Next, Reader};
+pub(crate) use selection::Selection;
+
+#[cfg(feature = "cli")]
+pub(crate) use others::{Others, real};
+#[cfg(feature = "tui")]
+pub(crate) use summary::ended_rows;
+#[cfg(feature = "cli")]
+pub(crate) use summary::{Unobserved, board_of_history, summary_of};
