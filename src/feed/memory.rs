@@ -96,7 +96,7 @@ pub(crate) struct BoardView {
 }
 
 impl Feed {
-    /// Starts the hub with a board and the last number of each run in it. The thread ends when the bus is
+    /// Starts the feed with a board and the last number of each run in it. The thread ends when the bus is
     /// closed.
     pub fn start(
         events: Subscription,
