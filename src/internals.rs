@@ -96,8 +96,8 @@ pub mod fuzzing {
     use crate::api::exchange::read_answer;
     use crate::api::request::{Head, Request};
     use crate::api::{EventReader, EventSource, Unavailable};
-    use crate::feed::{Next, StreamCursor};
     use crate::clock::Clock;
+    use crate::feed::{Next, StreamCursor};
     use crate::redact::Rules;
     use crate::timestamp::Timestamp;
     use crate::tmux::capture::{self, CaptureResult, CaptureSpec};

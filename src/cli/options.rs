@@ -11,10 +11,10 @@ use clap::{Parser, ValueHint};
 
 use super::duration::{Limit, parse_age_limit, parse_duration, parse_rotation, parse_size_limit};
 use super::failure::Failure;
-use crate::feed::real;
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
 use crate::event::PaneId;
+use crate::feed::real;
 use crate::history::{DataDir, Retention, Rotation, SyncPolicy, read_trusted_file};
 use crate::redact::Rules;
 use crate::tmux::Server;

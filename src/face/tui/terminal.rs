@@ -29,11 +29,11 @@ use terminput_crossterm::to_crossterm;
 
 use super::draw::Frame;
 use super::effect::Input;
-use crate::feed::real;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
+use crate::feed::real;
 use crate::process::{is_typed_at, stop_own_group};
 use crate::thread::{self, lock};
 use crate::tmux::Server;

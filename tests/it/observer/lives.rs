@@ -243,8 +243,9 @@ fn watch_beside_the_observer_takes_windows_and_follows_a_rename() {
     };
     let mut window = watch("build:7");
     let mut session = watch("build");
-    // A window that does not exist yet is awaited.
-    let mut later = Running::start(home.command(&["watch", "-S", &socket, "build:9"]));
+    // A window that does not exist yet is awaited; the other target shows that the command observes.
+    let mut later = Running::start(home.command(&["watch", "-S", &socket, "build:0", "build:9"]));
+    later.wait_for("build");
     home.server
         .tmux(&["send-keys", "-t", "=build:0", "not this", "Enter"]);
     home.server
