@@ -36,7 +36,6 @@ use rows::Rows;
 
 use crate::agent::StateRules;
 use crate::event::Envelope;
-#[cfg(feature = "cli")]
 use crate::event::ExecutionId;
 use crate::timestamp::Timestamp;
 
@@ -96,7 +95,6 @@ impl Board {
     }
 
     /// Sets the tmux server of an execution and of its rows.
-    #[cfg(feature = "cli")]
     pub(crate) fn set_server(&mut self, id: &ExecutionId, server: &str) {
         for (_, row) in self.rows.of(id) {
             row.server = row.pane.as_ref().map(|_| server.to_owned());
@@ -106,7 +104,6 @@ impl Board {
     }
 
     /// Ends the rows of an execution that are not known to run; returns true if any row has changed.
-    #[cfg(feature = "cli")]
     pub(crate) fn end(
         &mut self,
         id: &ExecutionId,
@@ -124,7 +121,6 @@ impl Board {
     }
 
     /// Returns the rows of an execution.
-    #[cfg(feature = "cli")]
     pub(crate) fn rows_of(&self, id: &ExecutionId) -> impl Iterator<Item = &Row> {
         let rows = self.rows.map.values();
         rows.filter(move |row| row.execution_id == *id)

@@ -293,7 +293,6 @@ impl Row {
     }
 
     /// Ends the row because its observer has ended. Remembers the agent's state for the next observer.
-    #[cfg(feature = "cli")]
     pub(super) fn end_with_observer(&mut self, exit_status: Option<i32>, at: Timestamp) {
         if matches!(self.state, RowState::Agent(_)) {
             self.last_observed = Some(Box::new(LastObserved {

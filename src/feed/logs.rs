@@ -20,7 +20,7 @@ const LOG_PAUSE: Duration = Duration::from_millis(2);
 /// Merges runs by the times of their events. Events with equal times are ordered by the names of their runs,
 /// so that the order is the same at each reading.
 #[derive(Debug)]
-pub(super) struct MergedLogs {
+pub(super) struct RunLogs {
     /// Runs that begin later than the time reached, the earliest first. They are opened when due, because an
     /// open run takes descriptors.
     waiting: VecDeque<(Timestamp, RunPart)>,
@@ -81,7 +81,7 @@ pub(super) enum LogItem {
     End,
 }
 
-impl MergedLogs {
+impl RunLogs {
     /// Merges all selected runs from their beginning. A run is read up to its number in `until`, or to its
     /// end if it has none.
     pub fn whole(

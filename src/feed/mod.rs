@@ -24,16 +24,20 @@ mod others;
 #[cfg(feature = "cli")]
 mod summary;
 
-pub(crate) use memory::{Feed, StreamGauge};
-#[cfg(test)]
-pub(crate) use position::Numbers;
-pub(crate) use position::{StreamCursor, run_hash};
-pub(crate) use reader::StartPoint;
 pub use reader::{Next, Reader};
-pub(crate) use selection::Selection;
 
 #[cfg(feature = "cli")]
+pub(crate) use memory::{Feed, StreamGauge};
+#[cfg(feature = "cli")]
 pub(crate) use others::{Others, real};
+#[cfg(test)]
+pub(crate) use position::Numbers;
+#[cfg(feature = "cli")]
+pub(crate) use position::{StreamCursor, run_hash};
+#[cfg(feature = "cli")]
+pub(crate) use reader::StartPoint;
+#[cfg(feature = "cli")]
+pub(crate) use selection::Selection;
 #[cfg(feature = "tui")]
 pub(crate) use summary::ended_rows;
 #[cfg(feature = "cli")]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::logs::{LogItem, MergedLogs};
+use super::logs::{LogItem, RunLogs};
 use super::memory::{Feed, Next as MemoryNext, StreamGauge};
 use super::position::{HistoryPlace, Numbers, StreamCursor, run_hash};
 use super::selection::{Selection, Selector};
@@ -98,7 +98,7 @@ struct RunLane {
 /// The state of reading the logs before the position.
 #[derive(Debug)]
 struct Replay {
-    logs: MergedLogs,
+    logs: RunLogs,
     from: u64,
     since: Option<Timestamp>,
     /// The last event that the reader had before. Events up to it are skipped.
@@ -249,7 +249,7 @@ impl Reader {
         skip: Option<HistoryPlace>,
     ) -> Result<()> {
         let is_selected = |id: &str| self.selector.selects_execution(id);
-        let logs = MergedLogs::whole(feed.data(), &self.numbers, is_selected, &self.clock)?;
+        let logs = RunLogs::whole(feed.data(), &self.numbers, is_selected, &self.clock)?;
         let point = StreamCursor {
             history: Some(skip.unwrap_or(HistoryPlace::before(BEGINNING))),
             ts: match skip {
@@ -277,7 +277,7 @@ impl Reader {
         skip: Option<HistoryPlace>,
     ) {
         let is_selected = |id: &str| self.selector.selects_execution(id);
-        let logs = MergedLogs::between(
+        let logs = RunLogs::between(
             feed.data(),
             numbers,
             &self.numbers,
@@ -309,7 +309,7 @@ impl Reader {
         let Live::Run(lane) = &self.live else {
             return;
         };
-        let logs = MergedLogs::of_run(lane.run.clone(), from, until, &self.clock);
+        let logs = RunLogs::of_run(lane.run.clone(), from, until, &self.clock);
         self.numbers.insert(lane.id.clone(), until);
         self.replay = Some(Replay {
             logs,

@@ -65,7 +65,6 @@ pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
 pub(crate) use line::parse_line;
 pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
-#[cfg(feature = "cli")]
 pub(crate) use name::{fnv1a, glob_matches, is_glob};
 pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
 #[cfg(feature = "tui")]
