@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded, select_biased};
+use crossbeam_channel::{Receiver, bounded, never, select_biased};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::SigId;
@@ -31,10 +31,9 @@ use super::cells::Theme;
 use super::draw::draw;
 use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, ScanRequest};
 use super::model::{Model, Settings};
-use super::queues::{InputSender, RequestSender, Woken, request_queue, wake_pair};
+use super::queues::{InputSender, QUEUE_MAX, RequestSender, Woken, request_queue, wake_pair};
 use super::readers::{
-    Feed, FindObserver, Inbox, LogAccess, read_board, read_history, read_live, read_pages,
-    read_screen, scan,
+    Access, FindObserver, Inbox, read_board, read_history, read_live, read_pages, read_screen, scan,
 };
 use super::terminal::{Keyboard, LoanEnd, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend};
 use crate::board::Row;
@@ -395,9 +394,6 @@ impl Ui {
     }
 }
 
-/// The maximum number of inputs that wait. Threads wait for room; a full queue is handled within a frame.
-const INPUTS_MAX: usize = 64;
-
 /// The threads of the UI, and the channels to them.
 pub(super) struct Threads {
     pub generation: Arc<AtomicU64>,
@@ -430,16 +426,12 @@ impl Threads {
         let (running, stop) = stop_pair();
         let no_wake = |cause: io::Error| Error::other("cannot wake the terminal UI").because(cause);
         let (wake, woken) = wake_pair().map_err(no_wake)?;
-        let (send, inputs) = bounded(INPUTS_MAX);
+        let (send, inputs) = bounded(QUEUE_MAX);
         let send = InputSender::new(send, wake.clone());
         let (end, ended) = bounded(1);
-        let feed = Feed {
-            find,
-            clock: clock.clone(),
-            stop: stop.clone(),
-        };
         let generation = Arc::new(AtomicU64::new(0));
-        let access = LogAccess {
+        let access = Access {
+            find,
             data,
             clock,
             stop: stop.clone(),
@@ -483,22 +475,22 @@ impl Threads {
                 recv(stop) -> _ => {}
             }
         })?;
-        let (board_feed, to) = (feed.clone(), send.clone());
-        threads.spawn("td-tui-board", move || read_board(&board_feed, &to))?;
-        let (live_feed, to) = (feed.clone(), send.clone());
+        let (of_board, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-board", move || read_board(&of_board, &to))?;
+        let (of_live, to) = (access.clone(), send.clone());
         threads.spawn("td-tui-live", move || {
-            read_live(&live_feed, &followed, &inbox, &wake, &to)
+            read_live(&of_live, &followed, &inbox, &wake, &to)
         })?;
-        let to = send.clone();
-        threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
-        let (pages_access, to) = (access.clone(), send.clone());
+        let (of_screen, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-screen", move || {
+            read_screen(&of_screen, &captured, &to)
+        })?;
+        let (of_pages, to) = (access.clone(), send.clone());
         threads.spawn("td-tui-pages", move || {
-            read_pages(&pages_access, &page_requests, &to)
+            read_pages(&of_pages, &page_requests, &to)
         })?;
-        let (scan_access, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-scan", move || {
-            scan(&scan_access, &scan_requests, &to)
-        })?;
+        let (of_scans, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-scan", move || scan(&of_scans, &scan_requests, &to))?;
         threads.spawn("td-tui-history", move || read_history(&access, &send))?;
         Ok(threads)
     }
@@ -520,14 +512,9 @@ impl Drop for Threads {
         if let Some(id) = self.on_resize.take() {
             signal_hook::low_level::unregister(id);
         }
-        for handle in self.handles.drain(..) {
-            // A thread may be waiting for room in the queue.
-            while !handle.is_finished() {
-                while self.inputs.try_recv().is_ok() {}
-                thread::park(Some(Duration::from_millis(1)));
-            }
-            handle.join_logged();
-        }
+        // Without a receiver, no thread waits for room in the queue.
+        self.inputs = never();
+        self.handles.drain(..).for_each(Handle::join_logged);
     }
 }
 
