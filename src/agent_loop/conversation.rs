@@ -485,7 +485,11 @@ impl<'a> TurnReporter<'a> {
                 &summary(&response.text),
                 response.usage.input_tokens,
                 response.usage.output_tokens,
-                !response.tool_calls.is_empty(),
+                if response.tool_calls.is_empty() {
+                    ToolCalls::Absent
+                } else {
+                    ToolCalls::Requested
+                },
             );
         }
         self.part(ConversationPart::Response(response));
@@ -506,7 +510,11 @@ impl<'a> TurnReporter<'a> {
             target.emitter.tool_call_completed(
                 target.iteration,
                 &summary(&call.name),
-                !outcome.is_error,
+                if outcome.is_error {
+                    Completion::Failed
+                } else {
+                    Completion::Succeeded
+                },
                 &summary(&outcome.content),
                 duration_ms,
             );

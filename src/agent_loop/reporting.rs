@@ -301,7 +301,12 @@ impl<'a> LoopReporter<'a> {
                     emitter.warning(CONTEXT, &format!("the loop ends: {}", end.words()));
                 }
             }
-            emitter.loop_completed(outcome.success, outcome.iterations);
+            let completion = if outcome.success {
+                Completion::Succeeded
+            } else {
+                Completion::Failed
+            };
+            emitter.loop_completed(completion, outcome.iterations);
         }
         outcome
     }
