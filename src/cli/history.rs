@@ -45,16 +45,17 @@ impl Which {
         }
         if typed.is_dir() {
             let run = RunDirectory::at(typed)?;
-            return match run.has_history() {
-                true => Ok(Self::Run(run)),
-                false => Err(usage!(
-                    "there is no run in {typed:?}; td-observe runs lists them"
-                )),
-            };
+            if run.has_history() {
+                return Ok(Self::Run(run));
+            }
+            return Err(usage!(
+                "there is no run in {typed:?}; td-observe runs lists them"
+            ));
         }
-        match typed.exists() {
-            true => Ok(Self::File(typed.to_owned())),
-            false => Err(unknown),
+        if typed.exists() {
+            Ok(Self::File(typed.to_owned()))
+        } else {
+            Err(unknown)
         }
     }
 
@@ -105,13 +106,11 @@ impl Which {
     }
 
     pub fn label(&self) -> Option<String> {
-        match self {
-            Self::Run(run) => {
-                let metadata = run.metadata().ok().flatten()?;
-                Some(metadata.label).filter(|label| !label.is_empty())
-            }
-            Self::File(_) => None,
-        }
+        let Self::Run(run) = self else {
+            return None;
+        };
+        let metadata = run.metadata().ok().flatten()?;
+        Some(metadata.label).filter(|label| !label.is_empty())
     }
 }
 

@@ -4,7 +4,6 @@ mod announcement;
 mod args;
 mod background;
 mod foreground;
-mod log_file;
 mod notify;
 #[cfg(feature = "tui")]
 mod private;
@@ -16,8 +15,6 @@ use std::process::ExitCode;
 use super::failure::Failure;
 use super::options::Options;
 
-use log_file::RotatedLog;
-
 pub(super) use announcement::{Announcement, running};
 pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
@@ -26,9 +23,10 @@ pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
 
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
-    match typed.foreground {
-        true => foreground::run(options, typed),
-        false => background::start(options, typed),
+    if typed.foreground {
+        foreground::run(options, typed)
+    } else {
+        background::start(options, typed)
     }
 }
 
@@ -40,6 +38,6 @@ pub(super) fn log(
     if !typed.detached {
         return Ok(None);
     }
-    let log = RotatedLog::new(&options.home()?);
+    let log = background::RotatedLog::new(&options.home()?);
     Ok(Some(Box::new(log)))
 }

@@ -20,20 +20,9 @@ use crate::face::{BoardTable, one_line, server_names, terminal_size};
 use crate::feed::{Unobserved, board_of_history};
 use crate::history::DataDir;
 
-/// The exit code of `--check` when something needs the user.
-const NEEDS_YOU: u8 = 4;
-
-/// The time for which the observer holds a request while nothing changes.
+/// The time for which the observer holds a request while nothing changes, and after which the history is read
+/// again.
 const HOLD: Duration = Duration::from_secs(1);
-
-/// The width of the table if the output is not a terminal.
-const WIDTH: usize = 120;
-
-/// The minimum width of the table on a terminal.
-const WIDTH_MIN: usize = 20;
-
-/// Moves the cursor to the top and clears the terminal.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Prints the board.
 pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Failure> {
@@ -55,10 +44,10 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     let needs_you = rows
         .iter()
         .any(|row| row.attention() == Attention::NeedsYou);
-    Ok(match typed.check && needs_you {
-        true => ExitCode::from(NEEDS_YOU),
-        false => ExitCode::SUCCESS,
-    })
+    if typed.check && needs_you {
+        return Ok(ExitCode::from(4));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the board at each change, until a signal arrives or the output is closed.
@@ -82,12 +71,14 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
                 recv(source.clock.after(source.pause())) -> _ => continue,
             }
         }
-        let text = match options.json {
-            true => output::json_lines(rows.iter().filter(|row| !shown.contains(row))),
-            false => source.table(options, &rows, is_redrawn),
+        let text = if options.json {
+            output::json_lines(rows.iter().filter(|row| !shown.contains(row)))
+        } else {
+            source.table(options, &rows, is_redrawn)
         };
         let start = match (is_redrawn, is_first) {
-            (true, _) => CLEAR,
+            // Moves the cursor to the top and clears the terminal.
+            (true, _) => "\x1b[H\x1b[2J",
             (false, false) if !options.json => "\n",
             _ => "",
         };
@@ -163,7 +154,7 @@ impl Source {
     fn pause(&self) -> Duration {
         match self.socket {
             Some(_) => Duration::ZERO,
-            None => Duration::from_secs(1),
+            None => HOLD,
         }
     }
 
@@ -171,7 +162,7 @@ impl Source {
     fn table(&self, options: &Options, rows: &[Row], is_redrawn: bool) -> String {
         let size = std::io::stdout().is_terminal().then(terminal_size);
         let table = BoardTable {
-            width: size.map_or(WIDTH, |(columns, _)| columns.max(WIDTH_MIN)),
+            width: size.map_or(120, |(columns, _)| columns.max(20)),
             height: size.map(|(_, rows)| rows).filter(|_| is_redrawn),
             is_coloured: options.coloured,
             now: self.clock.wall(),

@@ -8,14 +8,10 @@ use super::line::LINE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, LogGapRange};
 use crate::history::dir::RunDirectory;
-use crate::history::dir_handle::EVENTS;
-use crate::history::dir_handle::RunFiles;
+use crate::history::dir_handle::{EVENTS, RunFiles};
 use crate::history::line::parse_line;
 use crate::history::read::{Follower, LogReader, Query, line_end};
 use crate::history::tail::line_start;
-
-/// The bytes at the start of a line that contain its number.
-const START_BYTES: usize = 64;
 
 impl RunDirectory {
     /// Returns the offset in the newest file after the last event with at most this number.
@@ -107,9 +103,8 @@ fn has_all_after(files: &RunFiles, seq: u64) -> io::Result<bool> {
 
 /// Returns the offset after the last line with at most this number, by bisection, because numbers only grow.
 fn offset_after(file: &File, seq: u64) -> io::Result<u64> {
-    let (mut after, mut until) = (0, file.metadata()?.len());
     // The last line may be incomplete.
-    until = line_start(file, until)?;
+    let (mut after, mut until) = (0, line_start(file, file.metadata()?.len())?);
     while after < until {
         let middle = after + (until - after) / 2;
         let start = line_start(file, middle)?.max(after);
@@ -131,11 +126,7 @@ fn is_start_after(file: &File, offset: u64, seq: u64) -> io::Result<bool> {
     let before = line_start(file, offset - 1)?;
     let mut end = [0];
     file.read_exact_at(&mut end, offset - 1)?;
-    let is_next = if offset < len {
-        seq_at(file, offset)?.is_none_or(|found| found > seq)
-    } else {
-        true
-    };
+    let is_next = offset == len || seq_at(file, offset)?.is_none_or(|found| found > seq);
     Ok(end == *b"\n" && is_next && seq_at(file, before)?.is_none_or(|found| found <= seq))
 }
 
@@ -149,7 +140,8 @@ fn first_seq(file: &File) -> io::Result<u64> {
 }
 
 fn seq_at(file: &File, offset: u64) -> io::Result<Option<u64>> {
-    let mut start = [0; START_BYTES];
+    // The start of a line contains its number.
+    let mut start = [0; 64];
     let read = file.read_at(&mut start, offset)?;
     Ok(seq_of(&start[..read]))
 }

@@ -15,7 +15,6 @@ use crate::timestamp::Timestamp;
 
 const LOCK: &str = "observer.lock";
 const FILE: &str = "observer.json";
-const TEMPORARY: &str = "observer.json.tmp";
 
 /// The information that faces need about the observer of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +80,7 @@ impl ObserverLock {
     }
 
     pub fn announce(&self, announcement: &Announcement) -> Result<()> {
-        let temporary = self.data.join(TEMPORARY);
+        let temporary = self.data.join("observer.json.tmp");
         let write = || {
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(true).mode(0o600);

@@ -1,15 +1,21 @@
-//! Starts the observer in the background, and stops it.
+//! Starts the observer in the background, and stops it. Its diagnostics are in a file of bounded size, and one
+//! older file.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+
+use rustix::fs::{fstat, ftruncate};
+use rustix::stdio::{dup2_stderr, stderr};
 
 use super::super::output;
 use super::announcement::{self, Announcement};
 use super::args::TypedStart;
-use super::log_file;
-use crate::child::{DetachedStart, start_detached};
+use crate::child::{DetachedStart, open_log, start_detached};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::clock::Clock;
@@ -22,6 +28,9 @@ const START_TIME: Duration = Duration::from_secs(15);
 const STOP_TIME: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(5);
+
+/// The size at which the file is renamed to `observer.log.1`.
+const LOG_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The variable that limits the number of glibc's arenas in the observer.
 pub(super) const MEMORY_ENV: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
@@ -60,7 +69,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     }
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     args.extend(["--foreground", "--detached"].map(OsString::from));
-    let log = log_file::path(&data);
+    let log = log_path(&data);
     let program =
         std::env::current_exe().map_err(|cause| failure!("cannot find this program: {cause}"))?;
     let started = start_detached(
@@ -128,8 +137,10 @@ pub(in crate::cli) fn stop(options: &Options) -> Result<ExitCode, Failure> {
 fn memory_env() -> Vec<(OsString, OsString)> {
     let (name, value) = MEMORY_ENV;
     let is_set = std::env::var_os(name).is_some();
-    let env = (!is_set).then(|| (name.into(), value.into()));
-    env.into_iter().collect()
+    (!is_set)
+        .then(|| (name.into(), value.into()))
+        .into_iter()
+        .collect()
 }
 
 /// Waits until a starting observer is ready, and returns the running observer.
@@ -152,8 +163,63 @@ fn report(options: &Options, known: &Announcement, state: &str) -> Result<ExitCo
     if options.quiet {
         return Ok(ExitCode::SUCCESS);
     }
-    output::print(&match options.json {
-        true => output::json_lines([known]),
-        false => known.line(state),
+    output::print(&if options.json {
+        output::json_lines([known])
+    } else {
+        known.line(state)
     })
+}
+
+fn log_path(data: &Path) -> PathBuf {
+    data.join("observer.log")
+}
+
+/// A writer to standard error, which is the log file. Panics bypass it, because they are rare and short.
+#[derive(Debug)]
+pub(super) struct RotatedLog {
+    path: PathBuf,
+}
+
+impl RotatedLog {
+    /// Creates a writer that rotates the file in this data directory.
+    pub fn new(data: &Path) -> Self {
+        Self {
+            path: log_path(data),
+        }
+    }
+
+    /// Makes room for more bytes. If the file cannot be replaced, it is truncated, because it must not fill the
+    /// disk.
+    fn make_room(&self, bytes: usize) -> io::Result<()> {
+        let written = fstat(stderr())?;
+        let size = u64::try_from(written.st_size).unwrap_or(0);
+        if size == 0 || size.saturating_add(bytes as u64) <= LOG_BYTES_MAX {
+            return Ok(());
+        }
+        let identity = (written.st_dev, written.st_ino);
+        self.rotate(identity)
+            .or_else(|_| Ok(ftruncate(stderr(), 0)?))
+    }
+
+    /// Renames the file, and redirects standard error to a new one. `written` identifies the present file, so
+    /// that another file at its path is not renamed.
+    fn rotate(&self, written: (u64, u64)) -> io::Result<()> {
+        let in_place = self.path.symlink_metadata();
+        if in_place.is_ok_and(|found| (found.dev(), found.ino()) == written) {
+            std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
+        }
+        let file: File = open_log(&self.path)?;
+        Ok(dup2_stderr(file)?)
+    }
+}
+
+impl Write for RotatedLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.make_room(bytes.len())?;
+        io::stderr().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }

@@ -60,11 +60,8 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
         let data = std::path::absolute(data).unwrap_or_else(|_| data.clone());
         command.push_str(&format!(" --data-dir {}", quoted(&data.to_string_lossy())));
     }
-    for server in &options.servers {
-        command.push_str(&match server.chosen() {
-            Some((option, value)) => format!(" {option} {}", quoted(&value.to_string_lossy())),
-            None => String::new(),
-        });
+    for (option, value) in options.servers.iter().filter_map(|server| server.chosen()) {
+        command.push_str(&format!(" {option} {}", quoted(&value.to_string_lossy())));
     }
     for directory in &typed.agents {
         let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
