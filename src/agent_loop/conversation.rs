@@ -11,7 +11,7 @@ use crate::agent::AgentEvent;
 use crate::agent::summary::summary;
 use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::clock::Clock;
-use crate::event::{ExecutionId, IterationOutcome, TdEvent};
+use crate::event::{Completion, ExecutionId, IterationOutcome, TdEvent, ToolCalls};
 use crate::thread::run_beside;
 use crossbeam_channel::{Receiver, bounded};
 use serde_json::{Map, Value};

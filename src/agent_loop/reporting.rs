@@ -11,7 +11,7 @@ use super::tool::RunningCommand;
 use crate::agent::AgentEvent;
 use crate::bus::EventEmitter;
 use crate::error::Result;
-use crate::event::{ExecutionId, IterationOutcome, OutputStream, TdEvent};
+use crate::event::{Completion, ExecutionId, IterationOutcome, OutputStream, TdEvent};
 use crate::history::{IterationDirectory, IterationFile, IterationText};
 use crate::observe::RunProvider;
 use crate::process::OutputWriter;
