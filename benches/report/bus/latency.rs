@@ -1,5 +1,7 @@
 //! Latency and idle cost of the bus compared with a broadcast channel.
 
+use td_observe::event::ToolCalls;
+
 use super::*;
 
 /// The latency from before the emit to the reader, in µs: p50 and p99 over 4 readers, at 10,000 events
