@@ -1,8 +1,17 @@
-//! Finds where a terminal's control sequences begin and end, byte by byte (pure).
+//! Finds control sequences in a terminal's output, and reads their colours (pure).
+//!
+//! All parsers of sequences use the states of [`advance`]: this lexer of text, the terminal of a streamed
+//! pane, the messages of programs, and the search for secrets.
+
+#[cfg(feature = "cli")]
+mod lexer;
 
 pub(crate) use anstyle_parse::state::{Action, State};
+#[cfg(feature = "cli")]
+pub(crate) use lexer::Lexer;
 
 pub(crate) const BELL: u8 = 0x07;
+pub(crate) const ESCAPE: u8 = 0x1b;
 
 /// Advances by one byte of UTF-8, and returns its meaning.
 pub(crate) fn advance(state: &mut State, byte: u8) -> Action {

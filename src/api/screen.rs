@@ -150,12 +150,7 @@ mod tests {
     fn a_secret_over_two_rows_is_hidden_with_its_colours() {
         // The key is assembled at run time, so that this file contains no key.
         let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
-        let style = |line, to| Style {
-            line,
-            from: 0,
-            to,
-            sgr: "31".to_owned(),
-        };
+        let style = |line, to| Style::new(line, 0, to, "31");
         for cut in 1..key.len() {
             let (head, tail) = key.split_at(cut);
             let blanks = " ".repeat(60 - head.len());

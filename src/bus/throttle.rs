@@ -270,12 +270,7 @@ mod tests {
 
         /// Styles of the first character of each line.
         fn styled(sgrs: &[&str]) -> Styles {
-            let style = |(line, sgr): (u32, &&str)| Style {
-                line,
-                from: 0,
-                to: 1,
-                sgr: (*sgr).to_owned(),
-            };
+            let style = |(line, sgr): (u32, &&str)| Style::new(line, 0, 1, sgr);
             Styles::new((0..).zip(sgrs).map(style).collect())
         }
 

@@ -161,9 +161,10 @@ fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, Ea
         Ok(())
     })?;
     let panes: Vec<String> = all.panes().map(|pane| one_line(pane)).collect();
-    let existing = match panes.is_empty() {
-        true => "it has none".to_owned(),
-        false => format!("it has {}", panes.join(", ")),
+    let existing = if panes.is_empty() {
+        "it has none".to_owned()
+    } else {
+        format!("it has {}", panes.join(", "))
     };
     Ok(usage!("--pane: the run has no pane {pane}; {existing}"))
 }

@@ -32,7 +32,7 @@ pub use names::{
     UnknownName,
 };
 pub(crate) use schema::{FieldSchema, envelope_schema};
-pub(crate) use styles::STYLES_MAX;
+pub(crate) use styles::{Ink, STYLES_MAX, SgrOperation, sgr_operations};
 pub use styles::{Style, Styles};
 pub(crate) use table::event_table;
 pub use td_event::UnknownEvent;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::{EndEvidence, ExecutionId, PaneId};
 use super::json::{Scan, push_string};
 use super::names::{EnumOrUnknown, NamedValue};
-use super::styles::{Style, Styles};
+use super::styles::Styles;
 
 /// The outcome of one iteration of an agentic loop, serialized as serde does for an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,15 +236,10 @@ impl EventField for Styles {
         self.is_empty()
     }
     fn heap_bytes(&self) -> usize {
-        let styles = self.as_slice().iter();
-        styles
-            .map(|style| size_of::<Style>() + style.sgr.len())
-            .sum()
+        size_of_val(self.as_slice())
     }
-    // A search ignores styles.
-    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
-        self.sgrs_mut().for_each(visit);
-    }
+    // Styles have no text.
+    fn for_each_text(&mut self, _visit: &mut TextVisitor<'_>) {}
 }
 impl<T: EventField> EventField for Vec<T> {
     fn heap_bytes(&self) -> usize {

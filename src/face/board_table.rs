@@ -86,9 +86,10 @@ impl BoardTable {
         line.push_str(&with_ellipsis(&cells[4], self.width.saturating_sub(used)));
         // A narrow terminal shows the beginning of each line.
         let line = with_ellipsis(line.trim_end(), self.width);
-        match self.is_coloured {
-            true => format!("{style}{line}{style:#}\n"),
-            false => line + "\n",
+        if self.is_coloured {
+            format!("{style}{line}{style:#}\n")
+        } else {
+            line + "\n"
         }
     }
 }

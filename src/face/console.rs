@@ -492,13 +492,15 @@ impl Alerts {
                 let Some(phrase) = agent_phrase(state.known()) else {
                     return;
                 };
-                let kind = match *state == AgentState::Waiting {
-                    true => AlertKind::AgentWaits,
-                    false => AlertKind::AgentStopped,
+                let kind = if *state == AgentState::Waiting {
+                    AlertKind::AgentWaits
+                } else {
+                    AlertKind::AgentStopped
                 };
-                let text = match detail.is_empty() {
-                    true => format!("{agent} {phrase}"),
-                    false => format!("{agent} {phrase}: {detail}"),
+                let text = if detail.is_empty() {
+                    format!("{agent} {phrase}")
+                } else {
+                    format!("{agent} {phrase}: {detail}")
                 };
                 self.add(id, Some(pane), (kind, text), (at, i64::MAX));
             }

@@ -283,9 +283,10 @@ fn describe_job(event: &TdEvent) -> Option<Description> {
             total_iterations,
             ..
         } => {
-            let (tone, word) = match success {
-                true => (Tone::Good, "SUCCEEDED"),
-                false => (Tone::Alarm, "FAILED"),
+            let (tone, word) = if *success {
+                (Tone::Good, "SUCCEEDED")
+            } else {
+                (Tone::Alarm, "FAILED")
             };
             let iterations = count(u64::from(*total_iterations), "iteration");
             labelled("loop", tone, format!("{word} after {iterations}"))
@@ -310,9 +311,10 @@ fn first_line(task: &str) -> String {
     let task = task.trim();
     let line = task.lines().next().unwrap_or_default();
     let shown = beginning(line, TASK_CHARS_MAX);
-    match line.len() < task.len() && shown.len() == line.len() {
-        true => shown + "…",
-        false => shown,
+    if line.len() < task.len() && shown.len() == line.len() {
+        shown + "…"
+    } else {
+        shown
     }
 }
 
@@ -582,9 +584,10 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
             let reason = reason.map(|reason| format!(": {reason}"));
             let source = source.as_ref().filter(|_| is_verbose);
             let evidence = source.map(|source| format!(" ({source}, {evidence})"));
-            let phrase = match is_interrupted {
-                true => "interrupted",
-                false => agent_phrase(known).unwrap_or(state.as_str()),
+            let phrase = if is_interrupted {
+                "interrupted"
+            } else {
+                agent_phrase(known).unwrap_or(state.as_str())
             };
             let evidence = evidence.unwrap_or_default();
             format!("{agent} {phrase}{evidence}{}", reason.unwrap_or_default())
@@ -633,9 +636,10 @@ pub(super) fn agent_and_detail(event: &TdEvent) -> (&str, &str) {
 
 /// Returns the result of a tool call with its duration.
 pub(super) fn tool_result(name: &str, success: bool, duration_ms: u64) -> (Tone, String) {
-    let (tone, word) = match success {
-        true => (Tone::Dim, "done"),
-        false => (Tone::Caution, "FAILED"),
+    let (tone, word) = if success {
+        (Tone::Dim, "done")
+    } else {
+        (Tone::Caution, "FAILED")
     };
     let text = format!("{name} {word} after {}", duration(duration_ms));
     (tone, text)

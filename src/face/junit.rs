@@ -327,9 +327,10 @@ impl BoundedText {
 
     /// Returns up to `bytes` bytes from the end.
     fn end(&self, bytes: usize) -> &str {
-        let text = match self.end.is_empty() {
-            true => &self.start,
-            false => &self.end,
+        let text = if self.end.is_empty() {
+            &self.start
+        } else {
+            &self.end
         };
         &text[char_boundary(text, text.len().saturating_sub(bytes))..]
     }

@@ -31,7 +31,7 @@ impl LineStyles {
         for style in styles.as_slice().iter().filter(|style| style.is_valid()) {
             let line = first_line.saturating_add(i64::from(style.line));
             if line < end {
-                self.0.entry(line).or_default().push(style.clone());
+                self.0.entry(line).or_default().push(*style);
             }
         }
     }
@@ -67,7 +67,7 @@ impl LineStyles {
             let (from, to) = (at(style.from)?, at(style.to)?);
             let plain = text.get(done..from)?;
             push(&mut out, plain, &mut column);
-            for part in ["\x1b[", &style.sgr, "m"] {
+            for part in ["\x1b[", &style.sgr(), "m"] {
                 out.push_str(part);
             }
             push(&mut out, text.get(from..to)?, &mut column);
@@ -193,16 +193,18 @@ impl LastRevisions {
                     line.is_shown |= line.seq > seq;
                     is_unchanged &= line.text_seq < seq;
                 }
-                match is_unchanged {
-                    true => Applied::Unchanged,
-                    false => Applied::Replaced(parts(envelope, seq, lines)),
+                if is_unchanged {
+                    Applied::Unchanged
+                } else {
+                    Applied::Replaced(parts(envelope, seq, lines))
                 }
             }
             TdEvent::OutputRevised { line, .. } => {
                 let is_included = |known: &LastRevision| known.is_shown && seq <= known.seq;
-                match lines.get(line).is_some_and(is_included) {
-                    true => Applied::Replaced(Vec::new()),
-                    false => Applied::Unchanged,
+                if lines.get(line).is_some_and(is_included) {
+                    Applied::Replaced(Vec::new())
+                } else {
+                    Applied::Unchanged
                 }
             }
             _ => Applied::Unchanged,
@@ -269,7 +271,7 @@ impl ChunkPart {
         self.chunk.push('\n');
         self.styles.extend(styles.map(|style| Style {
             line: self.count,
-            ..style.clone()
+            ..*style
         }));
         self.count += 1;
     }
@@ -431,12 +433,7 @@ mod tests {
         use proptest::prelude::*;
 
         fn style(from: u32, to: u32, sgr: &str) -> Style {
-            Style {
-                line: 0,
-                from,
-                to,
-                sgr: sgr.to_owned(),
-            }
+            Style::new(0, from, to, sgr)
         }
 
         fn painted(text: &str, styles: Vec<Style>) -> Option<String> {
@@ -501,7 +498,7 @@ mod tests {
                 let styles: Vec<Style> = runs.into_iter().map(|(skip, length, sgr)| {
                     let from = at + skip;
                     at = from + length;
-                    Style { line: 0, from, to: at, sgr }
+                    Style::new(0, from, at, &sgr)
                 }).collect();
                 let valid = styles.iter().filter(|style| style.is_valid()).count();
                 let mut plain = String::new();
@@ -509,7 +506,7 @@ mod tests {
                 if let Some(painted) = painted(&text.replace('\t', " "), styles.clone()) {
                     let mut without = painted.replace(RESET, "");
                     for style in styles.iter().filter(|style| style.is_valid()) {
-                        without = without.replacen(&format!("\x1b[{}m", style.sgr), "", 1);
+                        without = without.replacen(&format!("\x1b[{}m", style.sgr()), "", 1);
                     }
                     prop_assert_eq!(without, plain);
                     prop_assert_eq!(painted.matches(RESET).count() >= valid, true);
@@ -525,12 +522,7 @@ mod tests {
         use crate::timestamp::Timestamp;
 
         fn style(line: u32, sgr: &str) -> Style {
-            Style {
-                line,
-                from: 0,
-                to: 1,
-                sgr: sgr.to_owned(),
-            }
+            Style::new(line, 0, 1, sgr)
         }
 
         fn revised(line: i64, text: &str) -> TdEvent {

@@ -29,9 +29,10 @@ impl LocalTime {
         let cached = self.cached.as_ref().map(|(second, _)| *second);
         if cached != Some(second) {
             // A time outside the supported years becomes the nearest supported one.
-            let nearest = match second < 0 {
-                true => jiff::Timestamp::MIN,
-                false => jiff::Timestamp::MAX,
+            let nearest = if second < 0 {
+                jiff::Timestamp::MIN
+            } else {
+                jiff::Timestamp::MAX
             };
             let time = jiff::Timestamp::from_second(second).unwrap_or(nearest);
             let time = time.to_zoned(self.zone.clone());

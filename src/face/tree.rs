@@ -105,9 +105,10 @@ impl Tree {
         let description = describe(event, false).filter(|text| !is_text && !text.is_detail);
         if let Some(description) = description {
             let has_duration = foot.is_none() || !rows.options.framed;
-            let text = match has_duration {
-                true => description.text_with_duration(),
-                false => description.text.clone(),
+            let text = if has_duration {
+                description.text_with_duration()
+            } else {
+                description.text.clone()
             };
             match description.label() {
                 Some(label) => rows.item(label, description.tone, &text, out),

@@ -184,7 +184,8 @@ impl Redactor {
                 if let Some(reason) = reason {
                     reason.visit_unknown(&mut |text| reason_found = self.text(text));
                 }
-                found | reason_found | self.styles(styles, found)
+                clear_styles(styles, found);
+                found | reason_found
             }
             TdEvent::OutputRevised {
                 execution_id,
@@ -195,7 +196,8 @@ impl Redactor {
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
                 let found = replace(text, pane.line(set, *line, text, TextEnd::Cut, scratch));
-                found | self.styles(styles, found)
+                clear_styles(styles, found);
+                found
             }
             TdEvent::ScreenUpdate {
                 execution_id,
@@ -220,22 +222,6 @@ impl Redactor {
                 found
             }
         }
-    }
-
-    /// Clears the styles if their text `was_changed`, or if one contains a secret or is invalid; returns true
-    /// if one contained a secret.
-    fn styles(&mut self, styles: &mut Styles, was_changed: bool) -> bool {
-        if styles.is_empty() {
-            return false;
-        }
-        let is_valid = styles.as_slice().iter().all(Style::is_valid);
-        let found = styles
-            .sgrs_mut()
-            .fold(false, |found, sgr| found | self.text(sgr));
-        if was_changed || found || !is_valid {
-            styles.clear();
-        }
-        found
     }
 
     /// Updates the streams that a life-cycle event affects.
@@ -699,4 +685,11 @@ fn is_likely_rest(rule: &Rule, text: &[u8]) -> bool {
 fn run<'a>(rule: &Rule, text: &'a [u8]) -> &'a [u8] {
     let bytes = text.iter().take_while(|b| rule.body[usize::from(**b)]);
     &text[..bytes.count()]
+}
+
+/// Clears the styles if their text `was_changed`, or if one has no effect, because its parameters were not SGR.
+fn clear_styles(styles: &mut Styles, was_changed: bool) {
+    if was_changed || !styles.as_slice().iter().all(Style::is_valid) {
+        styles.clear();
+    }
 }

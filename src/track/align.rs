@@ -13,15 +13,6 @@ use super::lines::{BLANK, LogicalLine, fewest_bytes, fingerprint, used_rows};
 /// text that repeats within 200 rows is rare.
 pub(super) const KEPT_ROWS: usize = 200;
 
-/// Rows above the cursor that an unambiguous alignment must match.
-const BLOCK_ROWS: usize = 16;
-
-/// Different texts that must be among them, because a few short rows match by chance.
-const DISTINCT_ROWS: usize = 4;
-
-/// Rows of history that must match where the screen below them may have been repainted.
-const SURE_ROWS: usize = 8;
-
 /// The rows of one capture, reduced to fingerprints.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
@@ -129,7 +120,8 @@ impl RowComparison {
 
     /// Returns true if the rows may be the same. The history never changes, the screen may.
     fn fits(self) -> bool {
-        self.history_other == 0 && (self.screen_other == 0 || self.history_same >= SURE_ROWS)
+        // Where the screen may have been repainted, eight rows of the history must match.
+        self.history_other == 0 && (self.screen_other == 0 || self.history_same >= 8)
     }
 
     /// Returns true if any rows are equal.
@@ -319,14 +311,16 @@ fn is_unambiguous(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let with_screen = RowComparison::compare(old, new, scrolled).screen_other == 0;
     let end = if with_screen { old.cursor_row } else { 0 };
     // Only rows that the new capture still has can be compared.
-    let start = (end - BLOCK_ROWS as i64)
+    // An unambiguous alignment matches 16 rows above the cursor.
+    let start = (end - 16)
         .max(-old.history_rows)
         .max(scrolled - new.history_rows);
     let block: Vec<u64> = (start..end).filter_map(|row| old.at(row)).collect();
     let mut texts: Vec<u64> = block.iter().copied().filter(|&row| row != BLANK).collect();
     texts.sort_unstable();
     texts.dedup();
-    if texts.len() < DISTINCT_ROWS {
+    // Four different texts must be among them, because a few short rows match by chance.
+    if texts.len() < 4 {
         return false;
     }
     let places = |rows: &[u64]| {
@@ -366,9 +360,6 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
 
 // Finds known lines among rewrapped lines, by their text alone (pure).
 
-/// The number of consecutive lines that must match, if as many are known.
-const BLOCK_LINES: usize = 12;
-
 /// Finds the last of the known lines (number and text, in order) among `lines`, and returns the number
 /// of the first of `lines`. Returns `None` unless exactly one place matches. `possible` may exclude a
 /// place; its argument is the index of the line after the known ones.
@@ -378,7 +369,8 @@ pub(super) fn place(
     possible: impl Fn(usize) -> bool,
 ) -> Option<i64> {
     // Only lines with consecutive numbers must be adjacent.
-    let block = &known[known.len().saturating_sub(BLOCK_LINES)..];
+    // Twelve consecutive lines must match, if as many are known.
+    let block = &known[known.len().saturating_sub(12)..];
     let start = block
         .windows(2)
         .rposition(|pair| pair[0].0 + 1 != pair[1].0)

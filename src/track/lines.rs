@@ -67,12 +67,11 @@ pub(super) const BLANK: u64 = 0;
 /// count: with them, no advance over blank rows could be excluded, and a flood of blank rows would
 /// always end with a gap.
 pub(super) fn fewest_bytes(row: &Row) -> u64 {
-    const REPEAT_BYTES: u64 = 5;
     let (mut bytes, mut run, mut last) = (0, 0, ' ');
     for character in row.text.chars() {
         run = if character == last { run + 1 } else { 1 };
         last = character;
-        bytes += u64::from(character != ' ' && run <= REPEAT_BYTES);
+        bytes += u64::from(character != ' ' && run <= 5);
     }
     bytes + u64::from(!row.wrapped)
 }

@@ -10,9 +10,6 @@ use super::change::{Change, GapReason, Loss};
 use super::lines::{LogicalLine, group};
 use crate::event::{Cursor, ScreenRow};
 
-/// Rows of history that a capture should hold above the new ones, to align it with the last capture.
-const MARGIN_ROWS: u32 = 32;
-
 /// Follows one pane from capture to capture.
 ///
 /// Lines are numbered in order. The cursor's line in the first capture is 1; lines above it have
@@ -121,7 +118,8 @@ impl Tracker {
     /// Returns how many rows of history the next capture should hold above the new ones.
     pub fn margin(&self) -> u32 {
         // A line that reaches into the screen is captured from its beginning.
-        let kept = self.old.history_rows.min(i64::from(MARGIN_ROWS));
+        // Rows of history that a capture should hold above the new ones, to align it with the last capture.
+        let kept = self.old.history_rows.min(i64::from(32));
         u32::try_from(self.book.rows_above() + kept).unwrap_or(u32::MAX)
     }
 
@@ -567,9 +565,10 @@ impl Tracker {
             // The last known line has been trimmed, perhaps with lines after it.
             let is_trimmed = capture.may_be_trimmed() && gone;
             let reason = GapReason::ObserverAbsent;
-            let loss = match is_trimmed {
-                true => Loss::confirmed(reason),
-                false => Loss::possible(reason),
+            let loss = if is_trimmed {
+                Loss::confirmed(reason)
+            } else {
+                Loss::possible(reason)
             };
             changes.push(tracker.book.gap(loss));
             if is_trimmed {

@@ -180,7 +180,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     let iteration = u32::MAX;
     let s = str::to_owned;
     let single = |event| vec![event];
-    let style = |line, to: u32, sgr| td_observe::event::Style { line, from: 0, to, sgr: s(sgr) };
+    let style = |line, to: u32, sgr| td_observe::event::Style::new(line, 0, to, sgr);
     let styles = |has: bool| match has {
         true => Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]),
         false => Styles::default(),

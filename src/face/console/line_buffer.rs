@@ -337,9 +337,10 @@ impl LineBuffer {
         // An erased row is not printed. A printed line is removed only if its program has rewritten it.
         let is_gone = line.text.is_empty() && (line.printed.is_some() || line.is_old);
         let stays = is_gone && !(is_printed && line.is_redrawn);
-        match stays || line.printed == Some(hash(&line.text)) {
-            true => self.waiting.remove(&number),
-            false => self.waiting.insert(number),
+        if stays || line.printed == Some(hash(&line.text)) {
+            self.waiting.remove(&number)
+        } else {
+            self.waiting.insert(number)
         };
     }
 
@@ -377,9 +378,10 @@ impl LineBuffer {
     /// Prints a held line. Decoration is omitted only if the line was printed before.
     fn print_held(&mut self, number: i64, sink: &mut LineSink<'_>) {
         let line = self.known.get(&number);
-        match line.is_some_and(|line| line.printed.is_none() && !line.is_old) {
-            true => self.print(number, sink),
-            false => self.print_waiting(number, sink),
+        if line.is_some_and(|line| line.printed.is_none() && !line.is_old) {
+            self.print(number, sink)
+        } else {
+            self.print_waiting(number, sink)
         }
     }
 
@@ -391,9 +393,10 @@ impl LineBuffer {
         if !(sink.is_shown)(&line.text) {
             return;
         }
-        match self.has_moved(number, hash(&line.text)) {
-            true => self.mark_printed(number),
-            false => self.print(number, sink),
+        if self.has_moved(number, hash(&line.text)) {
+            self.mark_printed(number)
+        } else {
+            self.print(number, sink)
         }
     }
 

@@ -346,9 +346,10 @@ impl PaneWriter<'_> {
             self.out.push_str(&before);
             if !line.is_empty() {
                 self.out.push(' ');
-                match is_printable {
-                    true => self.out.push_str(line),
-                    false => push_sanitized(self.out, line),
+                if is_printable {
+                    self.out.push_str(line)
+                } else {
+                    push_sanitized(self.out, line)
                 }
             }
             self.out.push('\n');

@@ -270,9 +270,10 @@ impl RowWriter {
     pub fn painted(&self, label: &Label, mark: char, painted: &str, out: &mut String) {
         let room = self.text_columns(label).unwrap_or(usize::MAX);
         // A line has at most as many columns as bytes.
-        let rows = match painted.len() <= room {
-            true => vec![painted.to_owned()],
-            false => wrap_painted(painted, room),
+        let rows = if painted.len() <= room {
+            vec![painted.to_owned()]
+        } else {
+            wrap_painted(painted, room)
         };
         for (at, row) in rows.iter().enumerate() {
             self.push_label(label, if at == 0 { mark } else { CONTINUES }, out);

@@ -676,12 +676,7 @@ mod terminal {
 
     #[test]
     fn lines_have_the_colours_of_their_program() {
-        let style = |line, from, to, sgr: &str| Style {
-            line,
-            from,
-            to,
-            sgr: sgr.to_owned(),
-        };
+        let style = |line, from, to, sgr: &str| Style::new(line, from, to, sgr);
         let event = || {
             let styles = vec![style(0, 0, 3, "31"), style(2, 0, 6, "1;32")];
             update_of("%1", 1, "red plain\nnone\nabcdefghijkl\n", styles)

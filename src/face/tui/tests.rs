@@ -72,12 +72,7 @@ fn envelope(seq: u64, event: TdEvent) -> Envelope {
 
 fn output(seq: u64, text: &str) -> Envelope {
     let styles = match text.find("error") {
-        Some(from) => vec![EventStyle {
-            line: 0,
-            from: from as u32,
-            to: from as u32 + 5,
-            sgr: "1;31".to_owned(),
-        }],
+        Some(from) => vec![EventStyle::new(0, from as u32, from as u32 + 5, "1;31")],
         None => Vec::new(),
     };
     envelope(

@@ -319,12 +319,7 @@ fn a_key_at_the_edge_does_not_hide_the_next_lead() {
 /// Styles are cleared when their text is redacted, and cannot contain a secret.
 #[test]
 fn styles_of_redacted_text_are_cleared() {
-    let style = |line, sgr: &str| Style {
-        line,
-        from: 0,
-        to: 3,
-        sgr: sgr.to_owned(),
-    };
+    let style = |line, sgr: &str| Style::new(line, 0, 3, sgr);
     let key = format!("ghp_{}", &ALNUM[..36]);
     let secret = format!("plain\ntoken={key}\n");
     let title = format!("31m\x1b]0;{key}");

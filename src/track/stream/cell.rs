@@ -69,9 +69,10 @@ impl Clusters {
     pub fn new(version: TmuxVersion) -> Self {
         Self {
             widths: Widths::of(version),
-            bytes_max: match version < TmuxVersion::new(3, 6) {
-                true => CLUSTER_BYTES_MAX_OLD,
-                false => CLUSTER_BYTES_MAX,
+            bytes_max: if version < TmuxVersion::new(3, 6) {
+                CLUSTER_BYTES_MAX_OLD
+            } else {
+                CLUSTER_BYTES_MAX
             },
             texts: Vec::new(),
             numbers: FxHashMap::default(),

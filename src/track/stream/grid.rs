@@ -11,7 +11,8 @@ use std::ops::Range;
 use super::super::capture::{Row, TmuxVersion};
 use super::super::lines::expand_tabs;
 use super::cell::{Cell, Clusters, JOINER};
-use super::ink::{Ink, Inks, Run};
+use super::ink::{Inks, Run};
+use crate::event::Ink;
 
 /// A screen, and the rows that have scrolled off it.
 #[derive(Clone, Debug)]
@@ -103,18 +104,20 @@ impl Grid {
             return;
         }
         let is_all = upper == 0 && lower + 1 == self.rows.len();
-        let row = match is_all {
-            true => self.rows.pop_front(),
-            false => self.rows.remove(upper),
+        let row = if is_all {
+            self.rows.pop_front()
+        } else {
+            self.rows.remove(upper)
         };
         let Some(mut row) = row else {
             return;
         };
         self.scrolled.push(&row, &self.clusters, self.width);
         row.reset(room);
-        match is_all {
-            true => self.rows.push_back(row),
-            false => self.rows.insert(lower, row),
+        if is_all {
+            self.rows.push_back(row)
+        } else {
+            self.rows.insert(lower, row)
         }
     }
 
@@ -193,9 +196,10 @@ impl Grid {
         let width = self.width;
         self.row(y).delete(x, cells, width);
         let tail = width.saturating_sub(cells);
-        let left = match self.is_exact {
-            true => cells,
-            false => (x + cells).saturating_sub(tail),
+        let left = if self.is_exact {
+            cells
+        } else {
+            (x + cells).saturating_sub(tail)
         };
         if left > 0 {
             self.clear(tail, y, left, room);

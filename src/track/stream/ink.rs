@@ -1,101 +1,6 @@
-//! Styles of characters, as SGR sets them: colours, bold and so on (pure).
+//! The styles of a row's columns, as runs (pure).
 
-use std::fmt::Write;
-
-use avt::Color;
-use avt::parser::SgrOp;
-
-/// The style in which characters are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ink {
-    foreground: Option<Color>,
-    background: Option<Color>,
-    /// A bit for each of [`MARKS`] that is set.
-    marks: u8,
-}
-
-/// The SGR codes of attributes that are not colours.
-const MARKS: [u8; 7] = [1, 2, 3, 4, 5, 7, 9];
-
-impl Ink {
-    /// Returns true if nothing is set.
-    pub fn is_plain(self) -> bool {
-        self == Self::default()
-    }
-
-    /// Applies one operation of a sequence.
-    pub fn take(&mut self, operation: &SgrOp) {
-        match *operation {
-            SgrOp::Reset => *self = Self::default(),
-            SgrOp::SetForegroundColor(colour) => self.foreground = Some(colour),
-            SgrOp::ResetForegroundColor => self.foreground = None,
-            SgrOp::SetBackgroundColor(colour) => self.background = Some(colour),
-            SgrOp::ResetBackgroundColor => self.background = None,
-            SgrOp::SetBoldIntensity => self.mark(1, true),
-            SgrOp::SetFaintIntensity => self.mark(2, true),
-            SgrOp::SetItalic => self.mark(3, true),
-            SgrOp::SetUnderline => self.mark(4, true),
-            SgrOp::SetBlink => self.mark(5, true),
-            SgrOp::SetInverse => self.mark(7, true),
-            SgrOp::SetStrikethrough => self.mark(9, true),
-            SgrOp::ResetIntensity => {
-                self.mark(1, false);
-                self.mark(2, false);
-            }
-            SgrOp::ResetItalic => self.mark(3, false),
-            SgrOp::ResetUnderline => self.mark(4, false),
-            SgrOp::ResetBlink => self.mark(5, false),
-            SgrOp::ResetInverse => self.mark(7, false),
-            SgrOp::ResetStrikethrough => self.mark(9, false),
-        }
-    }
-
-    fn mark(&mut self, code: u8, is_set: bool) {
-        for (at, _) in MARKS.iter().enumerate().filter(|(_, mark)| **mark == code) {
-            self.marks &= !(1 << at);
-            self.marks |= u8::from(is_set) << at;
-        }
-    }
-
-    /// Returns the parameters that set this style from a plain one; empty for a plain style.
-    pub fn sgr(self) -> String {
-        let mut sgr = String::new();
-        for (at, mark) in MARKS.iter().enumerate() {
-            if self.marks & (1 << at) != 0 {
-                push(&mut sgr, format_args!("{mark}"));
-            }
-        }
-        for (colour, base) in [(self.foreground, 30), (self.background, 40)] {
-            match colour {
-                None => {}
-                Some(Color::Indexed(number @ ..8)) => {
-                    push(&mut sgr, format_args!("{}", base + number))
-                }
-                Some(Color::Indexed(number @ 8..16)) => {
-                    push(&mut sgr, format_args!("{}", base + 60 + number - 8));
-                }
-                Some(Color::Indexed(number)) => {
-                    push(&mut sgr, format_args!("{};5;{number}", base + 8));
-                }
-                Some(Color::RGB(share)) => {
-                    push(
-                        &mut sgr,
-                        format_args!("{};2;{};{};{}", base + 8, share.r, share.g, share.b),
-                    );
-                }
-            }
-        }
-        sgr
-    }
-}
-
-fn push(sgr: &mut String, part: std::fmt::Arguments<'_>) {
-    if !sgr.is_empty() {
-        sgr.push(';');
-    }
-    // Writing to a string does not fail.
-    let _ = sgr.write_fmt(part);
-}
+use crate::event::Ink;
 
 /// The runs of a row that are not plain, in order and without overlaps. A row without styles allocates
 /// nothing.
@@ -190,30 +95,9 @@ mod tests {
     fn ink(number: u8) -> Ink {
         let mut ink = Ink::default();
         if number > 0 {
-            ink.take(&SgrOp::SetForegroundColor(Color::Indexed(number)));
+            ink.apply(&format!("38;5;{number}"));
         }
         ink
-    }
-
-    #[test]
-    fn sgr_is_written_in_its_shortest_form() {
-        let mut ink = Ink::default();
-        assert!(ink.is_plain() && ink.sgr().is_empty());
-        for operation in [
-            SgrOp::SetBoldIntensity,
-            SgrOp::SetUnderline,
-            SgrOp::SetForegroundColor(Color::Indexed(9)),
-            SgrOp::SetBackgroundColor(Color::rgb(1, 2, 255)),
-        ] {
-            ink.take(&operation);
-        }
-        assert_eq!(ink.sgr(), "1;4;91;48;2;1;2;255");
-        ink.take(&SgrOp::ResetIntensity);
-        ink.take(&SgrOp::SetForegroundColor(Color::Indexed(208)));
-        ink.take(&SgrOp::ResetBackgroundColor);
-        assert_eq!(ink.sgr(), "4;38;5;208");
-        ink.take(&SgrOp::Reset);
-        assert!(ink.is_plain());
     }
 
     proptest! {

@@ -1,19 +1,17 @@
 //! Parses a pane's bytes, cut anywhere, and executes them on the terminal (pure).
 //!
-//! Text is taken in runs. `avt`'s parser reads sequences, and its functions are executed on the
-//! emulation of tmux's terminal. This module corrects the differences between the parsers of avt and
-//! tmux: strings that only `ESC \` ends, titles (`ESC k`), bytes beyond ASCII, and functions that tmux
-//! does not support.
+//! Text is taken in runs. [`escapes`] finds the sequences, which are executed on the emulation of tmux's
+//! terminal. This module adds the rules of tmux: strings that only `ESC \` ends, titles (`ESC k`), bytes
+//! beyond ASCII, and which sequences it supports.
 
 use std::time::Duration;
 
 use super::super::capture::TmuxVersion;
 use super::grid::{Grid, GridRow};
-use super::ink::Ink;
 use super::marks::Marks;
 use super::terminal::{Pen, Position, Terminal};
-use avt::Parser;
-use avt::parser::{EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
+use crate::escapes::{self, BELL, ESCAPE, State, is_string};
+use crate::event::{Ink, SgrOperation, sgr_operations};
 
 /// The time after which tmux abandons a string without an end. Later bytes are text.
 const STRING_PERIOD: Duration = Duration::from_secs(5);
@@ -26,7 +24,7 @@ const READ_TOGETHER: Duration = Duration::from_millis(100);
 /// The parser of a pane's bytes.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    parser: Parser,
+    state: State,
     /// A character beyond ASCII whose end is missing.
     character: PartialChar,
     /// The last byte of a string that only `ESC \` ends is an escape.
@@ -111,7 +109,7 @@ impl Input {
 
     /// Returns true if the parser agrees with tmux, which reports these bytes as pending.
     pub fn agrees(&self, pending: &[u8]) -> bool {
-        self.has_abandoned_string || (self.parser.state == State::Ground) == pending.is_empty()
+        self.has_abandoned_string || (self.state == State::Ground) == pending.is_empty()
     }
 
     /// Takes bytes until `is_full`, and returns how many.
@@ -130,7 +128,7 @@ impl Input {
             if is_full(terminal, marks) {
                 break;
             }
-            if self.parser.state != State::Ground {
+            if self.state != State::Ground {
                 self.in_sequence(byte, terminal, marks);
                 self.note_string(terminal);
                 at += 1;
@@ -160,7 +158,7 @@ impl Input {
                 b'\x1b' => {
                     self.sequence.clear();
                     self.has_abandoned_string = false;
-                    self.parser.feed('\x1b');
+                    self.state = State::Escape;
                 }
                 0x80.. => match self.character.push(byte) {
                     Some(Ok(character)) => terminal.print(character),
@@ -191,26 +189,19 @@ impl Input {
 
     /// Records when a string begins. Like tmux, it does not restart the timer when the string continues.
     fn note_string(&mut self, terminal: &mut Terminal) {
-        self.string_began = match self.parser.state {
-            State::Ground
-            | State::Escape
-            | State::EscapeIntermediate
-            | State::CsiEntry
-            | State::CsiParam
-            | State::CsiIntermediate
-            | State::CsiIgnore => None,
-            _ => {
-                terminal.last = None;
-                self.string_began.or(Some(self.now))
-            }
+        self.string_began = if is_string(self.state) {
+            terminal.last = None;
+            self.string_began.or(Some(self.now))
+        } else {
+            None
         };
     }
 
     fn in_sequence(&mut self, byte: u8, terminal: &mut Terminal, marks: &mut Marks) {
-        if self.parser.state == State::DcsPassthrough {
+        if self.state == State::DcsPassthrough {
             // Only `ESC \` ends it.
             match (self.escaped, byte) {
-                (true, b'\\') => self.parser.state = State::Ground,
+                (true, b'\\') => self.state = State::Ground,
                 _ => self.escaped = !self.escaped && byte == b'\x1b',
             }
             return;
@@ -220,33 +211,33 @@ impl Input {
         if byte >= 0x80 {
             return;
         }
-        if self.parser.state == State::Escape && byte == b'k' {
+        if self.state == State::Escape && byte == b'k' {
             // A title, which ends with `ESC \`.
-            self.parser.state = State::SosPmApcString;
+            self.state = State::SosPmApcString;
             return;
         }
-        if byte == b'\x1b' {
+        if self.state == State::OscString && matches!(byte, BELL | ESCAPE) {
+            marks.push_osc(&self.sequence, terminal);
+        }
+        if byte == ESCAPE {
             self.sequence.clear();
         } else if (b' '..=b'~').contains(&byte) && self.sequence.len() < SEQUENCE_BYTES {
             self.sequence.push(byte);
         }
-        let function = self.parser.feed(char::from(byte));
-        match (byte, function) {
-            (_, Some(Function::Osc(Osc::ShellIntegration(mark)))) => marks.push(mark, terminal),
-            (b'\x1b', _) => {}
-            (..b' ', function) => {
+        escapes::advance(&mut self.state, byte);
+        match byte {
+            ESCAPE => {}
+            ..b' ' => {
                 // Only the controls that cancel a sequence take effect in strings.
                 if self.string_began.is_none() || matches!(byte, b'\x18' | b'\x1a') {
-                    self.control(terminal, |t| control(function.as_ref(), t));
+                    self.control(terminal, |terminal| control(byte, terminal));
                 }
             }
-            (_, function) => {
-                if self.parser.state == State::Ground
+            _ => {
+                if self.state == State::Ground
                     && let Some(sequence) = Sequence::read(&self.sequence)
                 {
-                    if let Some(function) = function {
-                        execute(&function, &sequence, terminal);
-                    }
+                    execute(&sequence, terminal);
                     terminal.last = None;
                 }
             }
@@ -262,120 +253,124 @@ fn no_character(terminal: &mut Terminal) {
 }
 
 /// Executes a control, which may occur within a sequence.
-fn control(function: Option<&Function>, terminal: &mut Terminal) {
-    match function {
-        Some(Function::Bs) => terminal.back(),
-        Some(Function::Cr) => terminal.carriage_return(),
-        Some(Function::Lf) => terminal.line_feed(false),
-        Some(Function::Ht) => terminal.tab(),
+fn control(byte: u8, terminal: &mut Terminal) {
+    match byte {
+        b'\x08' => terminal.back(),
+        b'\t' => terminal.tab(),
+        b'\n' | b'\x0b' | b'\x0c' => terminal.line_feed(false),
+        b'\r' => terminal.carriage_return(),
         _ => {}
     }
 }
 
-fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
+fn execute(sequence: &Sequence<'_>, t: &mut Terminal) {
     let n = |at| sequence.count(at);
-    let is_set = matches!(function, Function::Decset(_) | Function::Sm(_));
-    let is_mode = is_set || matches!(function, Function::Decrst(_) | Function::Rm(_));
-    let parameters = match function {
-        Function::Cup(..) | Function::Decstbm(..) => 2,
-        Function::Sgr(_) | Function::Scosc | Function::Scorc => 0,
-        _ if is_mode => 0,
+    // The first number of a function with several meanings.
+    let choice = sequence.number(0).unwrap_or_default();
+    let parameters = match sequence.function {
+        (None, b'H' | b'f' | b'r') => 2,
+        (None, b'm' | b's' | b'u' | b'h' | b'l') | (Some(b'?'), _) => 0,
         _ => 1,
     };
     if (0..parameters).any(|at| sequence.is_text(at)) {
         return;
     }
-    let is_choice = matches!(
-        function,
-        Function::Ed(_) | Function::El(_) | Function::Tbc(_)
-    );
-    if is_choice && sequence.number(0) > Some(3) {
-        // avt truncates larger numbers to smaller ones.
+    if !sequence.is_control {
+        match sequence.function {
+            (None, b'7') => t.save_cursor(),
+            (None, b'8') => t.restore_cursor(),
+            (None, b'D') => t.line_feed(false),
+            (None, b'E') => {
+                t.carriage_return();
+                t.line_feed(false);
+            }
+            (None, b'H') => t.set_tab(true),
+            (None, b'M') => t.reverse_index(),
+            (None, b'c') => t.reset(),
+            (Some(b'#'), b'8') => t.align(),
+            // Character sets and keypads, which have no effect on text.
+            _ => {}
+        }
         return;
     }
-    match function {
-        Function::Lf => t.line_feed(false),
-        Function::Nel => {
-            t.carriage_return();
-            t.line_feed(false);
-        }
-        Function::Ri => t.reverse_index(),
-        Function::Hts => t.set_tab(true),
-        Function::Tbc(TbcScope::CurrentColumn) => t.set_tab(false),
-        Function::Tbc(TbcScope::All) => t.tabs.fill(false),
-        Function::Cbt(_) => t.back_tab(n(0)),
-        Function::Cha(_) => t.go_to_column(n(0) - 1),
-        Function::Vpa(_) => t.go_to_row(n(0) - 1),
-        Function::Cup(..) => {
-            t.go_to_row(n(0) - 1);
-            t.go_to_column(n(1) - 1);
-        }
-        Function::Cub(_) => t.left(n(0)),
-        Function::Cuf(_) => t.right(n(0)),
-        Function::Cuu(_) => t.up(n(0)),
-        Function::Cud(_) => t.down(n(0)),
-        Function::Cnl(_) => {
+    match sequence.function {
+        (None, b'@') => t.insert_cells(n(0)),
+        (None, b'A') => t.up(n(0)),
+        (None, b'B') => t.down(n(0)),
+        (None, b'C' | b'a') => t.right(n(0)),
+        (None, b'D') => t.left(n(0)),
+        (None, b'E') => {
             t.carriage_return();
             t.down(n(0));
         }
-        Function::Cpl(_) => {
+        (None, b'F') => {
             t.carriage_return();
             t.up(n(0));
         }
-        Function::Decsc | Function::Scosc => t.save_cursor(),
-        Function::Decrc | Function::Scorc => t.restore_cursor(),
-        Function::Decaln => t.align(),
-        Function::Decstbm(..) => {
+        (None, b'G' | b'`') => t.go_to_column(n(0) - 1),
+        (None, b'H' | b'f') => {
+            t.go_to_row(n(0) - 1);
+            t.go_to_column(n(1) - 1);
+        }
+        (None, b'J') => match choice {
+            0 => t.erase_below(),
+            1 => t.erase_above(),
+            2 => t.erase_screen(),
+            // tmux clears its history, whose lines are known.
+            3 if sequence.number(1).unwrap_or_default() == 0 => t.grid.scrolled.history.size = 0,
+            _ => {}
+        },
+        (None, b'K') => match choice {
+            0 => t.erase_right(),
+            1 => t.erase_left(),
+            2 => t.erase_row(),
+            _ => {}
+        },
+        (None, b'L') => t.insert_rows(n(0)),
+        (None, b'M') => t.delete_rows(n(0)),
+        (None, b'P') => t.delete_cells(n(0)),
+        (None, b'S') => t.scroll_up(n(0)),
+        (None, b'T') => t.scroll_down(n(0)),
+        (None, b'X') => t.erase_cells(n(0)),
+        (None, b'Z') => t.back_tab(n(0)),
+        (None, b'b') => t.repeat(n(0)),
+        (None, b'd') => t.go_to_row(n(0) - 1),
+        (None, b'g') => match choice {
+            0 => t.set_tab(false),
+            3 => t.tabs.fill(false),
+            _ => {}
+        },
+        // Insert mode.
+        (None, b'h' | b'l') if sequence.numbers().any(|mode| mode == 4) => {
+            t.insert = sequence.function.1 == b'h';
+        }
+        (None, b'm') => {
+            for operation in sgr_operations(sequence.text()) {
+                t.ink.take(operation);
+                match operation {
+                    SgrOperation::Reset => t.pen = Pen::default(),
+                    SgrOperation::Foreground(colour) => t.pen.foreground = colour.is_some(),
+                    SgrOperation::Background(colour) => t.pen.background = colour.is_some(),
+                    // Marks that are reset do not count, because the difference rarely matters.
+                    SgrOperation::Set(_) | SgrOperation::Unset(_) => t.pen.marked = true,
+                }
+            }
+        }
+        (None, b'r') => {
             // Zero differs from a missing number here.
             let lower = sequence.number(1).map_or(t.height(), |lower| lower.max(1));
             t.set_region(n(0) - 1, lower - 1);
         }
-        Function::Il(_) => t.insert_rows(n(0)),
-        Function::Dl(_) => t.delete_rows(n(0)),
-        Function::Ich(_) => t.insert_cells(n(0)),
-        Function::Dch(_) => t.delete_cells(n(0)),
-        Function::Ech(_) => t.erase_cells(n(0)),
-        Function::Su(_) => t.scroll_up(n(0)),
-        Function::Sd(_) => t.scroll_down(n(0)),
-        Function::Ed(EdScope::Below) => t.erase_below(),
-        Function::Ed(EdScope::Above) => t.erase_above(),
-        Function::Ed(EdScope::All) => t.erase_screen(),
-        // tmux clears its history, whose lines are known.
-        Function::Ed(EdScope::SavedLines) if sequence.number(1).unwrap_or_default() == 0 => {
-            t.grid.scrolled.history.size = 0;
-        }
-        Function::El(ElScope::ToRight) => t.erase_right(),
-        Function::El(ElScope::ToLeft) => t.erase_left(),
-        Function::El(ElScope::All) => t.erase_row(),
-        Function::Rep(_) => t.repeat(n(0)),
-        Function::Ris => t.reset(),
-        Function::Sgr(operations) => {
-            for operation in operations.as_slice() {
-                t.ink.take(operation);
-                match operation {
-                    SgrOp::Reset => t.pen = Pen::default(),
-                    SgrOp::SetForegroundColor(_) => t.pen.foreground = true,
-                    SgrOp::ResetForegroundColor => t.pen.foreground = false,
-                    SgrOp::SetBackgroundColor(_) => t.pen.background = true,
-                    SgrOp::ResetBackgroundColor => t.pen.background = false,
-                    // Marks that are reset do not count, because the difference rarely matters.
-                    _ => t.pen.marked = true,
-                }
-            }
-        }
-        Function::Sm(_) | Function::Rm(_) if sequence.numbers().any(|mode| mode == INSERT) => {
-            t.insert = is_set;
-        }
-        Function::Decset(_) | Function::Decrst(_) => {
+        (None, b's') => t.save_cursor(),
+        (None, b'u') => t.restore_cursor(),
+        (Some(b'?'), b'h' | b'l') => {
+            let is_set = sequence.function.1 == b'h';
             sequence.numbers().for_each(|mode| set(t, mode, is_set));
         }
         // Not supported by tmux, or without an effect on text.
         _ => {}
     }
 }
-
-/// Insert mode.
-const INSERT: usize = 4;
 
 /// Sets or resets a private mode.
 fn set(terminal: &mut Terminal, mode: usize, is_set: bool) {
@@ -402,18 +397,20 @@ fn printable(bytes: &[u8]) -> &[u8] {
     &bytes[..end.unwrap_or(bytes.len())]
 }
 
-// Parses the sequences that tmux supports, whose rules differ from those of `avt` (pure).
+// Parses the sequences that tmux supports, by its rules (pure).
 
-/// tmux ignores a sequence with more parameters than this.
-const NUMBERS_MAX: usize = 23;
 const NUMBERS_BYTES_MAX: usize = 63;
 
 /// The bytes of a sequence that are kept: more than any sequence that tmux accepts has.
 const SEQUENCE_BYTES: usize = NUMBERS_BYTES_MAX + 4;
 
-/// The parameters of a sequence after an `ESC`.
+/// A sequence after its `ESC`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sequence<'a> {
+struct Sequence<'a> {
+    /// True after `ESC [`.
+    is_control: bool,
+    /// The private marker or intermediate byte, and the last byte.
+    function: (Option<u8>, u8),
     numbers: &'a [u8],
 }
 
@@ -436,7 +433,7 @@ impl<'a> Sequence<'a> {
         let (numbers, rest) = rest.split_at(end.count());
         kind = match (rest, kind) {
             ([], kind) => kind,
-            ([intermediate], None) => Some(*intermediate),
+            ([intermediate @ b' '..=b'/'], None) => Some(*intermediate),
             _ => return None,
         };
         let finals: &[u8] = match (control.is_some(), kind) {
@@ -449,7 +446,11 @@ impl<'a> Sequence<'a> {
             (false, Some(b'#')) => b"8",
             _ => b"",
         };
-        let sequence = Self { numbers };
+        let sequence = Self {
+            is_control: control.is_some(),
+            function: (kind, *last),
+            numbers,
+        };
         (finals.contains(last) && sequence.is_accepted()).then_some(sequence)
     }
 
@@ -458,7 +459,8 @@ impl<'a> Sequence<'a> {
         let is_accepted =
             |part: &[u8]| part.is_empty() || part.contains(&b':') || number(part).is_some();
         self.numbers.len() <= NUMBERS_BYTES_MAX
-            && self.parts().count() <= NUMBERS_MAX
+            // tmux ignores a sequence with more parameters than this.
+            && self.parts().count() <= 23
             && self.parts().all(is_accepted)
     }
 
@@ -468,6 +470,10 @@ impl<'a> Sequence<'a> {
 
     fn part(&self, at: usize) -> &'a [u8] {
         self.parts().nth(at).unwrap_or_default()
+    }
+
+    fn text(&self) -> &'a str {
+        std::str::from_utf8(self.numbers).unwrap_or_default()
     }
 
     /// Returns true if a parameter is not a single number, because it has subparameters.
@@ -508,9 +514,6 @@ const BYTES_LEAST: usize = 512;
 
 /// The longest line, in bytes. Longer ones are printed through the grid.
 const LINE_BYTES_MAX: usize = 4096;
-
-/// The number of bytes that are examined at once.
-const SCAN_BYTES: usize = 64;
 
 /// Leading plain lines: printable ASCII, each ended by `\n` after one or more `\r`. Programs that print
 /// `\r\n` themselves send `\r\r\n`, because the terminal adds a return.
@@ -572,7 +575,8 @@ fn plain_part(bytes: &[u8]) -> &[u8] {
     // A loop without an early exit can examine many bytes at once.
     let is_other = |others: bool, byte: &u8| others | !is_plain(*byte);
     let whole = bytes
-        .chunks(SCAN_BYTES)
+        // The number of bytes that are examined at once.
+        .chunks(64)
         .take_while(|chunk| !chunk.iter().fold(false, is_other))
         .map(<[u8]>::len)
         .sum();

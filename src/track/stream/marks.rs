@@ -2,8 +2,7 @@
 
 use super::terminal::{Position, Terminal};
 use crate::escapes;
-use crate::escapes::{Action, BELL, State, is_string};
-use avt::parser::ShellIntegration;
+use crate::escapes::{Action, BELL, ESCAPE, State, is_string};
 
 /// The most marks that wait to be taken. Shells print four per command.
 const MARKS_MAX: usize = 4096;
@@ -53,27 +52,38 @@ impl Marks {
         self.input = None;
     }
 
-    pub fn push(&mut self, mark: ShellIntegration, terminal: &Terminal) {
-        let Position { x, y } = terminal.cursor;
-        let top = terminal.grid.scrolled.total();
-        self.waiting.push(match mark {
-            ShellIntegration::PromptStart => {
-                self.input = None;
-                ShellMark::Prompt
-            }
-            ShellIntegration::CommandStart => {
-                self.input = terminal.saved.is_none().then_some((top + y as i64, x));
-                ShellMark::Input
-            }
-            ShellIntegration::CommandExecuted => ShellMark::Started {
-                command: self.input.take().and_then(|from| command(terminal, from)),
+    /// Takes a complete `OSC`, as its bytes after `ESC`.
+    pub fn push_osc(&mut self, osc: &[u8], terminal: &Terminal) {
+        let Some(mark) = osc.strip_prefix(b"]133;") else {
+            return;
+        };
+        let mut parts = mark.split(|byte| *byte == b';');
+        let mark = match parts.next() {
+            Some(b"A") => ShellMark::Prompt,
+            Some(b"B") => ShellMark::Input,
+            Some(b"C") => ShellMark::Started {
+                command: self.input.and_then(|from| command(terminal, from)),
             },
-            ShellIntegration::CommandFinished { exit_status } => {
-                self.input = None;
-                ShellMark::Finished { exit_status }
-            }
-        });
+            Some(b"D") => ShellMark::Finished {
+                exit_status: parts.next().and_then(exit_status),
+            },
+            _ => return,
+        };
+        let Position { x, y } = terminal.cursor;
+        let row = terminal.grid.scrolled.total() + y as i64;
+        let begins = mark == ShellMark::Input && terminal.saved.is_none();
+        self.input = begins.then_some((row, x));
+        self.waiting.push(mark);
     }
+}
+
+fn exit_status(digits: &[u8]) -> Option<u8> {
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()
 }
 
 /// Returns the text between a position and the cursor.
@@ -117,8 +127,6 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
 
 /// The size of the longest sequence. Longer ones are ignored.
 const SEQUENCE_BYTES_MAX: usize = 2048;
-
-const ESCAPE: u8 = 0x1b;
 
 /// A message of a program to its terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]

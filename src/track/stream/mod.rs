@@ -1,9 +1,9 @@
 //! Turns all bytes of a pane into lines, revisions, screens and gaps, as captures do (pure).
 //!
 //! The stream is authoritative for lines, and tmux's captures are for the screen: a terminal that
-//! emulates tmux's is compared with captures now and then, and resynced where they differ. Only the
-//! parser is that of `avt`. Its terminal does not keep a row as tmux does (written blanks, marks on
-//! characters, wraps), nor the rows that a scroll region scrolls off.
+//! emulates tmux's is compared with captures now and then, and resynced where they differ. No emulator in
+//! a library keeps a row as tmux does (written blanks, marks on characters, wraps), nor the rows that a
+//! scroll region scrolls off.
 
 mod cell;
 

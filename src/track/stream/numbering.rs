@@ -16,12 +16,6 @@ use super::agreement::Anchor;
 use super::tracker::{Difference, StreamTracker, has_text, is_blank, join_down, join_up, mend_cut};
 use crate::event::Cursor;
 
-/// The most rows of the history that are compared. Capturing them costs the server a millisecond.
-const ROWS_MAX: i64 = 1000;
-
-/// The rows above the newly printed lines that a capture contains, to confirm their position.
-const ROWS_ABOVE: i64 = 32;
-
 /// The number of first lines that show whether all lines have kept their positions.
 const FIRST_LINES: usize = 3;
 
@@ -42,7 +36,9 @@ impl StreamTracker {
             Some(anchor) => self.terminal.grid.scrolled.total() - anchor.scrolled,
             None => 0,
         };
-        u32::try_from((since.max(0) + ROWS_ABOVE).min(ROWS_MAX)).unwrap_or(0)
+        // 32 rows above the newly printed lines confirm their position. Capturing 1,000 rows costs the server
+        // a millisecond.
+        u32::try_from((since.max(0) + 32).min(1000)).unwrap_or(0)
     }
 
     /// Records that stream and tmux agree at this capture.
@@ -571,12 +567,6 @@ pub(super) fn is_another_size(difference: Option<&Difference>) -> bool {
 // match the reported ones, which determines all numbers. If they do not match, most of the equal lines
 // decide, and a possible gap marks the uncertainty.
 
-/// The most lines that may have the same text for that text to determine a position.
-const PLACES_MAX: usize = 64;
-
-/// The number of lines at the top that must have their reported texts to determine the position.
-const TOP_LINES: usize = 2;
-
 /// The number of a line, by texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByText {
@@ -606,7 +596,8 @@ fn by_text(
         let text = line.text.trim_end();
         let numbers = places.get(text).filter(|numbers| {
             let is_blank = text.is_empty();
-            !is_blank && numbers.len() <= PLACES_MAX
+            // A text of more lines does not determine a position.
+            !is_blank && numbers.len() <= 64
         });
         let numbers = numbers.into_iter().flatten();
         for number in numbers.filter(|number| *number - at as i64 >= oldest) {
@@ -618,7 +609,8 @@ fn by_text(
         .keys()
         .map(|first| (at_top(*first), *first))
         .max()
-        .filter(|(top, _)| *top >= TOP_LINES)
+        // Two lines at the top must have their reported texts to determine the position.
+        .filter(|(top, _)| *top >= 2)
         .unwrap_or_default();
     let candidates = same
         .iter()

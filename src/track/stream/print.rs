@@ -11,9 +11,10 @@ impl Terminal {
         self.last = text.last().map(|last| char::from(*last)).or(self.last);
         if !self.wrap || self.insert {
             for byte in text {
-                match std::mem::take(&mut self.joins) {
-                    true => self.join(char::from(*byte)),
-                    false => self.put(Cell::ascii(*byte), 1),
+                if std::mem::take(&mut self.joins) {
+                    self.join(char::from(*byte))
+                } else {
+                    self.put(Cell::ascii(*byte), 1)
                 }
             }
             return;
@@ -194,9 +195,6 @@ impl Terminal {
 /// The variation selector for the emoji form of a character.
 const EMOJI_FORM: char = '\u{fe0f}';
 
-/// Hangul's filler, which tmux does not print.
-const HANGUL_FILLER: char = '\u{3164}';
-
 /// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -213,18 +211,20 @@ impl Terminal {
     /// effect, if it gets a cell of its own.
     pub(super) fn combines(&mut self, character: char, columns: usize) -> bool {
         let from_3_6 = self.version >= TmuxVersion::new(3, 6);
-        if character == HANGUL_FILLER && from_3_6 {
+        // Hangul's filler, which tmux does not print.
+        if character == '\u{3164}' && from_3_6 {
             return true;
         }
         let is_mark = columns == 0 || matches!(character, JOINER | EMOJI_FORM);
         let Some((x, cell)) = self.before_cursor() else {
             return is_mark;
         };
-        let fate = match is_mark {
-            true => Fate::Joins {
+        let fate = if is_mark {
+            Fate::Joins {
                 makes_wide: character == EMOJI_FORM,
-            },
-            false => self.fate(cell, character),
+            }
+        } else {
+            self.fate(cell, character)
         };
         let makes_wide = match fate {
             Fate::Alone => return false,
@@ -242,9 +242,10 @@ impl Terminal {
         self.grid.row(y).set(x, combined, width);
         if becomes_wide {
             // Before 3.5, tmux puts the padding one column too far.
-            let padding = match self.version < TmuxVersion::new(3, 5) {
-                true => x + 2,
-                false => x + 1,
+            let padding = if self.version < TmuxVersion::new(3, 5) {
+                x + 2
+            } else {
+                x + 1
             };
             self.grid.row(y).set(padding, Cell::PADDING, width);
             self.cursor.x = (self.cursor.x + 1).min(width);

@@ -1,46 +1,48 @@
 //! Separates the output of `capture-pane -e` into text and styles (pure).
 
-use avt::parser::Function;
-use avt::{Charset, Parser};
 use unicode_width::UnicodeWidthStr;
 
 use super::super::lines::next_stop;
-use super::ink::{Ink, Inks};
+use super::ink::Inks;
 use super::styled::style;
-use crate::event::Styles;
+use crate::escapes::Lexer;
+use crate::event::{Ink, Styles};
 
 /// Separates rows of `width` columns with SGR into texts, without plain blanks at their ends, and styles.
 /// The style at the end of a row continues in the next row.
 pub fn sgr_rows(captured: &str, width: usize) -> (Vec<String>, Styles) {
-    let mut parser = Parser::default();
-    let (mut ink, mut charset) = (Ink::default(), Charset::Ascii);
+    let (mut lexer, mut ink, mut draws_lines) = (Lexer::default(), Ink::default(), false);
     let (mut rows, mut styles) = (Vec::new(), Vec::new());
     for (number, line) in (0_u32..).zip(captured.lines()) {
         let (mut text, mut inks, mut chars) = (String::new(), Inks::default(), 0);
-        for c in line.chars() {
-            match parser.feed(c) {
-                Some(Function::Print(c)) => {
-                    text.push(charset.translate(c));
-                    inks.set(chars, chars + 1, ink);
-                    chars += 1;
+        let mut rest = line;
+        while !rest.is_empty() {
+            let token = lexer.next(rest);
+            for c in token.text.chars() {
+                let (before, mut count) = (chars, 1);
+                match c {
+                    // tmux 3.6 and newer keeps tabs.
+                    '\t' => {
+                        let column = text.width();
+                        count = next_stop(column, width) - column;
+                        text.extend(std::iter::repeat_n(' ', count));
+                    }
+                    // tmux writes line-drawing characters between SO and SI.
+                    '\x0e' | '\x0f' => {
+                        draws_lines = c == '\x0e';
+                        continue;
+                    }
+                    c if c.is_control() => continue,
+                    c if draws_lines => text.push(line_drawing(c)),
+                    c => text.push(c),
                 }
-                Some(Function::Sgr(operations)) => {
-                    let operations = operations.as_slice();
-                    operations.iter().for_each(|operation| ink.take(operation));
-                }
-                // tmux 3.6 and newer keeps tabs.
-                Some(Function::Ht) => {
-                    let column = text.width();
-                    let blanks = next_stop(column, width) - column;
-                    text.extend(std::iter::repeat_n(' ', blanks));
-                    inks.set(chars, chars + blanks, ink);
-                    chars += blanks;
-                }
-                // tmux writes line-drawing characters between SO and SI.
-                Some(Function::So) => charset = Charset::Drawing,
-                Some(Function::Si) => charset = Charset::Ascii,
-                _ => {}
+                chars += count;
+                inks.set(before, chars, ink);
             }
+            if token.is_sgr {
+                ink.apply(lexer.params());
+            }
+            rest = token.rest;
         }
         // A styled blank is visible, for example in a bar.
         let styled = inks.runs().last().map_or(0, |run| run.to);
@@ -51,6 +53,15 @@ pub fn sgr_rows(captured: &str, width: usize) -> (Vec<String>, Styles) {
         rows.push(text);
     }
     (rows, Styles::new(styles))
+}
+
+/// Returns the character of the special graphics set (VT100) that a terminal draws for a letter.
+fn line_drawing(letter: char) -> char {
+    let drawn = "♦▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£⋅";
+    ('`'..='~')
+        .zip(drawn.chars())
+        .find(|(from, _)| *from == letter)
+        .map_or(letter, |(_, to)| to)
 }
 
 #[cfg(test)]

@@ -13,10 +13,6 @@ use super::terminal::Terminal;
 use crate::event::{STYLES_MAX, Style, Styles, lines_in};
 use rustc_hash::FxHasher;
 
-/// The most runs that are kept for a pane: those of many screens, in little memory. Beyond that, the
-/// runs of the oldest lines are dropped, and these lines are reported as plain.
-const RUNS_MAX: usize = 4 * STYLES_MAX;
-
 impl Terminal {
     /// Returns the runs in the lines of the normal screen, as [`crate::track::lines::group`] counts
     /// these. The first line includes its beginning, which may have scrolled off.
@@ -37,9 +33,10 @@ impl Terminal {
         let clusters = &self.grid.clusters;
         for row in rows {
             push_inked(row, clusters, (line, before), &mut inked);
-            match row.wrapped {
-                true => before += row.row(clusters, self.width()).text.chars().count(),
-                false => (line, before) = (line + 1, 0),
+            if row.wrapped {
+                before += row.row(clusters, self.width()).text.chars().count()
+            } else {
+                (line, before) = (line + 1, 0)
             }
         }
         inked
@@ -132,7 +129,8 @@ impl Styled {
         for (at, known) in fresh.shown {
             self.insert(first_shown + at as i64, known);
         }
-        while self.runs > RUNS_MAX {
+        // The runs of many screens need little memory. Beyond that, the oldest lines are reported as plain.
+        while self.runs > 4 * STYLES_MAX {
             let Some((_, known)) = self.lines.pop_first() else {
                 return;
             };
@@ -179,7 +177,7 @@ pub(super) fn style(line: u32, run: &Run) -> Option<Style> {
         line,
         from: u32::try_from(run.from).ok()?,
         to: u32::try_from(run.to).ok()?,
-        sgr: run.ink.sgr(),
+        ink: run.ink,
     })
 }
 

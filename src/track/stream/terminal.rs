@@ -9,8 +9,8 @@ use super::super::capture::{Row, SavedScreen, TmuxVersion};
 use super::agreement::{SyncPoint, TerminalModes};
 use super::cell::Cell;
 use super::grid::{Grid, GridRow};
-use super::ink::Ink;
 use crate::event::Cursor;
+use crate::event::Ink;
 
 /// A position of the cursor. Behind the last column, the next character wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1144,7 +1144,7 @@ mod styles {
     fn plain(styles: &Styles) -> Vec<Plain> {
         let styles = styles.as_slice().iter();
         styles
-            .map(|style| (style.line, style.from, style.to, style.sgr.clone()))
+            .map(|style| (style.line, style.from, style.to, style.sgr()))
             .collect()
     }
 

@@ -31,9 +31,6 @@ const SCREEN_PERIOD: Duration = Duration::from_millis(200);
 /// The number of reported lines that are kept for a resync.
 const RECENT_LINES: usize = 12;
 
-/// The most new lines that the book receives one by one. More are reported as a block.
-const SINGLE_LINES: usize = 32;
-
 /// Follows one pane by its bytes.
 ///
 /// It continues from a [`Tracker`], with its lines, numbers and rules: a line settles when it has
@@ -362,7 +359,8 @@ impl StreamTracker {
         let book = &mut self.tracker.book;
         let first = book.number_at(start + count);
         let known = usize::try_from(book.last_number() - first + 1).unwrap_or(0);
-        let block = rows.len() > known + SINGLE_LINES;
+        // The book receives a few new lines one by one. More are reported as a block.
+        let block = rows.len() > known + 32;
         let single = if block { known } else { rows.len() };
         let mut lines = Vec::with_capacity(single + screen.len());
         let mut at = 0;

@@ -44,6 +44,7 @@ pub const PURE: &[&str] = &[
     "src/bus/throttle.rs",
     "src/event/",
     "src/escapes.rs",
+    "src/escapes/",
     "src/text.rs",
     "src/process/output.rs",
     "src/process/pane_jobs.rs",

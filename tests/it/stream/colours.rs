@@ -22,7 +22,7 @@ fn colours(events: &[Envelope]) -> Vec<(String, String)> {
             let line = lines[style.line as usize].chars();
             let run = line.skip(style.from as usize);
             let run = run.take((style.to - style.from) as usize).collect();
-            colours.push((run, style.sgr.clone()));
+            colours.push((run, style.sgr()));
         }
     }
     colours
