@@ -123,16 +123,12 @@ fn stream(c: &mut Criterion) {
 }
 
 fn output() -> Envelope {
-    let event = TdEvent::OutputUpdate {
-        execution_id: "build@1768989600".into(),
-        pane: "%3".into(),
-        first_line: 17,
-        chunk: "cc -O2 -c main.c\ncc -O2 -c \"util\".c\n".into(),
-        is_complete: false,
-        reason: None,
-        exit_status: None,
-        styles: Default::default(),
-    };
+    let event = TdEvent::output_update(
+        "build@1768989600",
+        &"%3".into(),
+        17,
+        "cc -O2 -c main.c\ncc -O2 -c \"util\".c\n",
+    );
     Envelope::new(
         Some(42),
         Timestamp::from_micros(1_768_989_601_123_456),
@@ -141,12 +137,7 @@ fn output() -> Envelope {
 }
 
 fn token() -> TdEvent {
-    TdEvent::TokenReceived {
-        execution_id: "bench".into(),
-        iteration: 1,
-        token: "I'll do it".to_owned(),
-        pane: None,
-    }
+    TdEvent::token_received("bench", 1, "I'll do it")
 }
 
 fn envelope(c: &mut Criterion) {
@@ -226,16 +217,7 @@ fn bus(c: &mut Criterion) {
 }
 
 fn updated(chunk: &str) -> TdEvent {
-    TdEvent::OutputUpdate {
-        execution_id: "build@1768989600".into(),
-        pane: "%3".into(),
-        first_line: 17,
-        chunk: chunk.into(),
-        is_complete: false,
-        reason: None,
-        exit_status: None,
-        styles: Default::default(),
-    }
+    TdEvent::output_update("build@1768989600", &"%3".into(), 17, chunk)
 }
 
 fn redact(c: &mut Criterion) {
@@ -250,12 +232,7 @@ fn redact(c: &mut Criterion) {
         " # mine\n",
     ]
     .concat();
-    let token = |token: &str| TdEvent::TokenReceived {
-        execution_id: "bench".into(),
-        iteration: 1,
-        token: token.to_owned(),
-        pane: None,
-    };
+    let token = |token: &str| TdEvent::token_received("bench", 1, token);
     let full = format!("{:<78}\n", clean[..49].replace('\n', " ") + "│").replace(' ', "·");
     for (name, event) in [
         ("100 clean bytes of a pane", updated(clean)),
@@ -283,13 +260,13 @@ fn redact(c: &mut Criterion) {
             _ => 0,
         };
         let mut redactor = Redactor::new(Rules::builtin());
-        redactor.event(&mut TdEvent::PaneOpened {
-            execution_id: "build@1768989600".into(),
-            pane: "%3".into(),
-            width: 80,
-            height: 24,
-            command: "sh".into(),
-        });
+        redactor.event(&mut TdEvent::pane_opened(
+            "build@1768989600",
+            &"%3".into(),
+            80,
+            24,
+            "sh",
+        ));
         group.throughput(Throughput::Bytes(text as u64));
         let mut same = event.clone();
         if redactor.event(&mut same) {

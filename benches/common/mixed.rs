@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use td_observe::event::{GapEvidence, GapReason, IterationOutcome, OutputStream};
+use td_observe::event::{Completion, GapEvidence, GapReason, IterationOutcome, OutputStream};
 use td_observe::history::{DataDir, Rotation, RunDirectory, RunInfo, SyncPolicy};
 use td_observe::internals::history::{LogOptions, LogWriter, open_run};
 use td_observe::{Clock, Envelope, ExecutionId, TdEvent, Timestamp};
@@ -157,16 +157,12 @@ impl Mixed {
     fn update(&mut self, pane: usize, chunk: String) -> TdEvent {
         let first_line = self.line[pane];
         self.line[pane] += chunk.matches('\n').count() as i64;
-        TdEvent::OutputUpdate {
-            execution_id: self.id.clone(),
-            pane: format!("%{pane}").as_str().into(),
+        TdEvent::output_update(
+            self.id.clone(),
+            &format!("%{pane}").as_str().into(),
             first_line,
-            chunk,
-            is_complete: false,
-            reason: None,
-            exit_status: None,
-            styles: Default::default(),
-        }
+            &chunk,
+        )
     }
 
     fn event(&mut self) -> TdEvent {
@@ -174,14 +170,14 @@ impl Mixed {
         let iteration = 1 + (self.seq / 5_000) as u32;
         let pane = self.below(4);
         if self.seq % GAP_EACH == GAP_EACH - 1 {
-            return TdEvent::OutputGap {
+            return TdEvent::output_gap(
                 execution_id,
-                pane: format!("%{pane}").as_str().into(),
-                first_line: self.line[pane],
-                lost_lines: Some(17),
-                reason: GapReason::HistoryTrimmed.into(),
-                evidence: GapEvidence::Confirmed.into(),
-            };
+                &format!("%{pane}").as_str().into(),
+                self.line[pane],
+                Some(17),
+                GapReason::HistoryTrimmed,
+                GapEvidence::Confirmed,
+            );
         }
         match self.below(100) {
             0..58 => {
@@ -189,56 +185,42 @@ impl Mixed {
                 let chunk: String = (0..lines).map(|_| self.words(14) + "\n").collect();
                 self.update(pane, chunk)
             }
-            58..72 => TdEvent::OutputRevised {
+            58..72 => TdEvent::output_revised(
                 execution_id,
-                pane: format!("%{pane}").as_str().into(),
-                line: self.line[pane],
-                text: self.words(10),
-                styles: Default::default(),
-            },
-            72..88 => TdEvent::TokenReceived {
-                execution_id,
-                iteration,
-                token: self.words(3),
-                pane: None,
-            },
-            88..91 => TdEvent::ToolCallStarted {
+                &format!("%{pane}").as_str().into(),
+                self.line[pane],
+                &self.words(10),
+            ),
+            72..88 => TdEvent::token_received(execution_id, iteration, &self.words(3)),
+            88..91 => {
+                TdEvent::tool_call_started(execution_id, iteration, "edit_file", &self.words(12))
+            }
+            91..94 => TdEvent::tool_call_completed(
                 execution_id,
                 iteration,
-                tool_name: "edit_file".to_owned(),
-                tool_args_summary: self.words(12),
-                pane: None,
-            },
-            91..94 => TdEvent::ToolCallCompleted {
+                "edit_file",
+                Completion::Succeeded,
+                &self.words(20),
+                12,
+            ),
+            94..97 => TdEvent::validation_output(
                 execution_id,
                 iteration,
-                tool_name: "edit_file".to_owned(),
-                success: true,
-                result_summary: self.words(20),
-                duration_ms: 12,
-                pane: None,
-            },
-            94..97 => TdEvent::ValidationOutput {
-                execution_id,
-                iteration,
-                line: self.words(14),
-                is_stderr: false,
-            },
+                &self.words(14),
+                OutputStream::Stdout,
+            ),
             // Some programs colour output to a pipe: an escape character, which JSON writes as a number.
-            97 => TdEvent::ExecutionOutput {
+            97 => TdEvent::execution_output(
                 execution_id,
-                stream: OutputStream::Stdout.into(),
-                text: format!("\u{1b}[32m{}\u{1b}[0m\n", self.words(10)),
-            },
-            98 => TdEvent::IterationStarted {
-                execution_id,
-                iteration,
-            },
-            _ => TdEvent::IterationCompleted {
+                OutputStream::Stdout,
+                &format!("\u{1b}[32m{}\u{1b}[0m\n", self.words(10)),
+            ),
+            98 => TdEvent::iteration_started(execution_id, iteration),
+            _ => TdEvent::iteration_completed(
                 execution_id,
                 iteration,
-                outcome: IterationOutcome::ValidationFailed { exit_code: 1 },
-            },
+                IterationOutcome::ValidationFailed { exit_code: 1 },
+            ),
         }
     }
 }

@@ -31,12 +31,7 @@ const CAPACITY: usize = 16_384;
 const ROUNDS: usize = 5;
 
 fn token(text: &str) -> TdEvent {
-    TdEvent::TokenReceived {
-        execution_id: "bench".into(),
-        iteration: 1,
-        token: text.to_owned(),
-        pane: None,
-    }
+    TdEvent::token_received("bench", 1, text)
 }
 
 /// Keeps producers at most a window ahead of the slowest reader.
@@ -198,12 +193,7 @@ fn tokio_throughput<T: Clone + Send + 'static>(make: fn(TdEvent) -> T) -> f64 {
             let tx = tx.clone();
             let id = td_observe::ExecutionId::from("bench");
             move || {
-                let event = TdEvent::TokenReceived {
-                    execution_id: id.clone(),
-                    iteration: 1,
-                    token: "I'll do it".to_owned(),
-                    pane: None,
-                };
+                let event = TdEvent::token_received(id.clone(), 1, "I'll do it");
                 let _ = tx.send(make(event));
             }
         })
@@ -260,12 +250,7 @@ fn tokio_emit<T: Clone + Send + 'static>(make: fn(TdEvent) -> T, burst: u64) -> 
     let id = td_observe::ExecutionId::from("bench");
     let cost = emit_cost(
         || {
-            let event = TdEvent::TokenReceived {
-                execution_id: id.clone(),
-                iteration: 1,
-                token: "I'll do it".to_owned(),
-                pane: None,
-            };
+            let event = TdEvent::token_received(id.clone(), 1, "I'll do it");
             let _ = tx.send(make(event));
         },
         burst,

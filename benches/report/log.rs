@@ -160,12 +160,7 @@ fn micros() -> i64 {
 /// Returns the length of each file with this number of events, without a header.
 fn lengths(events: u64) -> Vec<u64> {
     let line = |seq| {
-        let event = TdEvent::TokenReceived {
-            execution_id: ID.into(),
-            iteration: 1,
-            token: TOKEN.to_owned(),
-            pane: None,
-        };
+        let event = TdEvent::token_received(ID, 1, TOKEN);
         let envelope = Envelope::new(Some(seq), Timestamp::from_micros(micros()), event);
         serde_json::to_string(&envelope).unwrap().len() as u64 + 1
     };
@@ -195,12 +190,7 @@ fn our_writer(batch: usize) -> f64 {
     let id = td_observe::ExecutionId::from(ID);
     let events: Vec<_> = (1..=EVENTS)
         .map(|seq| {
-            let event = TdEvent::TokenReceived {
-                execution_id: id.clone(),
-                iteration: 1,
-                token: TOKEN.to_owned(),
-                pane: None,
-            };
+            let event = TdEvent::token_received(id.clone(), 1, TOKEN);
             Envelope::new(Some(seq), clock.wall(), event)
         })
         .collect();
@@ -324,12 +314,7 @@ fn our_throughput(producers: u64, redact: Rules) -> f64 {
         let produce: Box<dyn FnOnce() + Send> = Box::new(move || {
             let deadline = Instant::now() + Duration::from_secs(60);
             for _ in 0..EVENTS / producers {
-                let event = TdEvent::TokenReceived {
-                    execution_id: emitter.execution_id().clone(),
-                    iteration: 1,
-                    token: TOKEN.to_owned(),
-                    pane: None,
-                };
+                let event = TdEvent::token_received(emitter.execution_id().clone(), 1, TOKEN);
                 assert_eq!(emitter.emit_deadline(event, deadline), Emitted::Accepted);
             }
         });

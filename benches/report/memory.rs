@@ -50,12 +50,7 @@ pub fn has_run() -> bool {
 }
 
 fn token() -> TdEvent {
-    TdEvent::TokenReceived {
-        execution_id: "bench".into(),
-        iteration: 1,
-        token: "I'll do it".to_owned(),
-        pane: None,
-    }
+    TdEvent::token_received("bench", 1, "I'll do it")
 }
 
 /// Returns the memory after a tenth of the events and after all of them.

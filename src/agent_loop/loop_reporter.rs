@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::iteration_files::{CONTEXT, IterationFiles, warn};
 use super::progress::{LoopEnd, LoopOutcome, Progress};
 use crate::bus::EventEmitter;
-use crate::event::{ExecutionId, IterationOutcome, TdEvent};
+use crate::event::{Completion, ExecutionId, IterationOutcome, TdEvent};
 use crate::observe::RunProvider;
 
 /// The run that stores a loop, and its provider.
@@ -57,7 +57,12 @@ impl<'a> LoopReporter<'a> {
                     emitter.warning(CONTEXT, &format!("the loop ends: {}", end.words()));
                 }
             }
-            emitter.loop_completed(outcome.success, outcome.iterations);
+            let completion = if outcome.success {
+                Completion::Succeeded
+            } else {
+                Completion::Failed
+            };
+            emitter.loop_completed(completion, outcome.iterations);
         }
         outcome
     }

@@ -7,7 +7,7 @@ use super::tool::ToolOutcome;
 use crate::agent::AgentEvent;
 use crate::agent::summary::summary;
 use crate::bus::{BlockingEmitter, EventEmitter};
-use crate::event::{ExecutionId, TdEvent};
+use crate::event::{Completion, ExecutionId, TdEvent, ToolCalls};
 
 /// A part of a conversation, with its full text.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +134,11 @@ impl<'a> TurnReporter<'a> {
                 &summary(&response.text),
                 response.usage.input_tokens,
                 response.usage.output_tokens,
-                !response.tool_calls.is_empty(),
+                if response.tool_calls.is_empty() {
+                    ToolCalls::Absent
+                } else {
+                    ToolCalls::Requested
+                },
             );
         }
         self.part(ConversationPart::Response(response));
@@ -155,7 +159,11 @@ impl<'a> TurnReporter<'a> {
             target.emitter.tool_call_completed(
                 target.iteration,
                 &summary(&call.name),
-                !outcome.is_error,
+                if outcome.is_error {
+                    Completion::Failed
+                } else {
+                    Completion::Succeeded
+                },
                 &summary(&outcome.content),
                 duration_ms,
             );

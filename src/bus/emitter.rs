@@ -13,9 +13,9 @@ use super::inbox::{
 };
 use crate::error::Result;
 use crate::event::{
-    AgentState, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, GapEvidence, GapReason,
-    IterationOutcome, OutputStream, PaneCloseReason, PaneId, PaneViewer, ScreenRow,
-    SessionEndReason, StateEvidence, TdEvent, event_table,
+    AgentState, Completion, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, GapEvidence,
+    GapReason, IterationOutcome, OutputStream, PaneCloseReason, PaneId, PaneViewer, ScreenRow,
+    SessionEndReason, StateEvidence, TdEvent, ToolCalls, event_arg, event_table,
 };
 use crate::thread::lock;
 
@@ -244,46 +244,6 @@ impl Inbox {
     }
 }
 
-// The emitter's methods, one for each event of the wire contract.
-
-/// The argument type for a field.
-macro_rules! arg {
-    (String) => {
-        &str
-    };
-    (PaneId) => {
-        &PaneId
-    };
-    (EndEvidence) => {
-        impl Into<EndEvidence>
-    };
-    (EnumOrUnknown<$name:ident>) => {
-        impl Into<EnumOrUnknown<$name>>
-    };
-    ($($by_value:tt)*) => {
-        $($by_value)*
-    };
-}
-
-/// The field's value, made from the argument.
-macro_rules! field {
-    ($arg:ident, String) => {
-        $arg.to_owned()
-    };
-    ($arg:ident, PaneId) => {
-        $arg.clone()
-    };
-    ($arg:ident, EndEvidence) => {
-        $arg.into()
-    };
-    ($arg:ident, EnumOrUnknown<$name:ident>) => {
-        $arg.into()
-    };
-    ($arg:ident, $($by_value:tt)*) => {
-        $arg
-    };
-}
-
 /// One method for each event, except the header of a log file, which only the log writer creates.
 macro_rules! methods {
     () => {};
@@ -300,12 +260,8 @@ macro_rules! methods {
     ) => {
         $(#[$doc])*
         #[doc = concat!("\n\nEmits [`TdEvent::", stringify!($variant), "`], which documents the arguments.")]
-        pub fn $method(&self, $($field: arg!($type $(<$name $(<$inner>)?>)?)),*) -> Emitted {
-            self.emit(TdEvent::$variant {
-                execution_id: self.id.clone(),
-                $($field: field!($field, $type $(<$name $(<$inner>)?>)?),)*
-                $($($more: Default::default()),+)?
-            })
+        pub fn $method(&self, $($field: event_arg!($field $type $(<$name $(<$inner>)?>)?)),*) -> Emitted {
+            self.emit(TdEvent::$method(self.id.clone(), $($field),*))
         }
         methods! { $($rest)* }
     };

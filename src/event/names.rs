@@ -330,6 +330,24 @@ named_values! {
     }
 }
 
+/// The end of a loop or of a tool call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// The loop reached its goal, or the tool succeeded.
+    Succeeded,
+    /// It failed.
+    Failed,
+}
+
+/// The tools that a model's answer requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolCalls {
+    /// The answer requests tools.
+    Requested,
+    /// The answer requests no tools.
+    Absent,
+}
+
 #[cfg(test)]
 mod tests {
 

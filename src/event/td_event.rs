@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use super::ids::{EndEvidence, ExecutionId, PaneId};
 use super::json::{BorrowedText, Scan};
 use super::names::{
-    AgentState, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
-    PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    AgentState, Completion, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
+    PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, ToolCalls,
+    TurnEvidence,
 };
 use super::styles::Styles;
 use super::table::{event_table, stream_event_table};
@@ -31,12 +32,21 @@ macro_rules! define_events {
         /// An event is serialized as an object with the variant's name as its `type`; fields that are `None`
         /// are omitted. Events of other types are kept as [`TdEvent::Unknown`].
         ///
-        /// Variants are exhaustive, because embedders build them with all of their fields to emit them. Match
-        /// them with `..`: a later version may add fields.
+        /// A later version may add events and fields: match variants with `..`, and create an event with the
+        /// function that is named after it, which takes the required fields. Set others in a pattern:
+        ///
+        /// ```
+        /// use td_observe::TdEvent;
+        /// let mut event = TdEvent::token_received("abc123", 1, "Hello");
+        /// if let TdEvent::TokenReceived { pane, .. } = &mut event {
+        ///     *pane = Some("%3".into());
+        /// }
+        /// ```
+        // The tests of this repository build variants with all fields, so that none is left out.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum TdEvent {
-            $( $(#[$doc])* $variant {
+            $( $(#[$doc])* #[cfg_attr(not(feature = "internals"), non_exhaustive)] $variant {
                 /// The execution that the event belongs to.
                 execution_id: ExecutionId,
                 $( $(#[$field_doc])* $field: $type $(<$name $(<$inner>)?>)?, )*
@@ -267,6 +277,94 @@ macro_rules! class {
 }
 
 event_table!(define_events);
+
+/// The type of the argument for a field.
+macro_rules! event_arg {
+    (success bool) => {
+        Completion
+    };
+    (has_tool_calls bool) => {
+        ToolCalls
+    };
+    (is_stderr bool) => {
+        OutputStream
+    };
+    ($field:ident String) => {
+        &str
+    };
+    ($field:ident PaneId) => {
+        &PaneId
+    };
+    ($field:ident EndEvidence) => {
+        impl Into<EndEvidence>
+    };
+    ($field:ident EnumOrUnknown<$name:ident>) => {
+        impl Into<EnumOrUnknown<$name>>
+    };
+    ($field:ident $($by_value:tt)*) => {
+        $($by_value)*
+    };
+}
+
+/// The field's value, made from the argument.
+macro_rules! event_field {
+    (success $arg:ident bool) => {
+        $arg == Completion::Succeeded
+    };
+    (has_tool_calls $arg:ident bool) => {
+        $arg == ToolCalls::Requested
+    };
+    (is_stderr $arg:ident bool) => {
+        $arg == OutputStream::Stderr
+    };
+    ($field:ident $arg:ident String) => {
+        $arg.to_owned()
+    };
+    ($field:ident $arg:ident PaneId) => {
+        $arg.clone()
+    };
+    ($field:ident $arg:ident EndEvidence) => {
+        $arg.into()
+    };
+    ($field:ident $arg:ident EnumOrUnknown<$name:ident>) => {
+        $arg.into()
+    };
+    ($field:ident $arg:ident $($by_value:tt)*) => {
+        $arg
+    };
+}
+pub(crate) use event_arg;
+
+/// One constructor for each event, which takes the event's required fields.
+macro_rules! constructors {
+    () => {};
+    (
+        $(#[$doc:meta])*
+        $variant:ident $method:ident $class:ident {
+            $($(#[$field_doc:meta])* $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident $(<$inner:ident>)?>)?),*
+            $(; $($(#[$more_doc:meta])* $more:ident : $more_type:ident $(<$more_name:ident $(<$more_inner:ident>)?>)?),+)? $(,)?
+        }
+        $($rest:tt)*
+    ) => {
+        #[doc = concat!("Creates [`TdEvent::", stringify!($variant), "`], whose other fields are empty.")]
+        pub fn $method(
+            execution_id: impl Into<ExecutionId>,
+            $($field: event_arg!($field $type $(<$name $(<$inner>)?>)?)),*
+        ) -> Self {
+            Self::$variant {
+                execution_id: execution_id.into(),
+                $($field: event_field!($field $field $type $(<$name $(<$inner>)?>)?),)*
+                $($($more: Default::default()),+)?
+            }
+        }
+        constructors! { $($rest)* }
+    };
+}
+
+/// One constructor for each event of the wire contract, with its required fields as arguments.
+impl TdEvent {
+    event_table!(constructors);
+}
 
 macro_rules! list_stream_events {
     ($( $(#[$doc:meta])* $variant:ident { $($fields:tt)* } )*) => {

@@ -115,12 +115,7 @@ pub fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
     let token: String = (0..13)
         .map(|n| format!("{:016x}", scrambled(seq * 13 + n)))
         .collect();
-    let event = TdEvent::TokenReceived {
-        execution_id: id.into(),
-        iteration: 1,
-        token,
-        pane: None,
-    };
+    let event = TdEvent::token_received(id, 1, &token);
     Envelope::new(Some(seq), ts, event)
 }
 

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use td_observe::bus::{RecvError, RecvTimeoutError, TryRecvError};
-use td_observe::event::Styles;
 use td_observe::internals::bus::{LosslessLane, subscribe_lossless};
 use td_observe::{
     BusOptions, Delivery, Emitted, Envelope, EventBus, EventKind, FakeClock, Filter,
@@ -112,15 +111,9 @@ fn an_emitter_s_events_are_numbered_and_delivered_until_the_bus_closes() {
         Emitted::Accepted
     );
     emitter.token_received(1, "I'll");
-    bus.emit(TdEvent::IterationStarted {
-        execution_id: "other".into(),
-        iteration: 1,
-    });
+    bus.emit(TdEvent::iteration_started("other", 1));
     // The emitter assigns the event to its own execution.
-    emitter.emit(TdEvent::IterationStarted {
-        execution_id: "other".into(),
-        iteration: 2,
-    });
+    emitter.emit(TdEvent::iteration_started("other", 2));
     let got: Vec<_> = (0..4)
         .map(|_| {
             events
@@ -167,11 +160,7 @@ fn an_emitter_s_events_are_numbered_and_delivered_until_the_bus_closes() {
 }
 
 fn warning(context: &str) -> TdEvent {
-    TdEvent::Warning {
-        execution_id: "x".into(),
-        context: context.into(),
-        message: String::new(),
-    }
+    TdEvent::warning("x", context, "")
 }
 
 /// Producers race with readers of all kinds, with hardly any room: all counts are exact.
@@ -204,13 +193,12 @@ fn received_plus_missed_equals_sent() {
                         for number in 0..1000 {
                             let emitted = match number % 10 {
                                 0 => emitter.iteration_started(number),
-                                1 => emitter.emit_live(TdEvent::OutputRevised {
-                                    execution_id: "x".into(),
-                                    pane: "%1".into(),
-                                    line: 1,
-                                    text: "y".into(),
-                                    styles: Styles::default(),
-                                }),
+                                1 => emitter.emit_live(TdEvent::output_revised(
+                                    "x",
+                                    &"%1".into(),
+                                    1,
+                                    "y",
+                                )),
                                 _ => emitter.token_received(1, "x"),
                             };
                             match emitted {
@@ -317,10 +305,7 @@ fn a_subscriber_that_is_dropped_or_panics_does_not_affect_others() {
             for number in 0..20_000 {
                 // Waits for room, so that every event is received below.
                 let deadline = Instant::now() + CEILING;
-                let event = TdEvent::IterationStarted {
-                    execution_id: "a".into(),
-                    iteration: number,
-                };
+                let event = TdEvent::iteration_started("a", number);
                 assert_eq!(emitter.emit_deadline(event, deadline), Emitted::Accepted);
             }
         });

@@ -31,20 +31,12 @@ fn fast_dir() -> tempfile::TempDir {
 
 fn text(id: &str, seq: u64, bytes: usize) -> Envelope {
     let token = "x".repeat(bytes);
-    let event = TdEvent::TokenReceived {
-        execution_id: id.into(),
-        iteration: 1,
-        token,
-        pane: None,
-    };
+    let event = TdEvent::token_received(id, 1, &token);
     Envelope::new(Some(seq), FakeClock::new().clock().wall(), event)
 }
 
 fn life(id: &str, seq: u64) -> Envelope {
-    let event = TdEvent::IterationStarted {
-        execution_id: id.into(),
-        iteration: seq as u32,
-    };
+    let event = TdEvent::iteration_started(id, seq as u32);
     Envelope::new(Some(seq), FakeClock::new().clock().wall(), event)
 }
 

@@ -45,15 +45,14 @@ fn stamp(event: &TdEvent) -> u64 {
 }
 
 fn stamped(nanos: u64) -> TdEvent {
-    TdEvent::ResponseCompleted {
-        execution_id: "bench".into(),
-        iteration: 1,
-        response_summary: String::new(),
-        input_tokens: nanos,
-        output_tokens: 0,
-        has_tool_calls: false,
-        pane: None,
-    }
+    TdEvent::response_completed(
+        "bench",
+        1,
+        "",
+        nanos,
+        0,
+        td_observe::event::ToolCalls::Absent,
+    )
 }
 
 fn read_latencies(began: Instant, mut next: impl FnMut() -> u64) -> Vec<u64> {

@@ -22,12 +22,7 @@ pub fn run(bytes: &[u8]) {
     };
     let matches = text_regex(&query).unwrap().is_match(text);
 
-    let event = TdEvent::TokenReceived {
-        execution_id: "a".into(),
-        iteration: 1,
-        token: text.to_owned(),
-        pane: None,
-    };
+    let event = TdEvent::token_received("a", 1, text);
     let envelope = Envelope::new(Some(1), Timestamp::from_micros(1), event);
     assert_eq!(query.wants(&envelope), matches);
     let by_serde = serde_json::to_string(&envelope).unwrap();

@@ -67,11 +67,7 @@ fn stream(text: &str, cuts: u8) -> String {
     for piece in pieces(text, cuts) {
         let masked = stream.push(piece);
         assert_eq!(lines(&masked), lines(piece));
-        let mut event = TdEvent::ExecutionOutput {
-            execution_id: "a".into(),
-            stream: "stdout".into(),
-            text: piece.to_owned(),
-        };
+        let mut event = TdEvent::execution_output("a", "stdout", piece);
         let found = redactor.event(&mut event);
         let TdEvent::ExecutionOutput { text, .. } = event else {
             panic!("another event");
@@ -86,25 +82,16 @@ fn stream(text: &str, cuts: u8) -> String {
 /// Redacts the text as settled lines, as revisions of a line, and as rows of a screen.
 fn pane(text: &str, cuts: u8, width: u8) {
     let mut redactor = Redactor::new(Rules::builtin());
-    redactor.event(&mut TdEvent::PaneOpened {
-        execution_id: "a".into(),
-        pane: "%1".into(),
-        width: width.into(),
-        height: 24,
-        command: text.to_owned(),
-    });
+    redactor.event(&mut TdEvent::pane_opened(
+        "a",
+        &"%1".into(),
+        width.into(),
+        24,
+        text,
+    ));
     let mut line = i64::from(width) - 128;
     for piece in pieces(text, cuts) {
-        let mut event = TdEvent::OutputUpdate {
-            execution_id: "a".into(),
-            pane: "%1".into(),
-            first_line: line,
-            chunk: format!("{piece}\n"),
-            is_complete: false,
-            reason: None,
-            exit_status: None,
-            styles: Default::default(),
-        };
+        let mut event = TdEvent::output_update("a", &"%1".into(), line, &format!("{piece}\n"));
         redactor.event(&mut event);
         let TdEvent::OutputUpdate { chunk, .. } = event else {
             panic!("another event");
@@ -112,13 +99,7 @@ fn pane(text: &str, cuts: u8, width: u8) {
         assert!(chunk.ends_with('\n'));
         assert_eq!(lines(&chunk), lines(piece) + 1);
         line += lines(&chunk) as i64;
-        let mut event = TdEvent::OutputRevised {
-            execution_id: "a".into(),
-            pane: "%1".into(),
-            line,
-            text: piece.replace('\n', " "),
-            styles: Default::default(),
-        };
+        let mut event = TdEvent::output_revised("a", &"%1".into(), line, &piece.replace('\n', " "));
         redactor.event(&mut event);
     }
     let rows = text.lines().zip((0..).step_by(1 + usize::from(cuts % 3)));
@@ -126,14 +107,14 @@ fn pane(text: &str, cuts: u8, width: u8) {
         row,
         text: line.to_owned(),
     });
-    redactor.event(&mut TdEvent::ScreenUpdate {
-        execution_id: "a".into(),
-        pane: "%1".into(),
-        width: width.into(),
-        height: 24,
-        cursor: td_observe::event::Cursor { x: 0, y: 0 },
-        rows: rows.collect(),
-    });
+    redactor.event(&mut TdEvent::screen_update(
+        "a",
+        &"%1".into(),
+        width.into(),
+        24,
+        td_observe::event::Cursor { x: 0, y: 0 },
+        rows.collect(),
+    ));
 }
 
 /// Checks that no twelve consecutive bytes of a key are shown, whatever surrounds it.

@@ -13,7 +13,7 @@ use td_observe::agent_loop::{
     LlmClient, LlmError, Request, Response, Role, StreamChunk, Tool, ToolCall, ToolError, Toolbox,
     Usage, converse,
 };
-use td_observe::event::IterationOutcome;
+use td_observe::event::{Completion, IterationOutcome};
 use td_observe::process::Command;
 use td_observe::{Envelope, EventBus, TdEvent};
 
@@ -122,7 +122,7 @@ fn converse_observed(
         Converse::new().max_turns(max_turns).emitter(&emitter, 3),
         cancel,
     );
-    emitter.loop_completed(true, 1);
+    emitter.loop_completed(Completion::Succeeded, 1);
     let mut seen = Vec::new();
     loop {
         let event = events.recv_timeout(CEILING).unwrap();

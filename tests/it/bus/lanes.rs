@@ -127,11 +127,7 @@ fn producers_that_wait_for_room_lose_nothing() {
             let emitter = bus.emitter_for(format!("p{who}"));
             thread::spawn(move || {
                 for _ in 0..5000 {
-                    let event = TdEvent::ExecutionOutput {
-                        execution_id: "x".into(),
-                        stream: "stdout".into(),
-                        text: "x".repeat(100),
-                    };
+                    let event = TdEvent::execution_output("x", "stdout", &"x".repeat(100));
                     let deadline = Instant::now() + CEILING;
                     assert_eq!(emitter.emit_deadline(event, deadline), Emitted::Accepted);
                 }
@@ -166,12 +162,7 @@ fn waiting_for_room_ends_at_the_deadline() {
             sent += 1;
         }
         for _ in 0..2000 {
-            let event = TdEvent::TokenReceived {
-                execution_id: "a".into(),
-                iteration: 1,
-                token: "y".into(),
-                pane: None,
-            };
+            let event = TdEvent::token_received("a", 1, "y");
             emitter.emit_deadline(event, Instant::now() + Duration::from_micros(10));
             sent += 1;
         }

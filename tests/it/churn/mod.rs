@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use td_observe::event::{GapEvidence, Styles};
+use td_observe::event::GapEvidence;
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::resources::{Held, children_of, is_zombie, processes_with};
@@ -356,36 +356,22 @@ fn followed(case: &[Result<u64, Option<u64>>]) -> Result<Results, String> {
     let event = |event| Envelope::new(None, Timestamp::from_micros(1), event);
     for step in case {
         log.push(event(match *step {
-            Ok(stderr) => TdEvent::OutputUpdate {
-                execution_id: "s".into(),
-                pane: "%1".into(),
-                first_line: next,
-                chunk: format!("s {stderr}\n"),
-                is_complete: false,
-                reason: None,
-                exit_status: None,
-                styles: Styles::default(),
-            },
-            Err(lost_lines) => TdEvent::OutputGap {
-                execution_id: "s".into(),
-                pane: "%1".into(),
-                first_line: next,
+            Ok(stderr) => TdEvent::output_update("s", &"%1".into(), next, &format!("s {stderr}\n")),
+            Err(lost_lines) => TdEvent::output_gap(
+                "s",
+                &"%1".into(),
+                next,
                 lost_lines,
-                reason: "ambiguous".into(),
-                evidence: GapEvidence::Possible.into(),
-            },
+                "ambiguous",
+                GapEvidence::Possible,
+            ),
         }));
         next += match *step {
             Ok(_) => 1,
             Err(lost_lines) => lost_lines.unwrap_or(0) as i64,
         };
     }
-    log.push(event(TdEvent::SessionEnded {
-        execution_id: "s".into(),
-        session: "s".into(),
-        reason: "closed".into(),
-        exit_status: None,
-    }));
+    log.push(event(TdEvent::session_ended("s", "s", "closed", None)));
     let mut results = Results::default();
     follow("s", 3, &log, &mut results).map(|()| results)
 }

@@ -4,10 +4,7 @@ use super::*;
 
 #[test]
 fn a_line_reads_as_documented() {
-    let event = TdEvent::IterationStarted {
-        execution_id: "abc123".into(),
-        iteration: 1,
-    };
+    let event = TdEvent::iteration_started("abc123", 1);
     assert_eq!(
         line_of(Some(42), &event),
         r#"{"seq":42,"ts":"2026-01-21T10:00:01.123456Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#

@@ -169,10 +169,7 @@ fn a_clock_set_back_is_reported_once() {
     let mut bench = Bench::new(temp.path());
     bench.open("a");
     let at = |seq: u64, second: i64| {
-        let event = TdEvent::IterationStarted {
-            execution_id: "a".into(),
-            iteration: 1,
-        };
+        let event = TdEvent::iteration_started("a", 1);
         Envelope::new(Some(seq), Timestamp::from_micros(second * 1_000_000), event)
     };
     // Events of two threads may be out of order, but not by an hour.
