@@ -1,7 +1,5 @@
 //! Latency and idle cost of the bus compared with a broadcast channel.
 
-use td_observe::event::ToolCalls;
-
 use super::*;
 
 /// The latency from before the emit to the reader, in µs: p50 and p99 over 4 readers, at 10,000 events
@@ -47,7 +45,14 @@ fn stamp(event: &TdEvent) -> u64 {
 }
 
 fn stamped(nanos: u64) -> TdEvent {
-    TdEvent::response_completed("bench", 1, "", nanos, 0, ToolCalls::Absent)
+    TdEvent::response_completed(
+        "bench",
+        1,
+        "",
+        nanos,
+        0,
+        td_observe::event::ToolCalls::Absent,
+    )
 }
 
 fn read_latencies(began: Instant, mut next: impl FnMut() -> u64) -> Vec<u64> {
