@@ -360,11 +360,7 @@ impl ScreenReader {
 impl ScreenReader {
     /// Returns the number of letters above the settled row `at` if the page shows the letters of the settled
     /// rows from there in other rows, because an earlier resize has left them wrapped at another width.
-    fn letters_above_rewrapped(
-        &self,
-        at: usize,
-        page: &[ConversationRow],
-    ) -> Option<usize> {
+    fn letters_above_rewrapped(&self, at: usize, page: &[ConversationRow]) -> Option<usize> {
         let settled = self.settled.range(at..);
         let same_rows = &page[..page.len().min(settled.len())];
         let settled: Vec<char> = settled.flat_map(ConversationRow::letters).collect();
@@ -376,11 +372,7 @@ impl ScreenReader {
     }
 
     /// Aligns a page that is wrapped at another width, by its letters.
-    fn rewrap(
-        &mut self,
-        page: &[ConversationRow],
-        events: &mut Vec<AgentEvent>,
-    ) -> bool {
+    fn rewrap(&mut self, page: &[ConversationRow], events: &mut Vec<AgentEvent>) -> bool {
         let known = self.settled.iter().chain(&self.live);
         let known: Vec<char> = known.flat_map(ConversationRow::letters).collect();
         let before = letters_before(&known, &letters(page));
