@@ -27,9 +27,9 @@ pub use ids::EndEvidence;
 pub(crate) use ids::{ExecutionId, PaneId};
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
-    AgentState, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
-    PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
-    UnknownName,
+    AgentState, Completion, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
+    PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, ToolCalls,
+    TurnEvidence, UnknownName,
 };
 pub(crate) use schema::{FieldSchema, envelope_schema};
 #[cfg(feature = "tui")]
@@ -38,7 +38,9 @@ pub(crate) use styles::{Ink, STYLES_MAX, SgrOperation, sgr_operations};
 pub use styles::{Style, Styles};
 pub(crate) use table::event_table;
 pub use td_event::UnknownEvent;
-pub(crate) use td_event::{EventKind, TdEvent, for_each_json_text, line_ends_in, lines_in};
+pub(crate) use td_event::{
+    EventKind, TdEvent, event_arg, for_each_json_text, line_ends_in, lines_in,
+};
 
 pub use values::{Cursor, IterationOutcome, ScreenRow};
 
