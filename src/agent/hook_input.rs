@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::hook::{HookFile, is_session};
+use super::reports::{HookFile, is_session};
 use super::{AgentState, is_limit, one_line, tool_question};
 use crate::redact::Rules;
 use crate::text::first_bytes;

@@ -5,15 +5,12 @@ mod decoration;
 mod program;
 pub(crate) mod summary;
 
-mod question;
-
 mod state;
 
-mod resolver;
-mod status_file;
-mod title;
+mod reports;
 
-mod hook;
+mod resolver;
+
 #[cfg(feature = "cli")]
 mod hook_input;
 
@@ -23,19 +20,19 @@ mod screen_reader;
 mod turn;
 
 pub(crate) use crate::event::AgentState;
-pub(crate) use hook::{HookFile, is_session};
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
 pub(crate) use program::{AgentProgram, KnownAgent, program_name};
-pub(crate) use question::{is_limit, one_line, tool_question};
+pub(crate) use reports::state_of_title;
+pub(crate) use reports::{HookFile, is_session};
+pub(crate) use reports::{STATUS_BYTES_MAX, StatusFile};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
 pub(crate) use state::RowKind;
 pub(crate) use state::StateDebouncer;
 pub use state::{AgentScreen, DetectedState, StateRules};
-pub(crate) use status_file::{STATUS_BYTES_MAX, StatusFile};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{FollowUp, SseRecord, SseRecords};
-pub(crate) use title::state_of_title;
+pub(crate) use summary::{is_limit, one_line, tool_question};
 pub use turn::Markers;
 pub(crate) use turn::{ChangeContext, RedrawDetector, Turn, TurnDetector};

@@ -17,30 +17,22 @@
 //! An HTTP client has a third thread, which waits for the network. All threads end when their
 //! [`Cancel`] is cancelled.
 
-mod fingerprint;
 mod progress;
-mod prompt;
-mod running_command;
 mod spec;
 
 mod model;
 mod tool;
 
-mod turn_reporter;
-
 mod conversation;
 
-mod iteration_files;
-mod loop_agent;
-mod loop_reporter;
+mod reporting;
 
-mod attempt;
 mod engine;
 
-mod source;
-
+pub use conversation::ConversationPart;
 pub use conversation::{Conversation, ConversationEnd, Converse, converse};
 pub use engine::LoopEngine;
+pub(crate) use engine::loop_job;
 #[cfg(feature = "http")]
 pub(crate) use model::SECRET_LOG_TARGETS;
 #[cfg(feature = "http")]
@@ -50,7 +42,5 @@ pub use model::{
     Request, Response, Role, StopReason, StreamChunk, ToolCall, ToolSpec, Usage,
 };
 pub use progress::{LoopEnd, LoopOutcome, Progress};
-pub(crate) use source::loop_job;
 pub use spec::{Phase, Spec};
 pub use tool::{Tool, ToolError, ToolOutcome, Toolbox};
-pub use turn_reporter::ConversationPart;

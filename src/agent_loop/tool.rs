@@ -1,13 +1,14 @@
 //! Tools that a model may call, and the results of calls that fail.
 
 use std::fmt;
-
-use serde_json::Value;
+use std::sync::{Arc, Mutex};
 
 use super::model::{Cancel, ToolCall, ToolSpec};
 use crate::error::Error;
+use crate::process::CommandControl;
 use crate::text::first_bytes;
-use crate::thread::catch_panic;
+use crate::thread::{catch_panic, lock};
+use serde_json::Value;
 
 /// Default maximum size of a result, which is more than a model should read at once. A model may
 /// request a part of a larger result.
@@ -226,12 +227,35 @@ impl fmt::Debug for Toolbox {
     }
 }
 
+// A handle of the running command, so that another thread can kill it at once.
+
+/// A handle of the running command. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunningCommand(Arc<Mutex<Option<CommandControl>>>);
+
+impl RunningCommand {
+    /// Returns the control of a new command, which replaces the previous one.
+    pub fn begin(&self) -> CommandControl {
+        let control = CommandControl::new();
+        *lock(&self.0) = Some(control.clone());
+        control
+    }
+
+    /// Kills the command, if one is running.
+    #[cfg(feature = "cli")]
+    pub fn kill(&self) {
+        if let Some(control) = &*lock(&self.0) {
+            control.kill();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
-    use super::super::model::BrokenInput;
     use super::*;
+    use crate::agent_loop::model::BrokenInput;
+    use serde_json::json;
 
     /// Succeeds, fails or panics, as its input requests.
     struct Scripted;

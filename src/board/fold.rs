@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::row::Rows;
 use super::row::{ExecutionKind, Row, RowKey, RowState};
-use super::rows::Rows;
 use crate::agent::{RowKind, StateRules, program_name};
 use crate::event::{
     AgentState, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason,

@@ -20,7 +20,6 @@
 //! ```
 
 mod row;
-mod rows;
 
 mod fold;
 mod schema;
@@ -32,7 +31,7 @@ pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 
 use std::collections::BTreeSet;
 
-use rows::Rows;
+use row::Rows;
 
 use crate::agent::StateRules;
 use crate::event::Envelope;

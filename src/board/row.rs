@@ -1,13 +1,15 @@
 //! One row of the board: a pane, a command, a loop, a background agent or a kernel.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
+use crate::agent::StateRules;
 use crate::event::{AgentState, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
 use crate::timestamp::Timestamp;
+use rustc_hash::FxHashMap;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The time without output after which a row is quiet.
 const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
@@ -370,5 +372,99 @@ impl Serialize for Row {
         map.serialize_entry("errors", &self.errors)?;
         map.serialize_entry("attention", &self.attention())?;
         map.end()
+    }
+}
+
+// The rows of the board by key, with names and servers for rows that may appear later.
+
+/// The most rows, more than the panes of an observer. Beyond this, the oldest ended rows are removed.
+const ROWS_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub map: BTreeMap<RowKey, Row>,
+    /// The names of executions whose rows may appear later.
+    pub names: FxHashMap<ExecutionId, String>,
+    /// The sockets of the tmux servers of executions.
+    pub servers: FxHashMap<ExecutionId, String>,
+    /// The rules that recognize the decoration of agents' screens.
+    pub rules: StateRules,
+}
+
+impl Rows {
+    pub fn new(rules: StateRules) -> Self {
+        Self {
+            map: BTreeMap::new(),
+            names: FxHashMap::default(),
+            servers: FxHashMap::default(),
+            rules,
+        }
+    }
+
+    /// Returns the rows of an execution.
+    pub fn of(&mut self, id: &ExecutionId) -> impl Iterator<Item = (&RowKey, &mut Row)> {
+        let from = RowKey {
+            execution_id: id.clone(),
+            part: None,
+        };
+        let id = id.clone();
+        let rows = self.map.range_mut(from..);
+        rows.take_while(move |(key, _)| key.execution_id == id)
+    }
+
+    /// Adds a stored row.
+    #[cfg(feature = "cli")]
+    pub fn restore(&mut self, row: Row) {
+        if row.kind != ExecutionKind::Agent {
+            let names = &mut self.names;
+            names.insert(row.execution_id.clone(), row.name.clone());
+        }
+        self.map.insert(row.key(), row);
+    }
+
+    /// Removes the rows that ended first until the limit is met.
+    pub fn remove_oldest_ended(&mut self) {
+        while self.map.len() > ROWS_MAX {
+            let ended = self.map.iter().filter(|(_, row)| row.has_ended());
+            let first = ended.min_by_key(|(_, row)| row.since);
+            let Some(key) = first.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            self.map.remove(&key);
+            if self.of(&key.execution_id).next().is_none() {
+                self.names.remove(&key.execution_id);
+                self.servers.remove(&key.execution_id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::timestamp::Timestamp;
+
+    #[test]
+    fn the_name_and_the_server_of_an_execution_are_removed_with_its_last_row() {
+        let mut rows = Rows::new(StateRules::builtin());
+        for (number, at) in (0..=ROWS_MAX).zip(0..) {
+            let id = ExecutionId::from(format!("make@{number}"));
+            let key = RowKey {
+                execution_id: id.clone(),
+                part: None,
+            };
+            let at = Timestamp::from_micros(at);
+            let mut row = Row::new(&key, "make".to_owned(), ExecutionKind::Command, at);
+            row.end(Some(0), at);
+            rows.map.insert(key, row);
+            rows.names.insert(id.clone(), "make".to_owned());
+            rows.servers.insert(id, "/tmp/tmux".to_owned());
+        }
+        rows.remove_oldest_ended();
+        assert_eq!(rows.map.len(), ROWS_MAX);
+        assert_eq!(rows.names.len(), ROWS_MAX);
+        assert_eq!(rows.servers.len(), ROWS_MAX);
+        assert!(!rows.names.contains_key(&ExecutionId::from("make@0")));
     }
 }

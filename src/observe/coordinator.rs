@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
-use super::conversation::{ConversationReader, Conversations};
+use super::agent_files::{ConversationReader, Conversations};
 use super::pane_recordings::PaneRecordings;
 use super::pane_transfers::PaneTransfers;
 use super::poller::panes::{PanesConfig, Selection, SessionPanes};

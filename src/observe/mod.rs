@@ -1,15 +1,9 @@
 //! Sources: the threads that observe and emit events, and their contract with the engine.
 
-mod agents;
+mod agent_files;
 mod command_events;
 mod command_job;
-mod conversation;
 mod coordinator;
-mod file_bytes;
-mod file_version;
-mod hook_files;
-#[cfg(feature = "cli")]
-mod hook_report;
 mod job;
 mod next_capture;
 mod pane_observer;
@@ -22,12 +16,12 @@ mod session_outcome;
 mod source;
 mod watch;
 
-pub(crate) use agents::agents_job;
-pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
+#[cfg(feature = "cli")]
+pub(crate) use agent_files::HookFiles;
+pub(crate) use agent_files::agents_job;
+pub use agent_files::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
 pub(crate) use command_job::command_job;
 pub(crate) use coordinator::{Coordinator, request_poll};
-#[cfg(feature = "cli")]
-pub(crate) use hook_files::HookFiles;
 pub(crate) use job::Job;
 pub use job::JobHandle;
 pub(crate) use next_capture::NextCapture;

@@ -1,8 +1,8 @@
 //! Extracts the conversation rows from an agent's screen, according to the agent's layout (pure).
 
+use super::align::{ConversationPage, ConversationRow, RowPart};
 use super::opencode::OpencodeLayout;
-use super::row::{ConversationPage, ConversationRow};
-use super::unknown;
+use crate::agent::decoration::{LineKind, bare_line};
 use crate::agent::{AgentProgram, KnownAgent};
 
 /// The maximum number of rows to examine. No terminal is taller.
@@ -30,7 +30,7 @@ impl Layout {
         let rows = &rows[..rows.len().min(ROWS_MAX)];
         match self {
             Self::Opencode(layout) => layout.page(rows, width),
-            Self::Unknown => Some(unknown::page(rows)),
+            Self::Unknown => Some(page(rows)),
         }
     }
 
@@ -54,4 +54,80 @@ impl Layout {
     pub fn shows_ends(&self) -> bool {
         matches!(self, Self::Opencode(_))
     }
+}
+
+// Reads the screens of an unknown full-screen program: text without frames, footers and spinners (pure).
+
+/// The number of bottom rows that are searched for the input box.
+const FOOT_ROWS: usize = 12;
+
+/// The maximum height of an input box.
+const BOX_ROWS_MAX: usize = 6;
+
+/// Words in rows that list keys.
+const KEYS: &[&str] = &["esc", "ctrl+", "ctrl-", "ctrl ", "^c", "shift+", "enter "];
+const KEY_ROWS: usize = 3;
+
+fn page(rows: &[&str]) -> ConversationPage {
+    let end = content_end(rows);
+    let mut page = ConversationPage::default();
+    let mut is_spaced = true;
+    for row in &rows[..end] {
+        let shape = bare_line(row);
+        match shape.kind {
+            LineKind::Blank | LineKind::Rule => is_spaced = true,
+            _ if is_busy(shape.text) => is_spaced = true,
+            LineKind::Bullet | LineKind::Input | LineKind::Text => {
+                page.rows
+                    .push(ConversationRow::new(shape.text, RowPart::Text, is_spaced));
+                is_spaced = false;
+            }
+        }
+    }
+    page.is_first = page.rows.is_empty();
+    page
+}
+
+/// Returns the row at which the footer begins: the input box, hints or a status line.
+fn content_end(rows: &[&str]) -> usize {
+    let shape = |row: usize| bare_line(rows[row]).kind;
+    let shown = |row: &usize| shape(*row) != LineKind::Blank;
+    let Some(last) = (0..rows.len()).rfind(shown) else {
+        return 0;
+    };
+    let mut end = last + 1;
+    let foot = end.saturating_sub(FOOT_ROWS);
+    let edge = (foot..end).rfind(|row| shape(*row) == LineKind::Rule);
+    if let Some(lower) = edge {
+        let first = lower.saturating_sub(BOX_ROWS_MAX + 1).max(foot);
+        end = (first..lower)
+            .rfind(|row| shape(*row) == LineKind::Rule)
+            .unwrap_or(lower);
+    } else if let Some(prompt) =
+        (end.saturating_sub(KEY_ROWS + 1)..end).rfind(|row| shape(*row) == LineKind::Input)
+    {
+        end = prompt;
+    }
+    // Skips hints that have no box.
+    for row in (end.saturating_sub(KEY_ROWS)..end).rev() {
+        let text = bare_line(rows[row]).text.to_lowercase();
+        if shape(row) != LineKind::Blank && !KEYS.iter().any(|key| text.contains(key)) {
+            break;
+        }
+        end = row;
+    }
+    end
+}
+
+/// Returns true if the row shows a spinner or a running timer.
+fn is_busy(text: &str) -> bool {
+    let mut chars = text.chars();
+    let Some(first) = chars.next() else {
+        return false;
+    };
+    let is_mark = ('\u{2800}'..='\u{28ff}').contains(&first)
+        || "✻✽✶✳✢⣾◐◓◑◒◴◷◶◵⬝■".contains(first)
+        || (matches!(first, '|' | '/' | '-' | '\\' | '*' | '·')
+            && (text.contains('…') || text.contains("...")));
+    is_mark && chars.next().is_none_or(char::is_whitespace)
 }

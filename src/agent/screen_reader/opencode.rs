@@ -5,7 +5,7 @@
 //! columns, and `▣  Build · MODEL · 3.2s` ends a turn. `╹▀▀▀` closes the input box. Screens of more than 120
 //! columns have a panel of 42 columns on the right. Notices cover the top right rows.
 
-use super::row::{ConversationPage, ConversationRow, RowPart};
+use super::align::{ConversationPage, ConversationRow, RowPart};
 use crate::agent::decoration::{indent, is_frame, is_spinner};
 use crate::track::cut;
 

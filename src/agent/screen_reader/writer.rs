@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::layout::Layout;
+use super::Layout;
+use super::align::{ConversationRow, RowPart};
 use super::opencode::is_queued;
-use super::row::{ConversationRow, RowPart};
 use crate::agent::AgentEvent;
 use crate::agent::summary::{result, summary, tool_result};
 

@@ -1,15 +1,43 @@
 //! Applies the rules of one agent to a screen (pure).
 
+use std::ops::Range;
+
+use super::super::decoration::{LineKind, bare_line};
+use super::super::one_line;
+use super::screen::{InputBox, InputFrame, RuleScreen, ShellRules, inner, plain};
+use crate::event::{AgentState, StateEvidence};
+use crate::text::first_chars;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::input_box::InputBox;
-use super::query::{RowQuery, ScreenView};
-use super::rule_screen::{RuleScreen, inner};
-use super::shell::ShellRules;
-use super::{AgentState, DetectedState};
-use crate::agent::one_line;
-use crate::text::first_chars;
+/// A state that a screen shows, and its evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetectedState {
+    /// The agent whose rule matched.
+    pub agent: String,
+    /// The state.
+    pub state: AgentState,
+    /// The id of the rule.
+    pub rule: String,
+    /// The row that the rule matched, trimmed; at most 200 characters.
+    pub line: String,
+    /// True if the state is inferred from the screen; false if the screen states it.
+    pub inferred: bool,
+    /// The question of a dialogue in one line, if the screen shows it.
+    pub asks: Option<String>,
+}
+
+impl DetectedState {
+    /// Returns the evidence in one line, as it appears in events.
+    #[must_use]
+    pub fn evidence(&self) -> String {
+        let evidence = match self.inferred {
+            true => StateEvidence::Inferred,
+            false => StateEvidence::Confirmed,
+        };
+        format!("{} {} ({evidence}): {}", self.agent, self.rule, self.line)
+    }
+}
 
 /// The maximum number of characters of the matched row in a report.
 pub(super) const LINE_CHARS_MAX: usize = 200;
@@ -179,5 +207,175 @@ impl Candidate<'_, '_> {
             |exit_text: &Regex| rows.clone().any(|row| exit_text.is_match(screen.row(row)));
         self.agent.exit_text.as_ref().is_some_and(shows_exit)
             || shell.is_some_and(|shell| shell.follows(input, screen))
+    }
+}
+
+// Classifies one row of an agent's screen: text, progress, or decoration (pure).
+
+/// The minimum number of line characters at the beginning of a box's edge. An edge may hold a
+/// title, and a list item may begin with a few dashes.
+const EDGE_CHARS_MIN: usize = 10;
+
+/// The kind of a row of an agent's screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// The agent's answers and questions, tool output, and typed input.
+    Text,
+    /// Continuously changing progress, such as a spinner or a clock.
+    Status,
+    /// Lines, box edges, an empty input box, keys and names at the foot, and blank rows.
+    Decoration,
+}
+
+impl AgentRules {
+    /// Returns the kind of a row. Neighbouring rows have no influence, so that a text row is
+    /// recognised at any position.
+    pub fn row_kind(&self, row: &str) -> RowKind {
+        let row = plain(row);
+        let row = row.trim_end();
+        match bare_line(row).kind {
+            LineKind::Blank | LineKind::Rule => return RowKind::Decoration,
+            LineKind::Input | LineKind::Bullet | LineKind::Text => {}
+        }
+        let mut working = self.rules.iter();
+        if working.any(|rule| rule.state == AgentState::Working && rule.query.pattern.is_match(row))
+        {
+            return RowKind::Status;
+        }
+        let is_foot = self.decoration.as_ref();
+        let is_foot = is_foot.is_some_and(|decoration| decoration.is_match(row));
+        match is_foot || is_edge(row) || self.is_empty_input(row) {
+            true => RowKind::Decoration,
+            false => RowKind::Text,
+        }
+    }
+
+    fn is_empty_input(&self, row: &str) -> bool {
+        let inner = row.trim_matches(|c: char| c == '│' || c.is_whitespace());
+        self.input.as_ref().is_some_and(|input| {
+            // Any row could be input in a box with a bar.
+            input.frame != InputFrame::Bar
+                && input.prompt.is_match(inner)
+                && input.empty.is_match(inner)
+        })
+    }
+}
+
+/// Returns true if a row is the upper or lower edge of a box with a title.
+fn is_edge(row: &str) -> bool {
+    let row = row.trim_start();
+    let row = row.strip_prefix(['╭', '╰', '┌', '└']).unwrap_or(row);
+    row.chars().take_while(|c| *c == '─').count() >= EDGE_CHARS_MIN
+}
+
+// Searches the regions of a screen that rules refer to (pure).
+
+/// The maximum number of rows in a region.
+pub(super) const LINES_MAX: usize = 60;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Region {
+    Input,
+    AboveInput,
+    BelowInput,
+    LastMessage,
+    Bottom,
+    Cursor,
+    Screen,
+}
+
+impl Region {
+    /// Returns true if the position of the region depends on the input box.
+    pub fn needs_input(self) -> bool {
+        use Region::{AboveInput, BelowInput, Input, LastMessage};
+        matches!(self, Input | AboveInput | BelowInput | LastMessage)
+    }
+
+    /// Returns true if the rule sets the number of rows in the region.
+    pub fn has_lines(self) -> bool {
+        use Region::{AboveInput, BelowInput, Bottom};
+        matches!(self, AboveInput | BelowInput | Bottom)
+    }
+}
+
+/// A pattern and the region to search.
+#[derive(Clone, Debug)]
+pub(super) struct RowQuery {
+    pub region: Region,
+    pub lines: usize,
+    pub pattern: Regex,
+    /// A pattern that another row of the region must match.
+    pub also: Option<Regex>,
+    /// A pattern that the nearest non-blank row above must match.
+    pub under: Option<Regex>,
+    /// True if the highest matching row counts; false if the lowest one does.
+    pub is_first: bool,
+}
+
+/// A screen as it appears to the rules of one agent.
+pub(super) struct ScreenView<'p, 'a> {
+    pub screen: &'p RuleScreen<'a>,
+    pub message: Option<&'p Regex>,
+    pub input: Option<Range<usize>>,
+    /// The end of the rows above the input box.
+    pub above: usize,
+    /// True if a row within a frame does not count as the row of the cursor.
+    pub only_unframed: bool,
+}
+
+impl RowQuery {
+    /// Returns the lowest matching row of the region, or the highest if `is_first`, in the form
+    /// that the pattern matches.
+    pub fn find<'p>(&self, view: &ScreenView<'p, '_>) -> Option<&'p str> {
+        let rows = view.rows(self.region, self.lines)?;
+        let screen = view.screen;
+        let text = |row: usize| match self.region {
+            Region::Input => inner(screen.row(row)),
+            _ => screen.row(row),
+        };
+        let is_under = |row: usize| {
+            let matches = |under: &Regex| screen.before(row).is_some_and(|row| under.is_match(row));
+            self.under.as_ref().is_none_or(matches)
+        };
+        let is_match = |row: &usize| self.pattern.is_match(text(*row)) && is_under(*row);
+        let found = match self.is_first {
+            true => rows.clone().find(is_match),
+            false => rows.clone().rfind(is_match),
+        }?;
+        let has = |also: &Regex| rows.clone().any(|row| also.is_match(text(row)));
+        self.also.as_ref().is_none_or(has).then(|| text(found))
+    }
+}
+
+impl ScreenView<'_, '_> {
+    fn rows(&self, region: Region, lines: usize) -> Option<Range<usize>> {
+        let screen = self.screen;
+        Some(match (region, &self.input) {
+            (Region::Screen, _) => screen.all(),
+            (Region::Cursor, _) => {
+                let row = screen.cursor();
+                match self.only_unframed && screen.is_framed(row.start) {
+                    true => return None,
+                    false => row,
+                }
+            }
+            (Region::Bottom, _) => screen.last_of(screen.all(), lines),
+            (_, None) => return None,
+            (Region::Input, Some(input)) => input.clone(),
+            (Region::BelowInput, Some(input)) => {
+                screen.first_of(input.end..screen.all().end, lines)
+            }
+            (Region::AboveInput, Some(_)) => screen.last_of(0..self.above, lines),
+            (Region::LastMessage, Some(_)) => {
+                let rows = screen.last_of(0..self.above, LINES_MAX);
+                let begins_message = |row: &usize| {
+                    let message = self.message;
+                    message.is_some_and(|message| message.is_match(screen.row(*row)))
+                };
+                // If no beginning is visible, the message began above these rows.
+                rows.clone().rfind(begins_message).unwrap_or(rows.start)..rows.end
+            }
+        })
     }
 }

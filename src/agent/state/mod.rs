@@ -5,56 +5,187 @@
 //! directly above and below it, and the foot of the screen. `done` requires a screen that shows the
 //! end of a turn; an empty input box means `idle`.
 
+use std::sync::{Arc, LazyLock};
+
+use super::program_name;
+use crate::error::{Error, Result};
+use crate::event::AgentState;
+use crate::text::first_chars;
+pub use agent_rules::DetectedState;
+pub(crate) use agent_rules::RowKind;
+use agent_rules::{AgentRules, Candidate, Confidence, LINE_CHARS_MAX};
+pub(crate) use debounce::StateDebouncer;
+use rule_file::read;
+pub use screen::AgentScreen;
+use screen::{RuleScreen, ShellRules};
+
 mod debounce;
-
-mod rule_screen;
-
-mod input_box;
-mod query;
-mod shell;
 
 mod agent_rules;
 
-mod row;
 mod rule_file;
-
-mod rules;
+mod screen;
 
 #[cfg(test)]
 mod tests;
 
-use crate::event::{AgentState, StateEvidence};
+// Detects states with the rules of all agents, built in or supplied by the user (pure).
 
-pub(crate) use debounce::StateDebouncer;
-pub(crate) use row::RowKind;
-pub use rule_screen::AgentScreen;
-pub use rules::StateRules;
+/// The built-in rules, in the order in which they are tried.
+const BUILTIN: &[&str] = &[
+    include_str!("rules/claude.toml"),
+    include_str!("rules/codex.toml"),
+    include_str!("rules/gemini.toml"),
+    include_str!("rules/qwen.toml"),
+    include_str!("rules/copilot.toml"),
+    include_str!("rules/opencode.toml"),
+    include_str!("rules/aider.toml"),
+    include_str!("rules/shell.toml"),
+];
 
-/// A state that a screen shows, and its evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DetectedState {
-    /// The agent whose rule matched.
-    pub agent: String,
-    /// The state.
-    pub state: AgentState,
-    /// The id of the rule.
-    pub rule: String,
-    /// The row that the rule matched, trimmed; at most 200 characters.
-    pub line: String,
-    /// True if the state is inferred from the screen; false if the screen states it.
-    pub inferred: bool,
-    /// The question of a dialogue in one line, if the screen shows it.
-    pub asks: Option<String>,
+/// The maximum number of agents, because each is tried on each capture.
+const AGENTS_MAX: usize = 100;
+
+/// The rules that detect agents' states on screens. Cheap to clone.
+///
+/// ```
+/// use td_observe::event::AgentState;
+/// use td_observe::agent::{AgentScreen, StateRules};
+/// let rows = [
+///     "❯ fix the test",
+///     "",
+///     "✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
+///     "",
+///     "────────────────────────",
+///     "❯ ",
+///     "────────────────────────",
+///     "  ? for shortcuts",
+/// ];
+/// let detected = StateRules::builtin().detect(&AgentScreen::of(&rows)).unwrap();
+/// assert_eq!((detected.agent.as_str(), detected.state), ("claude", AgentState::Working));
+/// assert!(!detected.inferred);
+/// ```
+#[derive(Clone, Debug)]
+pub struct StateRules(Arc<Vec<AgentRules>>);
+
+impl StateRules {
+    /// Returns the built-in rules.
+    #[must_use]
+    pub fn builtin() -> Self {
+        static ALL: LazyLock<StateRules> = LazyLock::new(|| {
+            let agents: Result<Vec<AgentRules>> = BUILTIN.iter().map(|text| read(text)).collect();
+            #[expect(
+                clippy::expect_used,
+                reason = "the texts are fixed, and a test reads them"
+            )]
+            StateRules(Arc::new(agents.expect("the built-in rules are good")))
+        });
+        ALL.clone()
+    }
+
+    /// Adds the rules of an agent, in the format of `rules/claude.toml`. They replace existing
+    /// rules of the same agent; rules of a new agent are tried first.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` for invalid TOML and for unusable rules, with the reason.
+    pub fn with_toml(&self, text: &str) -> Result<Self> {
+        Ok(self.with_toml_of(text)?.0)
+    }
+
+    /// Adds the rules of an agent; also returns the name of the agent.
+    pub(crate) fn with_toml_of(&self, text: &str) -> Result<(Self, String)> {
+        let agent = read(text)?;
+        let name = agent.name.clone();
+        let mut agents = Vec::clone(&self.0);
+        match agents.iter_mut().find(|known| known.name == agent.name) {
+            Some(known) => *known = agent,
+            None => agents.insert(0, agent),
+        }
+        if agents.len() > AGENTS_MAX {
+            return Err(Error::invalid(format!("more than {AGENTS_MAX} agents")));
+        }
+        agents.sort_by_key(|agent| agent.is_fallback);
+        Ok((Self(Arc::new(agents)), name))
+    }
+
+    /// Returns the agents that have rules, in the order in which they are tried.
+    #[cfg(feature = "cli")]
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|agent| agent.name.as_str())
+    }
+
+    /// Returns the TOML text of an agent's built-in rules.
+    #[cfg(feature = "cli")]
+    pub(crate) fn builtin_text(agent: &str) -> Option<&'static str> {
+        let named = Self::builtin();
+        let index = named.agents().position(|name| name == agent)?;
+        BUILTIN.get(index).copied()
+    }
+
+    /// Returns the kind of a row of this agent's screen; `Text` if the agent has no rules.
+    pub(crate) fn row_kind(&self, agent: &str, row: &str) -> RowKind {
+        let known = self.0.iter().find(|known| known.name == agent);
+        known.map_or(RowKind::Text, |known| known.row_kind(row))
+    }
+
+    /// Infers that a shell works from the program it runs, for a screen that shows no state.
+    /// Returns `None` if the program is itself a shell.
+    pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {
+        let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
+        let (shell, name) = (agent.shell.as_ref()?, program_name(program));
+        let is_work = !name.is_empty() && !shell.programs.contains(name);
+        is_work.then(|| inferred_work(&agent.name, "program", name))
+    }
+
+    /// Infers that the question of a script was answered, for a screen that shows no state: the row
+    /// of the cursor no longer begins with the question. While a shell runs a script, it shows
+    /// neither a prompt nor another program.
+    pub(crate) fn detect_answered(
+        &self,
+        before: &DetectedState,
+        screen: &AgentScreen<'_>,
+    ) -> Option<DetectedState> {
+        let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
+        if before.state != AgentState::Waiting || before.agent != agent.name {
+            return None;
+        }
+        let screen = RuleScreen::new(screen);
+        let row = screen.cursor().next().map_or("", |row| screen.row(row));
+        let row = row.trim();
+        let is_open = |asks: &String| row.starts_with(asks.trim_end_matches('…'));
+        let is_answered = !before.asks.as_ref().is_some_and(is_open);
+        is_answered.then(|| inferred_work(&agent.name, "answered", row))
+    }
+
+    /// Returns the state that a screen shows; `None` if no rule matches.
+    #[must_use]
+    pub fn detect(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
+        let screen_rows = RuleScreen::new(screen);
+        let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
+        let has_terminal = |shell: &ShellRules| {
+            (screen.program).is_some_and(|program| shell.has_terminal(program, &screen_rows))
+        };
+        let only_fallback = shell.is_some_and(has_terminal);
+        let agents = self.0.iter();
+        let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
+        let matches = agents.filter_map(|agent| agent.match_screen(&screen_rows, shell));
+        let mut matches: Vec<(Confidence, Candidate<'_, '_>)> = matches.collect();
+        // Of two strong matches, the agent with the lower input box started later.
+        matches.sort_by_key(|(confidence, candidate)| {
+            (*confidence, std::cmp::Reverse(candidate.foot()))
+        });
+        matches.iter().find_map(|(_, candidate)| candidate.detect())
+    }
 }
 
-impl DetectedState {
-    /// Returns the evidence in one line, as it appears in events.
-    #[must_use]
-    pub fn evidence(&self) -> String {
-        let evidence = match self.inferred {
-            true => StateEvidence::Inferred,
-            false => StateEvidence::Confirmed,
-        };
-        format!("{} {} ({evidence}): {}", self.agent, self.rule, self.line)
+/// Returns the state of a shell whose program or screen row shows that it works.
+fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
+    DetectedState {
+        agent: agent.to_owned(),
+        state: AgentState::Working,
+        rule: rule.to_owned(),
+        line: first_chars(line, LINE_CHARS_MAX).to_owned(),
+        inferred: true,
+        asks: None,
     }
 }

@@ -5,9 +5,9 @@ use serde::Deserialize;
 
 use super::AgentState;
 use super::agent_rules::{AgentRules, InputCondition, Signature, StateRule};
-use super::input_box::{InputBox, InputFrame};
-use super::query::{LINES_MAX, Region, RowQuery};
-use super::shell::ShellRules;
+use super::agent_rules::{LINES_MAX, Region, RowQuery};
+use super::screen::ShellRules;
+use super::screen::{InputBox, InputFrame};
 use crate::error::{Error, Result};
 
 /// The maximum size of a file; the built-in files are ten times smaller.

@@ -4,10 +4,463 @@ use std::time::Duration;
 
 use super::*;
 
-mod odd;
-mod own;
-mod rows;
-mod screens;
+mod odd {
+    //! Unusual screens: other widths, text above, shells below, other programs, huge screens.
+
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn odd_screens_are_handled(
+            rows in proptest::collection::vec(
+                prop_oneof![
+                    any::<String>(),
+                    "[ │┃─╭╰>❯›⏺✻•0-9a-z()…]{0,40}",
+                    select(vec![RULE, "❯", "│ > │", "┃", "› ", "✻ Baked for 3s"]).prop_map(str::to_owned),
+                ],
+                0..40,
+            ),
+            x: u32,
+            y in 0..50_u32,
+        ) {
+            let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+            let _ = StateRules::builtin().detect(&AgentScreen { cursor: Some(Cursor { x, y }), ..AgentScreen::of(&rows) });
+        }
+
+        #[test]
+        fn blanks_and_widths_do_not_matter(
+            blanks in 0..30_usize,
+            width in 4..200_usize,
+            foot in 0..20_usize,
+            above in select(vec!["⏺ It is.", "✻ Baked for 3s", "✽ Herding… (3s)", "❯ a\n  ⎿  API Error: 1"]),
+        ) {
+            let (line, blank) = ("─".repeat(width), " ".repeat(blanks));
+            let plain = claude(above, "❯ ", "  ? for shortcuts");
+            let mut other = plain.replace(RULE, &line).replace('\n', &format!("{blank}\n"));
+            other.push_str(&format!("{blank}\n").repeat(foot));
+            prop_assert_eq!(detect(&plain), detect(&other));
+            let boxed = format!("{above}\n╭{line}╮\n│ > {blank} │\n╰{line}╯\n  ? for shortcuts");
+            let state = |screen: &str| detect(screen).map(|detected| detected.state);
+            prop_assert_eq!(state(&plain), state(&boxed));
+        }
+
+        /// Text of any agent that has scrolled off never makes a working or waiting agent done.
+        #[test]
+        fn scrolled_off_text_is_not_done(
+            busy in select(screens::busy()),
+            above in proptest::collection::vec(
+                prop_oneof![
+                    select(screens::all().flat_map(|(_, _, screen)| screen.lines()).collect::<Vec<_>>())
+                        .prop_map(str::to_owned),
+                    "[ │┃─╭╰>❯›⏺✻•0-9a-z()…]{0,40}",
+                ],
+                0..60,
+            ),
+        ) {
+            let screen = format!("{}\n\n{busy}", above.join("\n"));
+            let state = detect(&screen).map(|detected| detected.state);
+            prop_assert_ne!(state, Some(AgentState::Done), "{}", screen);
+        }
+    }
+
+    /// Of several complete screens, the lowest counts, and the ones above never make it done.
+    #[test]
+    fn a_quoted_screen_is_not_done() {
+        let mut wrong = String::new();
+        for (agent, _, above) in screens::all() {
+            for busy in screens::busy() {
+                let detected = detect(&format!("{above}\n{busy}"));
+                if detected.is_some_and(|detected| detected.state == AgentState::Done) {
+                    wrong.push_str(&format!("{agent}: {above}\n{busy}\n{}\n", "=".repeat(40)));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong}");
+    }
+
+    /// Below any screen, the prompt of a shell belongs to the shell.
+    #[test]
+    fn a_shell_below_any_screen_is_a_shell() {
+        for (_, _, above) in screens::all() {
+            for prompt in [
+                "me@host:~/a$ ",
+                "[me@host a]# ",
+                "➜  a git:(main) ✗ ",
+                "me@host ~/a> ",
+                "bash-5.2$ ",
+                "(venv) me@host:/a$ ",
+            ] {
+                assert_eq!(detected_name(&format!("{above}\n{prompt}")), "shell idle?");
+            }
+        }
+    }
+
+    #[test]
+    fn the_running_program_counts() {
+        let screen = claude("⏺ It is.\n\n✻ Baked for 3s", "❯ ", "  ? for shortcuts");
+        let with = |screen: &str, program, cursor: Option<(u32, u32)>| {
+            let rows: Vec<&str> = screen.lines().collect();
+            let cursor = cursor.map(|(x, y)| Cursor { x, y });
+            let program = Some(program);
+            let detected = StateRules::builtin().detect(&AgentScreen {
+                rows: &rows,
+                cursor,
+                program,
+            });
+            detected.map_or("none".to_owned(), |detected| {
+                format!("{} {}", detected.agent, detected.state)
+            })
+        };
+        // The name of a program alone proves nothing, but file viewers show quoted screens.
+        for (program, expected) in [
+            ("claude", "claude done"),
+            ("node", "claude done"),
+            ("2.1.29", "claude done"),
+            ("bash", "claude done"),
+            ("-zsh", "claude done"),
+            ("vim", "none"),
+            ("less", "none"),
+            ("/usr/bin/man", "none"),
+        ] {
+            assert_eq!(with(&screen, program, None), expected, "{program}");
+            // The cursor is after the prompt in the box, which resembles the prompt of some shells.
+            assert_eq!(with(&screen, program, Some((2, 5))), expected, "{program}");
+        }
+        // An agent's last screen above a shell prompt that only the name of the program distinguishes
+        // from the agent's prompt.
+        let below_agent = format!("{screen}\n❯ ");
+        assert_eq!(with(&below_agent, "zsh", Some((2, 9))), "shell idle");
+        assert_eq!(
+            with("me@host:~$ \n\n  text of another", "fish", Some((11, 0))),
+            "shell idle"
+        );
+    }
+
+    #[test]
+    fn a_huge_screen_is_cut() {
+        let row = "✻ Herding… (3s · ".repeat(100_000);
+        let rows = vec![row.as_str(); 3_000];
+        let detected = StateRules::builtin().detect(&AgentScreen::of(&rows));
+        assert!(detected.is_none_or(|detected| detected.line.chars().count() <= 200));
+        let claude = claude("✽ Herding… (3s)", "❯ ", "  ? for shortcuts");
+        let mut tall = vec!["x"; 100_000];
+        tall.extend(claude.lines());
+        let detected = StateRules::builtin().detect(&AgentScreen::of(&tall));
+        assert_eq!(
+            detected.map(|detected| detected.state),
+            Some(AgentState::Working)
+        );
+    }
+}
+mod own {
+    //! The rules of a user: their precedence and their errors.
+
+    use super::*;
+
+    #[test]
+    fn user_rules_replace_built_in_ones() {
+        let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
+        let rules = StateRules::builtin().with_toml(own).unwrap();
+        assert_eq!(rules.detect(&AgentScreen::of(&["me@host:~$"])), None);
+        let detected = rules.detect(&AgentScreen::of(&["  busy "])).unwrap();
+        assert_eq!(detected.evidence(), "shell mine (confirmed): busy");
+    }
+
+    #[test]
+    fn an_error_names_the_rule_and_what_to_do() {
+        let file = |rule: &str| {
+            let rule = format!("agent = \"a\"\nfallback = true\n[[rule]]\nid = \"r\"\n{rule}");
+            StateRules::builtin()
+                .with_toml(&rule)
+                .unwrap_err()
+                .to_string()
+        };
+        for (rule, expected) in [
+            (
+                "state = \"idle\"\nwhere = \"input\"\npattern = ''",
+                "describe it in [input]",
+            ),
+            (
+                "state = \"idle\"\nwhere = \"bottom\"\npattern = ''",
+                "write the number of lines",
+            ),
+            (
+                "state = \"idle\"\nwhere = \"screen\"\nlines = 3\npattern = ''",
+                "leave them out",
+            ),
+            (
+                "state = \"idle\"\nwhere = \"screen\"\npattern = '('",
+                "is not a regular expression: unclosed group: correct it",
+            ),
+            (
+                "state = \"idle\"\nwhere = \"screen\"\npattern = '\\w{1000}{1000}'",
+                "pattern:",
+            ),
+            (
+                "state = \"done\"\nwhere = \"screen\"\npattern = ''",
+                "add input = \"empty\"",
+            ),
+        ] {
+            let error = file(rule);
+            let names = error.contains("\"a\": rule 1 (r): ");
+            assert!(names && error.contains(expected), "{error}");
+        }
+        for text in [
+            "",
+            "agent = \"a\"",
+            "agent = \"A b\"\nfallback = true",
+            &"#".repeat(70_000),
+        ] {
+            assert!(
+                StateRules::builtin()
+                    .with_toml(text)
+                    .unwrap_err()
+                    .is_invalid_input()
+            );
+        }
+    }
+
+    /// Each error is one line with the position and the fix.
+    #[test]
+    fn an_error_is_one_line() {
+        let head = "agent = \"a\"\nfallback = true\n";
+        let rule = "[[rule]]\nid = \"r\"\nstate = \"idle\"\nwhere = \"screen\"\npattern = ''\n";
+        for (text, expected) in [
+            (format!("{head}{rule}colour = 1"), "line 8: unknown field"),
+            (format!("{head}[[rule]]\nid = \"r"), "line 4: "),
+            (
+                format!("{head}{rule}also = '(?<'"),
+                "rule 1 (r): also: \"(?<\" is not",
+            ),
+            (
+                format!("{head}{}", rule.replace("idle", "busy")),
+                "line 5: unknown variant",
+            ),
+            (format!("{head}[shell]\n"), "line 3: missing field"),
+            (
+                format!(
+                    "agent = \"a\"\n[shell]\nprograms = []\nreaders = []\nprompt = ''\ncommand = ''\n[[sign]]\nwhere = \"screen\"\npattern = ''\n{rule}"
+                ),
+                "[shell] is for the fallback",
+            ),
+            (format!("{head}left = '['\n{rule}"), "left: \"[\" is not"),
+            (
+                format!("agent = \"a\"\n[[sign]]\nwhere = \"input\"\npattern = ''\n{rule}"),
+                "sign 1: it uses the input box",
+            ),
+            (
+                format!("{head}{rule}{rule}"),
+                "another rule has this id: choose",
+            ),
+        ] {
+            let error = StateRules::builtin().with_toml(&text).unwrap_err();
+            let mut message = error.to_string();
+            let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                message.push_str(&error.to_string());
+                cause = error.source();
+            }
+            assert!(
+                message.contains(expected) && !message.contains('\n'),
+                "{message}"
+            );
+            assert!(message.len() < 400 && message.contains(':'), "{message}");
+        }
+    }
+}
+mod rows {
+    //! The kinds of rows on agents' screens, as the programs draw them.
+
+    use crate::agent::{RowKind, StateRules};
+
+    const TEXT: &[(&str, &str)] = &[
+        ("claude", "❯ SCN:bash fix the failing test"),
+        ("claude", "● Bash(touch made-by-agent.txt && ls)"),
+        ("claude", "  ⎿  Waiting…"),
+        ("claude", " Do you want to proceed?"),
+        ("claude", " ❯ 1. Yes"),
+        ("claude", "   4. No"),
+        ("claude", "  [Output Complete]"),
+        ("claude", "✻ Cogitated for 11s · done 4:05 PM"),
+        (
+            "claude",
+            "  there are several files ; second , they look fine . All is well with them .",
+        ),
+        ("claude", "  - a list ─ with a dash"),
+        ("claude", "  │ name │ size │"),
+        (
+            "codex",
+            "  Paragraph 8: I will now describe what I have found in this directory",
+        ),
+        ("codex", "• Ran cargo test"),
+        ("codex", "  └ test result: ok. 12 passed"),
+        ("codex", "  Worked for 20s • 16:05"),
+        ("codex", "› fix the lost row"),
+        ("gemini", "✦ I will create a file."),
+        ("gemini", " > SCN:bash fix the failing test"),
+        (
+            "gemini",
+            "│ ? Shell  touch made-by-agent.txt && ls                  │",
+        ),
+        (
+            "gemini",
+            "│ Allow execution of [Shell]?                             │",
+        ),
+        (
+            "gemini",
+            "│ ● 1. Allow once                                         │",
+        ),
+        ("aider", "Repo-map: using 1024 tokens, auto refresh"),
+        (
+            "aider",
+            "Would you like to see what's new in this version? (Y)es/(N)o [Yes]: ",
+        ),
+        ("aider", "> fix the lost row"),
+        ("nobody", "────────────────────────"),
+        ("nobody", ""),
+    ];
+
+    const STATUS: &[(&str, &str)] = &[
+        (
+            "claude",
+            "✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
+        ),
+        ("codex", "• Working (1m 03s • esc to interrupt)"),
+        (
+            "gemini",
+            " ⠼ Reading the Parser (esc to cancel, 1m 12s)     ? for shortcuts",
+        ),
+        ("aider", "░█        Waiting for gpt-4.1"),
+    ];
+
+    const DECORATION: &[(&str, &str)] = &[
+        ("claude", ""),
+        (
+            "claude",
+            "────────────────────────────────────────────────────────────",
+        ),
+        (
+            "claude",
+            "──────────────────────────────────────────────── ultracode ─",
+        ),
+        ("claude", "╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌"),
+        ("claude", "❯ "),
+        ("claude", "  ⏸ manual mode on · ? for shortcuts"),
+        ("claude", "  ⏵⏵ accept edits on (shift+tab to cycle)"),
+        ("claude", " Esc to cancel · Tab to amend"),
+        ("claude", "│                    │"),
+        ("codex", "› Ask Codex to do anything"),
+        (
+            "codex",
+            "  mock-model default · /tmp/td-view-lab/work-codex",
+        ),
+        (
+            "codex",
+            "  ← for agents · ? for shortcuts                      ⚠ 2 warnings · f2 to view",
+        ),
+        ("codex", "╭─────────────────────────────────────────────╮"),
+        ("gemini", "▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄"),
+        ("gemini", " >   Type your message or @path/to/file"),
+        (
+            "gemini",
+            "                                                                ? for shortcuts",
+        ),
+        ("gemini", " Shift+Tab to accept edits"),
+        (
+            "gemini",
+            " workspace (/directory)                       sandbox                    /model",
+        ),
+        (
+            "gemini",
+            " /tmp/td-view-lab/work-gemini                 no sandbox                   Auto",
+        ),
+        (
+            "gemini",
+            "│ ╰──────────────────────────────────────────────────────╯ │",
+        ),
+        (
+            "aider",
+            "────────────────────────────────────────────────────────────",
+        ),
+        ("aider", "> "),
+    ];
+
+    #[test]
+    fn text_is_distinguished_from_progress_and_decoration() {
+        let rules = StateRules::builtin();
+        let kinds = [
+            (RowKind::Text, TEXT),
+            (RowKind::Status, STATUS),
+            (RowKind::Decoration, DECORATION),
+        ];
+        for (kind, rows) in kinds {
+            for (agent, row) in rows {
+                assert_eq!(rules.row_kind(agent, row), kind, "{agent}: {row:?}");
+            }
+        }
+    }
+}
+mod screens {
+    //! Complete screens of each agent in each state, modelled on the output of its program.
+    //!
+    //! The screens are in `screens/`, one file for each agent, whose head names the sources of the
+    //! layouts; the texts are invented. A line `=== NAME = AGENT STATE` precedes each screen, followed
+    //! by `: QUESTION` if a dialogue shows one. A name that begins with a version marks a screen that
+    //! was captured from that version of the program and shortened.
+
+    use super::{detect, detected_name};
+
+    const FILES: &[&str] = &[
+        include_str!("tests/screens/claude.txt"),
+        include_str!("tests/screens/codex.txt"),
+        include_str!("tests/screens/gemini.txt"),
+        include_str!("tests/screens/qwen.txt"),
+        include_str!("tests/screens/copilot.txt"),
+        include_str!("tests/screens/opencode.txt"),
+        include_str!("tests/screens/aider.txt"),
+        include_str!("tests/screens/nobody.txt"),
+    ];
+
+    /// Returns each screen with its name and its expected state.
+    pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+        let cases = FILES.iter().flat_map(|file| file.split("=== ").skip(1));
+        cases.map(|case| {
+            let (head, screen) = case.split_once('\n').unwrap();
+            let (name, detected_name) = head.split_once(" = ").unwrap();
+            (name, detected_name, screen)
+        })
+    }
+
+    /// Returns the screens of agents that work or wait.
+    pub(super) fn busy() -> Vec<&'static str> {
+        let is_busy = |detected_name: &str| {
+            detected_name.contains("working") || detected_name.contains("waiting")
+        };
+        let busy = all().filter(|(_, detected_name, _)| is_busy(detected_name));
+        busy.map(|(_, _, screen)| screen).collect()
+    }
+
+    #[test]
+    fn screens_are_read() {
+        for (name, expected, screen) in all() {
+            let asks = detect(screen).and_then(|detected| detected.asks);
+            let asks = asks.map_or(String::new(), |asks| format!(": {asks}"));
+            let found = format!("{}{asks}", detected_name(screen));
+            assert_eq!(found, expected, "{name}\n{screen}");
+            // A capture of a taller pane has blank rows at the bottom, and trailing blanks in all rows.
+            let blank = " ".repeat(7);
+            let wide: String = screen
+                .lines()
+                .map(|row| format!("{row}{blank}\n"))
+                .collect();
+            let tall = format!("{wide}{}", format!("{blank}\n").repeat(9));
+            assert_eq!(detect(&tall), detect(screen), "{name}, tall");
+        }
+    }
+}
 use crate::event::Cursor;
 
 const RULE: &str = "────────────────────────────────────────";

@@ -6,7 +6,7 @@
 //! `> ^C again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
 //! temporary. Lines of aider itself end with two blanks.
 
-use super::lines::{ByteLine, LineEnd, LineSplitter};
+use super::json_lines::{ByteLine, LineEnd, LineSplitter};
 use super::{EventWriter, FormatReader, StreamStatus, TokenUsage};
 use crate::agent::is_limit;
 

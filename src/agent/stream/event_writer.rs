@@ -1,13 +1,13 @@
 //! Writes the events of a stream and tracks the status of its agent, for all formats (pure).
 
 use std::borrow::Cow;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::event::AgentEvent;
-use super::format::StreamFormat;
-use super::status::{FollowUp, StreamStatus};
-use super::tools::{EventTime, ToolCalls};
-use crate::agent::summary::{result, summary, tool_result};
+use super::super::summary::{TextPrefix, result, summary, tool_result};
+use super::event::{AgentEvent, FollowUp, StreamFormat, StreamStatus};
 use crate::timestamp::Timestamp;
+use serde::Deserialize;
 
 const CONTEXT: &str = "agent output";
 
@@ -404,4 +404,389 @@ fn list(names: &[&str]) -> String {
         text.push('…');
     }
     summary(&text)
+}
+
+// Tracks open tool calls by id (pure).
+
+/// The maximum number of open calls. The result of an older call is that of an unknown tool.
+const TOOLS_MAX: usize = 1_024;
+
+/// The name of a tool whose start was not read.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// The time of a record: its arrival and its timestamp.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventTime {
+    pub arrived: Timestamp,
+    pub recorded: Option<Timestamp>,
+}
+
+impl EventTime {
+    /// Returns the milliseconds until `later`: between the timestamps if both records have one, and
+    /// otherwise between the arrivals. Records may be out of order, so the minimum is 0.
+    fn millis_to(self, later: Self) -> u64 {
+        let (from, to) = match (self.recorded, later.recorded) {
+            (Some(from), Some(to)) => (from, to),
+            _ => (self.arrived, later.arrived),
+        };
+        u64::try_from(to.micros().saturating_sub(from.micros()) / 1_000).unwrap_or(0)
+    }
+}
+
+#[derive(Debug)]
+struct OpenTool {
+    id: u64,
+    name: Box<str>,
+    arguments: Box<str>,
+    begun: EventTime,
+    /// True for a tool of the agent itself, false for one of a sub-agent.
+    is_own: bool,
+    /// True if the turn in which the call started has ended.
+    is_stale: bool,
+}
+
+/// The open calls, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct ToolCalls {
+    open: Vec<OpenTool>,
+    seen: RecentIds,
+}
+
+impl ToolCalls {
+    /// Opens a call; returns true if it is new.
+    pub fn open(
+        &mut self,
+        id: &str,
+        (name, arguments): (&str, &str),
+        begun: EventTime,
+        is_own: bool,
+    ) -> bool {
+        if !self.seen.insert(id) {
+            return false;
+        }
+        if self.open.len() >= TOOLS_MAX {
+            self.open.remove(0);
+        }
+        self.open.push(OpenTool {
+            id: hash(id),
+            name: name.into(),
+            arguments: arguments.into(),
+            begun,
+            is_own,
+            is_stale: false,
+        });
+        true
+    }
+
+    /// Closes a call; returns its name and its duration in milliseconds, or `None` if it was closed before.
+    pub fn close(&mut self, id: &str, when: EventTime) -> Option<(String, u64)> {
+        let hashed = hash(id);
+        if let Some(at) = self.open.iter().rposition(|open| open.id == hashed) {
+            let open = self.open.remove(at);
+            return Some((open.name.into(), open.begun.millis_to(when)));
+        }
+        self.seen.insert(id).then(|| (UNKNOWN.to_owned(), 0))
+    }
+
+    /// Ends the agent's turn; returns its open tools once. They may still return a result.
+    pub fn end_turn(&mut self) -> Vec<&str> {
+        let open = self.open.iter_mut();
+        open.filter_map(|open| {
+            let is_new = open.is_own && !std::mem::replace(&mut open.is_stale, true);
+            is_new.then_some(&*open.name)
+        })
+        .collect()
+    }
+
+    /// Returns the names of the open calls of the current turn.
+    pub fn open_names(&self) -> impl Iterator<Item = &str> {
+        let open = self.open.iter();
+        open.filter(|open| !open.is_stale).map(|open| &*open.name)
+    }
+
+    /// Returns the names and arguments of the agent's own open calls of the current turn.
+    pub fn own_open(&self) -> impl Iterator<Item = (&str, &str)> {
+        let open = self.open.iter();
+        let waiting = open.filter(|open| open.is_own && !open.is_stale);
+        waiting.map(|open| (&*open.name, &*open.arguments))
+    }
+
+    /// Removes all calls, because another run may use the same ids.
+    pub fn clear(&mut self) {
+        self.open.clear();
+        self.seen.clear();
+    }
+}
+
+// Assembles a model's messages from several records. Each message is reported once, with its last
+// usage (pure).
+
+/// The maximum number of open messages of sub-agents, which run concurrently.
+const MESSAGES_MAX: usize = 32;
+
+/// A message that may be incomplete.
+#[derive(Debug, Default)]
+pub(super) struct OpenMessage {
+    id: Box<str>,
+    is_own: bool,
+    pub text: TextPrefix,
+    pub usage: TokenUsage,
+    pub has_tool_calls: bool,
+}
+
+/// A tool call whose arguments arrive in pieces.
+#[derive(Debug, Default)]
+pub(super) struct PartialCall {
+    pub index: u64,
+    pub id: String,
+    pub name: String,
+    pub arguments: TextPrefix,
+}
+
+/// The open messages, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct OpenMessages {
+    open: VecDeque<OpenMessage>,
+    completed: RecentIds,
+    /// The usage of the agent's own complete messages.
+    own: TokenUsage,
+}
+
+impl OpenMessages {
+    /// Returns the message with this id, unless it is complete. A new message of the agent itself
+    /// completes the previous one. Messages of sub-agents cannot be attributed, so the oldest is
+    /// completed if too many are open.
+    pub fn open(
+        &mut self,
+        id: &str,
+        is_own: bool,
+        writer: &mut EventWriter,
+    ) -> Option<&mut OpenMessage> {
+        // Searches from the end, because the message usually is the last one.
+        if let Some(at) = self.open.iter().rposition(|message| &*message.id == id) {
+            return self.open.get_mut(at);
+        }
+        if !self.completed.insert(id) {
+            return None;
+        }
+        if is_own {
+            self.complete_own(writer);
+        }
+        if self.open.len() >= MESSAGES_MAX
+            && let Some(oldest) = self.open.pop_front()
+        {
+            self.complete(&oldest, writer);
+        }
+        self.open.push_back(OpenMessage {
+            id: id.into(),
+            is_own,
+            ..OpenMessage::default()
+        });
+        self.open.back_mut()
+    }
+
+    pub fn complete_own(&mut self, writer: &mut EventWriter) {
+        for message in std::mem::take(&mut self.open) {
+            match message.is_own {
+                true => self.complete(&message, writer),
+                false => self.open.push_back(message),
+            }
+        }
+    }
+
+    pub fn complete_all(&mut self, writer: &mut EventWriter) {
+        for message in std::mem::take(&mut self.open) {
+            self.complete(&message, writer);
+        }
+    }
+
+    /// Completes the agent's own messages after a run that used at least `total`. The last message
+    /// gets the usage that the others lack, because their counts may be those of their beginning.
+    pub fn complete_run(&mut self, total: TokenUsage, writer: &mut EventWriter) {
+        let open = self.open.iter().filter(|message| message.is_own);
+        let completed = open.fold(self.own, |sum, message| sum.plus(message.usage));
+        let missing = total.minus(completed);
+        if let Some(last) = self.open.iter_mut().rfind(|message| message.is_own) {
+            last.usage = last.usage.plus(missing);
+        } else if missing != TokenUsage::default() {
+            self.own = self.own.plus(missing);
+            writer.response_completed("", missing, false);
+        }
+        self.complete_own(writer);
+    }
+
+    /// Resets the counts for another run.
+    pub fn begin_run(&mut self) {
+        self.own = TokenUsage::default();
+    }
+
+    fn complete(&mut self, message: &OpenMessage, writer: &mut EventWriter) {
+        if message.is_own {
+            self.own = self.own.plus(message.usage);
+        }
+        writer.response_completed(message.text.as_str(), message.usage, message.has_tool_calls);
+    }
+}
+
+// Remembers recent ids, so that repeated records count once (pure).
+
+/// The number of ids to remember, which exceeds the number of tools in any session. Copies of a
+/// record are close to it or in a resumed file.
+const IDS_MAX: usize = 65_536;
+
+/// The hashes of recent ids, which take at most half a megabyte for ids of any length.
+#[derive(Debug, Default)]
+pub(super) struct RecentIds {
+    known: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+/// Returns the hash that represents an id.
+pub(super) fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl RecentIds {
+    /// Adds an id; returns true if it is new.
+    pub fn insert(&mut self, id: &str) -> bool {
+        let id = hash(id);
+        if !self.known.insert(id) {
+            return false;
+        }
+        self.order.push_back(id);
+        if self.order.len() > IDS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+
+    pub fn contains(&self, id: &str) -> bool {
+        self.known.contains(&hash(id))
+    }
+
+    pub fn clear(&mut self) {
+        self.known.clear();
+        self.order.clear();
+    }
+}
+
+// The interfaces between bytes, records and the event writer (pure).
+
+/// Interprets the records of one format.
+pub(super) trait RecordHandler {
+    /// The relevant fields of a record.
+    type Record<'a>: Deserialize<'a>;
+
+    fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter);
+
+    /// Interprets a record that precedes the first one, for a parser that starts in the middle of a stream.
+    fn earlier_record(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
+
+    /// Ends the records that precede the first one.
+    fn earlier_records_end(&mut self, _writer: &mut EventWriter) {}
+
+    /// Ends the turn because another source reports its end: the last answer, which might have
+    /// continued, is final.
+    fn end_turn(&mut self, writer: &mut EventWriter) {
+        writer.end_turn();
+    }
+
+    /// Reports events that need no further record, after no bytes have arrived for a while.
+    fn idle(&mut self, _writer: &mut EventWriter) {}
+
+    /// Handles the API's announcement of the end of the stream (`[DONE]`).
+    fn done(&mut self, _writer: &mut EventWriter) {}
+
+    /// Ends the stream, and reports pending events.
+    fn finish(&mut self, writer: &mut EventWriter) {
+        writer.finish();
+    }
+}
+
+/// Splits bytes of a format into records for its handler.
+pub(super) trait FormatReader: Send {
+    /// Processes bytes, cut anywhere.
+    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter);
+
+    /// Processes an open record that is already complete, after no bytes have arrived for a while.
+    fn flush_idle(&mut self, _writer: &mut EventWriter) {}
+
+    /// Processes complete records that precede the first pushed byte.
+    fn read_earlier(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
+
+    /// Ends the turn because another source reports its end.
+    fn end_turn(&mut self, writer: &mut EventWriter) {
+        writer.end_turn();
+    }
+
+    /// Returns true if a record has begun but not ended.
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    /// Ends the stream.
+    fn finish(&mut self, writer: &mut EventWriter);
+}
+
+#[cfg(test)]
+mod tests {
+    mod tools {
+
+        use super::super::*;
+
+        fn when(arrived: i64, recorded: Option<i64>) -> EventTime {
+            EventTime {
+                arrived: Timestamp::from_micros(arrived * 1_000),
+                recorded: recorded.map(|millis| Timestamp::from_micros(millis * 1_000)),
+            }
+        }
+
+        #[test]
+        fn durations_are_by_records_where_both_have_a_time() {
+            for (begun, ended, millis) in [
+                (when(10, None), when(25, None), 15),
+                (when(10, Some(100)), when(25, Some(107)), 7),
+                (when(10, Some(100)), when(25, None), 15),
+                (when(10, Some(100)), when(25, Some(90)), 0),
+            ] {
+                let mut tools = ToolCalls::default();
+                assert!(tools.open("a", ("Bash", ""), begun, true));
+                assert!(!tools.open("a", ("Bash", ""), begun, true), "told twice");
+                assert_eq!(tools.close("a", ended).unwrap().1, millis);
+                assert!(tools.close("a", ended).is_none(), "answered twice");
+            }
+        }
+
+        #[test]
+        fn open_calls_are_bounded() {
+            let mut tools = ToolCalls::default();
+            for number in 0..=TOOLS_MAX {
+                tools.open(&number.to_string(), ("Bash", ""), when(0, None), true);
+            }
+            assert_eq!(tools.open_names().count(), TOOLS_MAX);
+            assert_eq!(tools.end_turn().len(), TOOLS_MAX);
+            assert_eq!(tools.end_turn().len(), 0, "said once");
+            assert_eq!(tools.close("1", when(0, None)).unwrap().0, "Bash");
+        }
+    }
+
+    mod recent_ids {
+
+        use super::super::*;
+
+        #[test]
+        fn the_oldest_is_forgotten_first() {
+            let mut recent = RecentIds::default();
+            for number in 0..=IDS_MAX {
+                assert!(recent.insert(&number.to_string()));
+            }
+            assert!(!recent.insert("1"));
+            assert!(!recent.contains("0"));
+            assert_eq!(recent.known.len(), IDS_MAX);
+        }
+    }
 }

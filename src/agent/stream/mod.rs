@@ -1,43 +1,26 @@
 //! Parses the output of agents, byte by byte, into events: prompts, tokens, tools, turns and the
 //! ends of runs (pure).
 //!
-//! All formats are read in the same way. `lines` and `sse` split bytes into records, `lenient`
+//! All formats are read in the same way. `json_lines` and `sse` split bytes into records, `lenient`
 //! parses the few relevant fields of a record, the `RecordHandler` of the format interprets them,
 //! and the `EventWriter` pairs tools, tracks the status and writes the events. Substrings never
 //! decide: a marker that is quoted in a tool's output is text.
 
 mod event;
-mod format;
-mod status;
 
 mod lenient;
 
-mod any_text;
-mod recent_ids;
-
-mod tools;
-
 mod event_writer;
-
-mod messages;
-mod probe;
-mod traits;
-
-mod values;
-
-mod lines;
+mod json_lines;
 
 mod aider;
 mod claude;
 mod codex;
 mod copilot;
 mod gemini;
-mod json;
 mod opencode;
 mod qwen;
 mod sse;
-
-mod detect;
 
 mod parser;
 
@@ -45,17 +28,17 @@ mod parser;
 mod tests;
 
 // The vocabulary of the formats.
-use any_text::{AnyText, ErrorText};
+use event_writer::EventTime;
 use event_writer::{EventWriter, TokenUsage};
+use event_writer::{FormatReader, RecordHandler};
+use event_writer::{OpenMessages, PartialCall};
+use event_writer::{RecentIds, hash};
+use lenient::{AnyText, ErrorText};
 use lenient::{Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, default_visits, token_counts};
-use messages::{OpenMessages, PartialCall};
-use recent_ids::{RecentIds, hash};
-use tools::EventTime;
-use traits::{FormatReader, RecordHandler};
 
 pub use event::AgentEvent;
-pub use format::{Format, ParseFormatError, StreamFormat};
+pub(crate) use event::FollowUp;
+pub use event::StreamStatus;
+pub use event::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;
 pub(crate) use sse::{SseRecord, SseRecords};
-pub(crate) use status::FollowUp;
-pub use status::StreamStatus;

@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::super::agent_files::AgentEventConverter;
 use crate::agent::{
     AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ResolvedState,
     ScreenReader, StateClaim, StateDebouncer, StateResolver, StateRules, StateSource,
     state_of_title,
 };
 use crate::history::host;
-use crate::observe::conversation::AgentEventConverter;
 use crate::tmux::foreground_program;
 use crate::track::{Capture, TerminalNotice};
 

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::super::agent_files::{
+    AgentChange, AgentUpdate, ConversationSink, Conversations, UPDATES_MAX,
+};
 use super::pipes::SessionPipes;
 use crate::agent::StateRules;
 use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::PaneId;
 use crate::observe::command_events::CommandEvent;
-use crate::observe::conversation::{
-    AgentChange, AgentUpdate, ConversationSink, Conversations, UPDATES_MAX,
-};
 use crate::observe::pane_observer::turns::TurnRules;
 use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput};
 use crate::observe::pane_recordings::PaneRecordings;

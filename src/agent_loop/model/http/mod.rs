@@ -1,40 +1,28 @@
 //! A model client for HTTP APIs: Anthropic's, OpenAI's, and compatible servers.
 
-mod body;
-mod secret;
-
-mod connection;
-mod endpoint;
-mod retry;
-
-mod refusal;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, select_biased};
-use ureq::Agent;
-
-use super::LlmClient;
-use super::cancel::Cancel;
-use super::error::{AnswerError, LlmError, LlmErrorKind};
+use super::messages::{Request, Response, StreamChunk};
 use super::reader::{AnswerReader, AnthropicDialect, ChatDialect, SseReader};
-use super::request::Request;
-use super::response::{Response, StreamChunk};
-use super::response_builder::ResponseBuilder;
+use super::{AnswerError, Cancel, LlmClient, LlmError, LlmErrorKind, ResponseBuilder};
+use crate::agent::summary::{result, summary};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::redact::Rules;
+use crate::timestamp::Timestamp;
+use body::RetryPolicy;
+pub(crate) use connection::SECRET_LOG_TARGETS;
+pub use connection::{Api, Secret};
+use connection::{Endpoint, Exchange, HttpPart, HttpRequest, ResponseHead};
+use crossbeam_channel::{Receiver, Sender, select_biased};
+use serde_json::Value;
+use ureq::Agent;
 
-use connection::{Exchange, HttpPart, HttpRequest, ResponseHead};
-use endpoint::Endpoint;
-use refusal::Refusal;
-use retry::RetryPolicy;
+mod body;
 
-pub use endpoint::Api;
-pub(crate) use secret::SECRET_LOG_TARGETS;
-pub use secret::Secret;
+mod connection;
 
 /// Default timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -376,7 +364,7 @@ impl HttpClient {
     ) -> Result<(), LlmError> {
         let endpoint = Endpoint::new(self.api, &self.base_url, self.is_plain_allowed)?;
         if self.key.is_some()
-            && let Some(target) = secret::logged_target()
+            && let Some(target) = connection::logged_target()
         {
             return Err(LlmError::other(Error::invalid(format!(
                 "the log target {target} would record the API key at the level trace: disable it"
@@ -441,5 +429,70 @@ impl fmt::Debug for HttpClient {
             .field("model", &self.model)
             .field("key", &self.key)
             .finish_non_exhaustive()
+    }
+}
+
+// A response that refuses a request: its message, its retry delay, and its error (pure).
+
+struct Refusal {
+    pub head: ResponseHead,
+    /// The redacted message.
+    pub message: String,
+}
+
+impl Refusal {
+    /// Reads the body, which may be truncated. `redact` removes keys from its text.
+    pub fn new(head: ResponseHead, body: &[u8], redact: impl Fn(&str) -> String) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let message = serde_json::from_str::<Value>(&text).ok().and_then(|body| {
+            let error = match &body["error"] {
+                Value::Null => &body,
+                error => error,
+            };
+            let message = error["message"].as_str().or(error.as_str())?;
+            Some(match error["type"].as_str() {
+                Some(kind) => format!("{kind}: {message}"),
+                None => message.to_owned(),
+            })
+        });
+        // The body may be HTML or empty.
+        let message = message.unwrap_or_else(|| text.into_owned());
+        Self {
+            message: result(&redact(&message)),
+            head,
+        }
+    }
+
+    /// Returns the delay before a retry after this number of attempts; `None` if a retry cannot succeed.
+    pub fn delay(&self, attempts: u32, policy: &RetryPolicy, now: Timestamp) -> Option<Duration> {
+        if !body::is_retryable(self.head.status) {
+            return None;
+        }
+        let millis = self.head.retry_after_ms.as_ref();
+        let millis = millis.and_then(|millis| millis.trim().parse().ok());
+        let requested = millis.map(Duration::from_millis).or_else(|| {
+            let header = self.head.retry_after.as_ref()?;
+            body::requested_delay(header, now)
+        });
+        policy.delay(attempts, requested)
+    }
+
+    /// Returns the error after this number of attempts.
+    pub fn error(&self, attempts: u32) -> (LlmErrorKind, String) {
+        let status = self.head.status;
+        let mut message = format!("the server answered with status {status}: {}", self.message);
+        if (300..400).contains(&status) {
+            message.push_str(" (redirects are not followed)");
+        } else if attempts > 1 {
+            message.push_str(&format!(" (after {attempts} attempts)"));
+        }
+        if let Some(delay) = self.head.retry_after.as_ref().filter(|_| status == 429) {
+            message.push_str(&format!(" (requested delay: {})", summary(delay)));
+        }
+        let kind = match status {
+            429 => LlmErrorKind::Limited,
+            _ => LlmErrorKind::Other,
+        };
+        (kind, message)
     }
 }

@@ -1,0 +1,277 @@
+//! The file that stores the last event of an agent's hooks, and the state that the event shows (pure).
+//!
+//! Each session has its own file, which holds the last event that shows a state.
+
+use super::decoration::is_spinner;
+use super::{AgentState, KnownAgent, StateClaim, one_line};
+use crate::timestamp::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The maximum length of a session id. Session ids are UUIDs.
+const SESSION_BYTES_MAX: usize = 128;
+
+/// The last event of a session that shows a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HookFile {
+    pub session_id: String,
+    /// The name of the event.
+    pub(super) event: String,
+    /// The time of the event, in the format of event timestamps.
+    pub(super) at: String,
+    pub transcript_path: String,
+    pub cwd: String,
+    pub(super) state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) asks: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+impl HookFile {
+    /// Parses a stored file; returns `None` for other content.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let file: Self = serde_json::from_slice(bytes).ok()?;
+        (is_session(&file.session_id) && file.state().is_some()).then_some(file)
+    }
+
+    pub fn at(&self) -> Option<Timestamp> {
+        self.at.parse().ok()
+    }
+
+    /// Returns the state that the event shows.
+    pub fn claim(&self) -> Option<StateClaim> {
+        Some(StateClaim {
+            state: self.state()?,
+            is_confirmed: true,
+            asks: self.asks.as_deref().map(one_line),
+            detail: one_line(self.error.as_deref().unwrap_or(&self.event)),
+            turn: 0,
+        })
+    }
+
+    /// Returns true if the event only shows that the agent asks, without the question.
+    pub fn is_general(&self) -> bool {
+        self.event == "Notification"
+    }
+
+    pub(super) fn state(&self) -> Option<AgentState> {
+        AgentState::from_name(&self.state)
+    }
+}
+
+/// Returns true if `id` is a session id and a plain file name.
+pub(crate) fn is_session(id: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=SESSION_BYTES_MAX).contains(&id.len()) && id.bytes().all(is_plain)
+}
+
+// Parses Claude Code's status file, `sessions/PID.json` (pure).
+//
+// Claude Code writes the file at each change of its status (measured on 2.1.330):
+// `{"pid":…,"sessionId":"…","cwd":"…","procStart":"110437","version":"2.1.330","kind":"interactive",`
+// `"status":"busy|idle|waiting","waitingFor":"permission prompt","statusUpdatedAt":ms,…}`.
+// `status` is absent while Claude Code starts.
+
+/// The maximum size of a status file; real files have about 700 bytes.
+pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
+
+/// The content of an agent's status file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StatusFile {
+    /// The process that wrote the file.
+    pub pid: u32,
+    /// The start time of that process in ticks since boot (field 22 of `/proc/PID/stat`), which
+    /// distinguishes it from an earlier process with the same pid.
+    pub proc_start: Option<String>,
+    /// The id of the conversation, which changes with `/clear` and `/resume`.
+    pub session_id: String,
+    /// The directory in which the agent was started.
+    pub cwd: String,
+    status: Option<String>,
+    /// The kind of an open dialogue: `permission prompt`, `input needed`.
+    pub waiting_for: Option<String>,
+    /// The time of the last status change, in milliseconds since the Unix epoch.
+    pub status_updated_at: Option<i64>,
+}
+
+impl StatusFile {
+    /// Parses a status file; returns `None` for a partly written file or other content.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let file: Self = serde_json::from_slice(bytes).ok()?;
+        (file.pid != 0 && !file.session_id.is_empty()).then_some(file)
+    }
+
+    /// Returns true if the file was written by the process `pid` that started at `started`.
+    pub fn is_of(&self, pid: u32, started: u64) -> bool {
+        let start = self.proc_start.as_deref();
+        self.pid == pid && start.is_none_or(|start| start.parse() == Ok(started))
+    }
+
+    /// Returns the state; `None` while the agent starts, and for a status that this version does not know.
+    pub fn state(&self) -> Option<AgentState> {
+        match self.status.as_deref()? {
+            "busy" => Some(AgentState::Working),
+            "idle" => Some(AgentState::Idle),
+            // A menu that the user has opened, or a dialogue that is being drawn.
+            "waiting" if self.waiting_for.as_deref() == Some("dialog open") => None,
+            "waiting" => Some(AgentState::Waiting),
+            _ => None,
+        }
+    }
+}
+
+// Reads an agent's state from its pane's title (pure).
+//
+// Measured in November 2026:
+//
+// - Gemini CLI 0.61 writes `✦  Working… (DIR)`, `◇  Ready (DIR)` and `✋  Action Required (DIR)`.
+// - Codex 0.169 shows a braille spinner before its directory while it works, and
+//   `[ ! ] Action Required | DIR`, alternating with `[ . ]`, while it waits.
+// - Qwen Code 0.24 writes `◐` while it works and `✳` while it waits, before `Qwen - DIR`.
+// - Claude Code's title does not change.
+
+/// Returns the state that a title shows; `None` for any other title.
+pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentState> {
+    let title = title.trim();
+    let first = title.chars().next()?;
+    let (asks, works, rests) = match agent {
+        KnownAgent::Gemini => (first == '✋', first == '✦' || first == '⏲', first == '◇'),
+        KnownAgent::Codex => {
+            let asks = title.starts_with("[ ! ]") || title.starts_with("[ . ]");
+            (asks, is_spinner(first), true)
+        }
+        KnownAgent::Qwen => {
+            let marked = title.contains("Qwen - ");
+            let is_mark = |marks: &[char]| marked && marks.contains(&first);
+            (
+                is_mark(&['✳', '✋']),
+                is_mark(&['◐', '◓', '◑', '◒']),
+                title.starts_with("Qwen - "),
+            )
+        }
+        KnownAgent::Claude | KnownAgent::Opencode | KnownAgent::Aider | KnownAgent::Copilot => {
+            return None;
+        }
+    };
+    match () {
+        () if asks => Some(AgentState::Waiting),
+        () if works => Some(AgentState::Working),
+        () if rests => Some(AgentState::Idle),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod hook {
+
+        use super::super::*;
+        use proptest::prelude::*;
+
+        #[test]
+        fn kept_files_are_read_and_other_files_are_not() {
+            let text = r#"{"session_id":"s","event":"Stop","at":"2026-11-23T19:00:00.000000Z","state":"done","new":1}"#;
+            let file = HookFile::read(text.as_bytes()).unwrap();
+            assert_eq!(file.claim().unwrap().state, AgentState::Done);
+            assert_eq!(file.at(), "2026-11-23T19:00:00Z".parse().ok());
+            for wrong in [
+                "",
+                "[]",
+                "{}",
+                &text[1..],
+                &text.replace("done", "dreaming"),
+                &text.replace(r#""s""#, r#""../s""#),
+            ] {
+                assert_eq!(HookFile::read(wrong.as_bytes()), None, "{wrong}");
+            }
+        }
+
+        proptest! {
+            #[test]
+            fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+                let _ = HookFile::read(&bytes);
+            }
+        }
+    }
+
+    mod status_file {
+
+        use super::super::*;
+        use proptest::prelude::*;
+
+        const REAL: &str = r#"{"pid":23879,"sessionId":"e954dad4-4f06","cwd":"/tmp/work","startedAt":1795461000708,
+        "procStart":"110437","version":"2.1.330","peerFeatures":["notify_idle"],"kind":"interactive",
+        "asksForConvertedSkills":null,"tmux":"a:@0.%0","name":"work-89","status":"waiting",
+        "updatedAt":1795461016531,"statusUpdatedAt":1795461016531,"waitingFor":"permission prompt"}"#;
+
+        #[test]
+        fn a_status_file_has_session_and_status() {
+            let file = StatusFile::read(REAL.as_bytes()).unwrap();
+            assert_eq!(file.session_id, "e954dad4-4f06");
+            assert_eq!(file.state(), Some(AgentState::Waiting));
+            assert_eq!(file.waiting_for.as_deref(), Some("permission prompt"));
+            assert!(file.is_of(23879, 110_437));
+            assert!(!file.is_of(23879, 110_438), "a pid that was used again");
+            assert!(!file.is_of(1, 110_437));
+        }
+
+        #[test]
+        fn partial_or_unknown_files_have_no_state() {
+            assert_eq!(StatusFile::read(&REAL.as_bytes()[..200]), None);
+            assert_eq!(StatusFile::read(b"{}"), None);
+            assert_eq!(StatusFile::read(b"[1]"), None);
+            let starting = REAL.replace(r#""status":"waiting","#, "");
+            assert_eq!(StatusFile::read(starting.as_bytes()).unwrap().state(), None);
+            let newer = REAL.replace("\"waiting\"", "\"dreaming\"");
+            assert_eq!(StatusFile::read(newer.as_bytes()).unwrap().state(), None);
+        }
+
+        proptest! {
+            #[test]
+            fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+                let _ = StatusFile::read(&bytes);
+            }
+        }
+    }
+
+    mod title {
+
+        use super::super::*;
+        use proptest::prelude::*;
+
+        #[test]
+        fn titles_of_real_agents_show_their_states() {
+            use AgentState::{Idle, Waiting, Working};
+            use KnownAgent::{Claude, Codex, Gemini, Qwen};
+            for (agent, title, expected) in [
+                (Gemini, "✦  Working… (work)       ", Some(Working)),
+                (Gemini, "◇  Ready (work)   ", Some(Idle)),
+                (Gemini, "✋  Action Required (work)", Some(Waiting)),
+                (Gemini, "vm", None),
+                (Codex, "⠙ work", Some(Working)),
+                (Codex, "work", Some(Idle)),
+                (Codex, "[ ! ] Action Required | work", Some(Waiting)),
+                (Codex, "[ . ] Action Required | work", Some(Waiting)),
+                (Qwen, "◐\u{fe0e} Qwen - work", Some(Working)),
+                (Qwen, "✳\u{fe0e} Qwen - work", Some(Waiting)),
+                (Qwen, "Qwen - work", Some(Idle)),
+                (Qwen, "vm", None),
+                (Claude, "✳ Claude Code", None),
+                (Codex, "", None),
+            ] {
+                assert_eq!(state_of_title(agent, title), expected, "{title}");
+            }
+        }
+
+        proptest! {
+            #[test]
+            fn any_title_is_accepted(title in ".{0,40}") {
+                for agent in KnownAgent::ALL {
+                    let _ = state_of_title(agent, &title);
+                }
+            }
+        }
+    }
+}

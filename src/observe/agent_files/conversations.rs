@@ -1,0 +1,582 @@
+//! The thread that reads the conversations of all panes of a server, and the handle for pollers.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::joined::{Joined, ReadResult};
+use super::transcript::{SubAgentEvent, choose};
+use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
+use crate::bus::EventEmitter;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
+use crate::process::RunningAgent;
+use crate::text::{first_bytes, last_bytes};
+use crate::thread;
+use crate::thread::{Handle, Panicked, Stop, StopGuard, stop_pair};
+use crate::timestamp::Timestamp;
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
+
+/// The interval of reads of agents' files: an agent's status is known within half a second.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The interval of searches for an agent in a pane that shows something new or has an agent.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The number of searches after output: a started process may soon execute another program.
+const SEARCHES: u8 = 2;
+
+/// The capacity of the request queue: two for each pane of a very busy server. A request that finds no
+/// room is repeated with the pane's next output.
+const REQUESTS_MAX: usize = 2048;
+
+/// The capacity of a poller's queue of updates, which the poller takes at once. An update that finds
+/// no room is held until the next tick.
+pub(in crate::observe) const UPDATES_MAX: usize = 256;
+
+/// The bytes of a screen that are compared with conversations.
+const SCREEN_BYTES_MAX: usize = 64 * 1024;
+
+/// Sends requests to the reader; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(in crate::observe) struct Conversations(Option<Sender<Request>>);
+
+/// The thread behind [`Conversations`].
+#[derive(Debug)]
+pub(in crate::observe) struct ConversationReader {
+    requests: Sender<Request>,
+    running: StopGuard,
+    thread: Handle<()>,
+}
+
+/// An update for a poller about the agent in one of its panes.
+#[derive(Debug)]
+pub(in crate::observe) struct AgentUpdate {
+    pub pane: PaneId,
+    pub change: AgentChange,
+}
+
+/// A change of an agent, or of the claims of its sources.
+#[derive(Debug)]
+pub(in crate::observe) enum AgentChange {
+    /// An agent runs in the pane.
+    Started {
+        program: AgentProgram,
+        has_places: bool,
+    },
+    /// The agent's conversation is found and read.
+    ConversationFound,
+    /// The claims of the agent's sources that have changed.
+    Claims(Vec<(StateSource, Option<StateClaim>)>),
+    /// The reader needs the text of the screen.
+    ScreenRequested,
+    Ended,
+}
+
+/// The recipient of a pane's events and updates.
+#[derive(Clone, Debug)]
+pub(in crate::observe) struct ConversationSink {
+    pub emitter: EventEmitter,
+    /// The markers that end a turn, if configured: an answer may contain one.
+    pub markers: Option<Markers>,
+    /// The time up to which an earlier observer has reported the conversation.
+    pub reported_until: Option<Timestamp>,
+    pub updates: Sender<AgentUpdate>,
+}
+
+#[derive(Debug)]
+enum Request {
+    /// The pane shows something new.
+    Active {
+        pane: PaneId,
+        pid: u32,
+        recipient: ConversationSink,
+    },
+    Screen {
+        pane: PaneId,
+        text: String,
+    },
+    /// A source other than the transcript shows that the agent's turn is over.
+    EndTurn {
+        pane: PaneId,
+    },
+    /// The pane is gone, or belongs to another poller.
+    Forget {
+        pane: PaneId,
+    },
+}
+
+impl ConversationReader {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system cannot start a thread.
+    pub fn start(clock: Clock) -> Result<Self> {
+        let (requests, received) = bounded(REQUESTS_MAX);
+        let (running, stop) = stop_pair();
+        let reader = Reader {
+            clock,
+            panes: HashMap::new(),
+            ticks: None,
+        };
+        let thread = thread::spawn("td-agents", move || reader.run(&received, &stop))?;
+        Ok(Self {
+            requests,
+            running,
+            thread,
+        })
+    }
+
+    /// Returns the handle for requests.
+    pub fn conversations(&self) -> Conversations {
+        Conversations(Some(self.requests.clone()))
+    }
+
+    /// Ends the thread, or abandons it at the deadline: a file may be on a network that hangs.
+    ///
+    /// # Errors
+    /// When the thread has panicked.
+    pub fn shutdown(self, deadline: Instant) -> Result<(), Panicked> {
+        drop(self.running);
+        match self.thread.join_deadline(deadline) {
+            Ok(ended) => ended,
+            Err(thread) => {
+                log::warn!("{} hangs while it reads a file", thread.name());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Conversations {
+    pub fn are_read(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Notes that a pane shows something new; `pid` is the program that tmux started in it.
+    pub fn active(&self, pane: &PaneId, pid: u32, recipient: &ConversationSink) {
+        self.send(|| Request::Active {
+            pane: pane.clone(),
+            pid,
+            recipient: recipient.clone(),
+        });
+    }
+
+    /// Sends the requested text of a pane's screen.
+    pub fn screen(&self, pane: &PaneId, mut text: String) {
+        text.truncate(first_bytes(&text, SCREEN_BYTES_MAX).len());
+        self.send(|| Request::Screen {
+            pane: pane.clone(),
+            text,
+        });
+    }
+
+    /// Reports that a source other than the transcript shows the end of the agent's turn.
+    pub fn end_turn(&self, pane: &PaneId) {
+        self.send(|| Request::EndTurn { pane: pane.clone() });
+    }
+
+    /// Forgets a pane that is gone, or belongs to another poller.
+    pub fn forget(&self, pane: &PaneId) {
+        self.send(|| Request::Forget { pane: pane.clone() });
+    }
+
+    fn send(&self, request: impl FnOnce() -> Request) {
+        // A request that finds no room is repeated with the next output, and a pane whose poller is
+        // gone is forgotten with its next update.
+        if let Some(requests) = &self.0 {
+            let _ = requests.try_send(request());
+        }
+    }
+}
+
+struct Reader {
+    clock: Clock,
+    panes: HashMap<PaneId, ObservedPane>,
+    /// The time of the next read of the files; `None` while no agent runs.
+    ticks: Option<Instant>,
+}
+
+struct ObservedPane {
+    pid: u32,
+    recipient: ConversationSink,
+    /// The last search of the pane's processes.
+    searched_at: Option<Instant>,
+    /// The number of searches that are left.
+    searches: u8,
+    joined: Option<Joined>,
+    candidates: Vec<PathBuf>,
+    converter: AgentEventConverter,
+    /// Updates that found no room in the queue.
+    held: VecDeque<AgentChange>,
+}
+
+impl Reader {
+    fn run(mut self, requests: &Receiver<Request>, stop: &Stop) {
+        loop {
+            let timer = self.ticks.map_or_else(never, |at| self.clock.at(at));
+            select_biased! {
+                recv(stop) -> _ => return,
+                recv(requests) -> request => match request {
+                    Ok(request) => self.take(request),
+                    Err(_) => return,
+                },
+                recv(timer) -> _ => self.tick(),
+            }
+            let is_needed = self.panes.values().any(ObservedPane::needs_ticks);
+            let next = self.clock.now() + TICK;
+            self.ticks = is_needed.then(|| {
+                self.ticks
+                    .filter(|at| *at > self.clock.now())
+                    .unwrap_or(next)
+            });
+        }
+    }
+
+    fn take(&mut self, request: Request) {
+        match request {
+            Request::Active {
+                pane,
+                pid,
+                recipient,
+            } => {
+                let observed = self.panes.entry(pane).or_insert_with(|| ObservedPane {
+                    pid,
+                    recipient: recipient.clone(),
+                    searched_at: None,
+                    searches: 0,
+                    joined: None,
+                    candidates: Vec::new(),
+                    converter: AgentEventConverter::default(),
+                    held: VecDeque::new(),
+                });
+                (observed.pid, observed.recipient, observed.searches) = (pid, recipient, SEARCHES);
+            }
+            Request::Screen { pane, text } => {
+                if let Some(observed) = self.panes.get_mut(&pane) {
+                    observed.choose(&text);
+                }
+            }
+            Request::EndTurn { pane } => {
+                let wall = self.clock.wall();
+                if let Some(observed) = self.panes.get_mut(&pane)
+                    && let Some(joined) = &mut observed.joined
+                {
+                    for event in joined.end_turn(wall) {
+                        observed.emit(&pane, event);
+                    }
+                }
+            }
+            Request::Forget { pane } => drop(self.panes.remove(&pane)),
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.clock.now();
+        let wall = self.clock.wall();
+        self.ticks = None;
+        self.panes.retain(|pane, observed| {
+            observed.search(now, wall);
+            let result = match &mut observed.joined {
+                Some(joined) => joined.read(now, wall),
+                None => ReadResult::default(),
+            };
+            observed.report(pane, result)
+        });
+    }
+}
+
+impl ObservedPane {
+    fn needs_ticks(&self) -> bool {
+        self.searches > 0 || self.joined.is_some() || !self.held.is_empty()
+    }
+
+    /// Searches the processes of the pane for an agent, if that is due.
+    fn search(&mut self, now: Instant, wall: Timestamp) {
+        let is_due = |at: Instant| now.saturating_duration_since(at) >= SEARCH_INTERVAL;
+        if !self.searched_at.is_none_or(is_due) {
+            return;
+        }
+        // The end of an agent is noticed without a search, because its shell prints a prompt.
+        let is_there = self
+            .joined
+            .as_ref()
+            .is_some_and(|joined| joined.agent.is_in_foreground());
+        if is_there || self.searches == 0 && self.joined.is_none() {
+            return;
+        }
+        let is_first_search = self.searched_at.replace(now).is_none();
+        self.searches = self.searches.saturating_sub(1);
+        let found = RunningAgent::find(self.pid);
+        let is_same = |joined: &Joined| {
+            let found = found.as_ref();
+            found.is_some_and(|found| {
+                (found.pid, found.started) == (joined.agent.pid, joined.agent.started)
+            })
+        };
+        if self.joined.as_ref().is_some_and(is_same) {
+            return;
+        }
+        self.candidates.clear();
+        if self.joined.take().is_some() {
+            self.held.push_back(AgentChange::Ended);
+        }
+        let Some(agent) = found else { return };
+        let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
+        let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
+        // Of earlier actions of the agent, only those that no observer has reported are reported.
+        let since = match is_first_search {
+            true => {
+                let reported = self.recipient.reported_until;
+                reported.map_or(wall, |until| until.max(started))
+            }
+            false => started,
+        };
+        let joined = Joined::new(agent, started, since);
+        self.held.push_back(AgentChange::Started {
+            program: joined.agent.program.clone(),
+            has_places: joined.has_places(),
+        });
+        self.joined = Some(joined);
+    }
+
+    /// Reports the result of a read. Returns false when the poller is gone.
+    fn report(&mut self, pane: &PaneId, result: ReadResult) -> bool {
+        if result.is_joined {
+            self.held.push_back(AgentChange::ConversationFound);
+        }
+        for event in result.events {
+            self.emit(pane, event);
+        }
+        for event in result.of_sub_agents {
+            let emitter = &self.recipient.emitter;
+            emitter.emit(of_sub_agent(event, emitter.execution_id(), pane));
+        }
+        if !result.claims.is_empty() {
+            self.held.push_back(AgentChange::Claims(result.claims));
+        }
+        if !result.candidates.is_empty() && result.candidates != self.candidates {
+            self.candidates = result.candidates;
+            self.held.push_back(AgentChange::ScreenRequested);
+        }
+        while let Some(change) = self.held.pop_front() {
+            let pane = pane.clone();
+            match self
+                .recipient
+                .updates
+                .try_send(AgentUpdate { pane, change })
+            {
+                Ok(()) => {}
+                Err(TrySendError::Full(unsent)) => {
+                    self.held.push_front(unsent.change);
+                    break;
+                }
+                Err(TrySendError::Disconnected(_)) => return false,
+            }
+        }
+        true
+    }
+
+    /// Chooses among the candidate files by the content of the screen.
+    fn choose(&mut self, screen: &str) {
+        let candidates = std::mem::take(&mut self.candidates);
+        let Some(joined) = &mut self.joined else {
+            return;
+        };
+        if let Some(path) = choose(&candidates, joined.format(), screen) {
+            joined.join(path);
+        }
+    }
+
+    fn emit(&mut self, pane: &PaneId, event: AgentEvent) {
+        let emitter = &self.recipient.emitter;
+        let markers = self.recipient.markers.as_ref();
+        let agent = self
+            .joined
+            .as_ref()
+            .map_or("", |joined| joined.agent.program.name());
+        if let Some(event) =
+            self.converter
+                .convert(event, emitter.execution_id(), (agent, markers), pane)
+        {
+            emitter.emit(event);
+        }
+    }
+}
+
+// Converts the actions of a pane's agent into events of the pane's run (pure).
+
+/// The bytes at the end of an agent's answer that are searched for a marker.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// Converts the actions of one agent into events.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct AgentEventConverter {
+    /// The number of prompts since the observation began.
+    turn: u32,
+    /// The end of the agent's answer since the last prompt.
+    answer: String,
+    /// The failure that was reported since the last prompt: agents retry, and fail again.
+    failure: Option<String>,
+    /// True if the actions are read from a screen, not from a transcript.
+    is_of_screen: bool,
+}
+
+impl AgentEventConverter {
+    /// Creates a converter for actions that are read from a screen.
+    pub fn for_screen() -> Self {
+        Self {
+            is_of_screen: true,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the event of a pane's run; `None` for actions that only matter to readers of files, and
+    /// for those that were reported before.
+    pub fn convert(
+        &mut self,
+        event: AgentEvent,
+        id: &ExecutionId,
+        (agent, markers): (&str, Option<&Markers>),
+        of: &PaneId,
+    ) -> Option<TdEvent> {
+        let event = match event {
+            // Interactive agents continue after an error.
+            AgentEvent::AgentFailed { error, .. } => {
+                if self.failure.as_ref() == Some(&error) {
+                    return None;
+                }
+                self.failure = Some(error.clone());
+                return Some(TdEvent::Error {
+                    execution_id: id.clone(),
+                    context: agent.to_owned(),
+                    message: error,
+                });
+            }
+            AgentEvent::AgentCompleted { .. } => return None,
+            AgentEvent::Warning { message, .. } => {
+                log::debug!("{of}: {agent}: {message}");
+                return None;
+            }
+            AgentEvent::PromptSent { .. } => {
+                self.turn = self.turn.saturating_add(1);
+                self.failure = None;
+                self.answer.clear();
+                event
+            }
+            AgentEvent::TokenReceived { ref token } => {
+                self.answer.push_str(token);
+                let surplus = self.answer.len() - last_bytes(&self.answer, ANSWER_BYTES_MAX).len();
+                self.answer.drain(..surplus);
+                event
+            }
+            // The user's marker takes precedence over the agent's name for the end.
+            AgentEvent::TurnCompleted { marker, summary } => {
+                let found = markers.and_then(|markers| markers.last_in(&self.answer));
+                let marker = found.map_or(marker, str::to_owned);
+                self.answer.clear();
+                AgentEvent::TurnCompleted { marker, summary }
+            }
+            event => event,
+        };
+        let evidence = match self.is_of_screen {
+            true => TurnEvidence::Screen,
+            false => TurnEvidence::Transcript,
+        };
+        let event = event.into_event(id, agent, self.turn);
+        Some(in_pane(event, of, evidence))
+    }
+}
+
+/// Returns the event for a sub-agent's action.
+pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) -> TdEvent {
+    match event {
+        SubAgentEvent::Registered { id: agent_id, file } => TdEvent::AgentRegistered {
+            execution_id: id.clone(),
+            agent_id,
+            output_file: file,
+            pane: Some(of.clone()),
+        },
+        SubAgentEvent::Ended { id: agent_id, how } => in_pane(
+            how.into_event(id, &agent_id, 0),
+            of,
+            TurnEvidence::Transcript,
+        ),
+    }
+}
+
+fn in_pane(mut event: TdEvent, of: &PaneId, by: TurnEvidence) -> TdEvent {
+    match &mut event {
+        TdEvent::TurnCompleted { pane, evidence, .. } => {
+            *pane = Some(of.clone());
+            *evidence = Some(by.into());
+        }
+        TdEvent::PromptSent { pane, .. }
+        | TdEvent::TokenReceived { pane, .. }
+        | TdEvent::ResponseCompleted { pane, .. }
+        | TdEvent::ToolCallStarted { pane, .. }
+        | TdEvent::ToolCallCompleted { pane, .. }
+        | TdEvent::AgentCompleted { pane, .. }
+        | TdEvent::AgentFailed { pane, .. } => *pane = Some(of.clone()),
+        _ => {}
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+
+    fn convert(converter: &mut AgentEventConverter, event: AgentEvent) -> Option<TdEvent> {
+        let markers = Markers::default();
+        let id = ExecutionId::from("x");
+        converter.convert(event, &id, ("claude", Some(&markers)), &"%1".into())
+    }
+
+    fn token(token: &str) -> AgentEvent {
+        AgentEvent::TokenReceived {
+            token: token.into(),
+        }
+    }
+
+    fn turn() -> AgentEvent {
+        AgentEvent::TurnCompleted {
+            marker: "end_turn".into(),
+            summary: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_turn_has_the_marker_that_its_answer_has() {
+        let mut converter = AgentEventConverter::default();
+        convert(&mut converter, token("It is [Output Complete] soon."));
+        let marker = |event| match event {
+            Some(TdEvent::TurnCompleted { marker, .. }) => marker,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(marker(convert(&mut converter, turn())), "end_turn");
+        convert(&mut converter, token(&"long ".repeat(10_000)));
+        convert(&mut converter, token("\n\n[Output Complete]\n"));
+        assert_eq!(marker(convert(&mut converter, turn())), "[Output Complete]");
+        assert_eq!(marker(convert(&mut converter, turn())), "end_turn", "once");
+    }
+
+    #[test]
+    fn a_failure_that_is_repeated_is_reported_once() {
+        let mut converter = AgentEventConverter::default();
+        let failed = || AgentEvent::AgentFailed {
+            error: "429".into(),
+            evidence: String::new(),
+        };
+        assert!(convert(&mut converter, failed()).is_some());
+        assert!(convert(&mut converter, failed()).is_none());
+        let prompt = AgentEvent::PromptSent {
+            prompt_summary: "again".into(),
+            token_count: 0,
+        };
+        convert(&mut converter, prompt);
+        assert!(convert(&mut converter, failed()).is_some());
+    }
+}

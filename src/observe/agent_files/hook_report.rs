@@ -1,0 +1,180 @@
+//! Writes the report of an agent's hook to the file of its session.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::hooks::{HookFiles, file_of};
+use crate::agent::{HookChange, HookFile, HookInput};
+use crate::redact::Rules;
+use crate::timestamp::Timestamp;
+
+/// Files of sessions that were killed are removed after a week.
+const STALE_SECONDS: i64 = 7 * 24 * 60 * 60;
+
+impl HookFiles {
+    /// Takes the input of a hook.
+    ///
+    /// # Errors
+    /// When no directory can be written to.
+    pub fn report(&self, input: &[u8], now: Timestamp) -> io::Result<()> {
+        let Some(input) = HookInput::read(input) else {
+            return Ok(());
+        };
+        let session = input.session_id();
+        let before = self.read(session);
+        match input.change(before.as_ref(), now, &Rules::builtin()) {
+            HookChange::Nothing => Ok(()),
+            HookChange::Keep(file) => self.write(&file),
+            HookChange::Remove => {
+                for directory in &self.directories {
+                    // The file may not exist.
+                    let _ = fs::remove_file(file_of(directory, session));
+                }
+                self.remove_stale(now);
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&self, file: &HookFile) -> io::Result<()> {
+        let text = serde_json::to_vec(file).map_err(io::Error::other)?;
+        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        for directory in &self.directories {
+            match write(directory, file, &text) {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Removes the files of sessions that were killed long ago.
+    fn remove_stale(&self, now: Timestamp) {
+        let now = now.seconds();
+        let is_stale = |path: &PathBuf| {
+            let modified = fs::metadata(path).map(|metadata| metadata.mtime());
+            modified.is_ok_and(|at| now.saturating_sub(at) > STALE_SECONDS)
+        };
+        for path in self.files().filter(is_stale) {
+            // Another hook may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Replaces the file atomically, and makes it readable by its owner only.
+fn write(directory: &Path, file: &HookFile, text: &[u8]) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
+    let session = &file.session_id;
+    // No other running hook uses this name.
+    let new = directory.join(format!(".{session}.{}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .and_then(|mut opened| opened.write_all(text))
+        .and_then(|()| fs::rename(&new, file_of(directory, session)));
+    if written.is_err() {
+        // This also removes a file that an earlier process with the same pid has left.
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn event(session: &str, name: &str, cwd: &str) -> String {
+        format!(r#"{{"session_id":"{session}","hook_event_name":"{name}","cwd":"{cwd}"}}"#)
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_report_is_readable_until_the_session_ends() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().to_owned();
+        let files = HookFiles::of(|name| (name == "HOME").then(|| home.clone().into()));
+        files
+            .report(event("s", "Stop", "/w").as_bytes(), at(1))
+            .unwrap();
+        let state = files.read("s").unwrap().claim().unwrap().state;
+        assert_eq!(state.as_str(), "done");
+        let directory = home.join(".local/state/td-observe/hooks");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory), 0o700);
+        assert_eq!(mode(&directory.join("s.json")), 0o600);
+        files
+            .report(event("s", "SessionEnd", "/w").as_bytes(), at(2))
+            .unwrap();
+        assert_eq!(files.read("s"), None);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+        for wrong in [
+            "",
+            "{}",
+            "[1]",
+            r#"{"session_id":"../s","hook_event_name":"Stop"}"#,
+        ] {
+            files.report(wrong.as_bytes(), at(3)).unwrap();
+        }
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_session_of_a_directory_is_found_and_two_are_none() {
+        let temp = tempfile::tempdir().unwrap();
+        let runtime = temp.path().to_owned();
+        let files =
+            HookFiles::of(|name| (name == "XDG_RUNTIME_DIR").then(|| runtime.clone().into()));
+        for (session, cwd, second) in [("old", "/w", 1), ("a", "/w", 5), ("other", "/v", 5)] {
+            let event = event(session, "UserPromptSubmit", cwd);
+            files.report(event.as_bytes(), at(second)).unwrap();
+        }
+        let found = |cwd: &str| {
+            files
+                .find(Path::new(cwd), at(3))
+                .map(|file| file.session_id)
+        };
+        assert_eq!(found("/w").as_deref(), Some("a"));
+        assert_eq!(found("/x"), None);
+        files
+            .report(event("b", "Stop", "/w").as_bytes(), at(6))
+            .unwrap();
+        assert_eq!(found("/w"), None);
+    }
+
+    #[test]
+    fn the_next_directory_is_used_if_one_is_not_writable() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("file");
+        fs::write(&file, "").unwrap();
+        let home = temp.path().to_owned();
+        let files = HookFiles::of(|name| match name {
+            "XDG_RUNTIME_DIR" => Some(file.clone().into()),
+            "HOME" => Some(home.clone().into()),
+            _ => None,
+        });
+        files
+            .report(event("s", "Stop", "/w").as_bytes(), at(1))
+            .unwrap();
+        assert!(files.read("s").is_some());
+        let nowhere = HookFiles::of(|_| None);
+        assert!(
+            nowhere
+                .report(event("s", "Stop", "/w").as_bytes(), at(1))
+                .is_err()
+        );
+    }
+}

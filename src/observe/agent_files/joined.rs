@@ -1,0 +1,321 @@
+//! An agent in a pane, joined to its files, whose content becomes claims and events.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::file::FileVersion;
+use super::homes::{Located, Places};
+use super::hooks::HookFiles;
+use super::transcript::{SubAgentEvent, SubAgents, Transcript};
+use crate::agent::{
+    AgentEvent, AgentState, HookFile, KnownAgent, STATUS_BYTES_MAX, StateClaim, StateSource,
+    StatusFile, StreamFormat, StreamStatus, is_limit, tool_question,
+};
+use crate::process::RunningAgent;
+use crate::timestamp::Timestamp;
+
+/// The interval of searches for the file of a conversation: `/clear` and `/resume` start another one.
+const LOCATE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The age from which the time of a change differs from that of the next one: the clock of files
+/// advances every 4 to 10 milliseconds.
+const SETTLED_AGE: Duration = Duration::from_millis(50);
+
+/// The changes of an agent in one round of reading.
+#[derive(Debug, Default)]
+pub(super) struct ReadResult {
+    pub events: Vec<AgentEvent>,
+    pub of_sub_agents: Vec<SubAgentEvent>,
+    /// The claims of its sources that have changed.
+    pub claims: Vec<(StateSource, Option<StateClaim>)>,
+    /// The files among which the screen's content decides.
+    pub candidates: Vec<PathBuf>,
+    /// True if the conversation was found since the last round.
+    pub is_joined: bool,
+}
+
+/// The files of one agent.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub agent: RunningAgent,
+    places: Option<Places>,
+    status: Option<Status>,
+    transcript: Option<Transcript>,
+    sub_agents: SubAgents,
+    started: Timestamp,
+    /// Events before this time are not reported.
+    since: Timestamp,
+    located_at: Option<Instant>,
+    /// The report files of hooks, and the session whose reports count if no other file names it.
+    hooks: HookFiles,
+    hook_session: Option<String>,
+    claims: Vec<(StateSource, Option<StateClaim>)>,
+    failure: Option<String>,
+    /// The number of turns that have begun.
+    turn: u64,
+    /// True while the conversation that was found is not reported yet.
+    is_new: bool,
+}
+
+impl Joined {
+    /// Joins an agent to its files. Its actions from `since` on are reported.
+    pub fn new(agent: RunningAgent, started: Timestamp, since: Timestamp) -> Self {
+        let places = Places::of(&agent);
+        let status = places
+            .as_ref()
+            .and_then(|places| places.status_file(&agent));
+        Self {
+            places,
+            status: status.map(Status::new),
+            agent,
+            transcript: None,
+            sub_agents: SubAgents::default(),
+            started,
+            since,
+            located_at: None,
+            hooks: HookFiles::of(|name| std::env::var_os(name)),
+            hook_session: None,
+            claims: Vec::new(),
+            failure: None,
+            turn: 0,
+            is_new: false,
+        }
+    }
+
+    pub fn path(&self) -> Option<&std::path::Path> {
+        self.transcript.as_ref().map(Transcript::path)
+    }
+
+    /// Returns true if the agent has files that can be read.
+    pub fn has_places(&self) -> bool {
+        self.places.is_some()
+    }
+
+    pub fn format(&self) -> StreamFormat {
+        self.places
+            .as_ref()
+            .map_or(StreamFormat::Text, Places::format)
+    }
+
+    /// Ends the agent's turn, which another source has found to be over.
+    pub fn end_turn(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        if let Some(transcript) = &mut self.transcript {
+            transcript.end_turn(wall, &mut events);
+        }
+        events
+    }
+
+    /// Reads the new content of all files.
+    pub fn read(&mut self, now: Instant, wall: Timestamp) -> ReadResult {
+        let mut result = ReadResult::default();
+        let Some(places) = self.places.clone() else {
+            return result;
+        };
+        let status = self.status.as_mut();
+        let status = status.and_then(|status| status.read(&self.agent, wall).cloned());
+        let is_due = self
+            .located_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= LOCATE_INTERVAL);
+        if is_due || self.names_another(status.as_ref().map(|status| status.session_id.as_str())) {
+            self.located_at = Some(now);
+            match places.locate(&self.agent, status.as_ref(), self.started) {
+                Located::File(path) => self.join(path),
+                Located::Nowhere => {}
+                // The newest file is the one that is read already.
+                Located::OneOf(files) if self.path() == files.first().map(PathBuf::as_path) => {}
+                Located::OneOf(files) => result.candidates = files,
+            }
+            // Reports of hooks in the agent's directory, if no other file names the session.
+            let is_named = status.is_some() || self.path().is_some();
+            let found = || self.hooks.find(&self.agent.directory, self.started);
+            self.hook_session = match is_named || !self.has_hooks() {
+                true => None,
+                false => found().map(|file| file.session_id),
+            };
+        }
+        if let Some(transcript) = &mut self.transcript
+            && let Err(error) = transcript.read(wall, &mut result.events)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            log::debug!("{}: {error}", transcript.path().display());
+        }
+        if let Some(path) = self
+            .transcript
+            .as_ref()
+            .filter(|_| places.has_sub_agents())
+            .map(Transcript::path)
+        {
+            if is_due {
+                self.sub_agents
+                    .find(path, self.since, &mut result.of_sub_agents);
+            }
+            self.sub_agents.read(wall, &mut result.of_sub_agents);
+        }
+        result.is_joined = std::mem::take(&mut self.is_new);
+        for event in &result.events {
+            match event {
+                AgentEvent::PromptSent { .. } => self.turn += 1,
+                AgentEvent::AgentFailed { error, .. } => self.failure = Some(error.clone()),
+                _ => {}
+            }
+        }
+        let status_claim = status.as_ref().and_then(|status| {
+            Some(StateClaim {
+                state: status.state()?,
+                is_confirmed: true,
+                asks: None,
+                detail: status.waiting_for.clone().unwrap_or_default(),
+                turn: 0,
+            })
+        });
+        self.claim(StateSource::StatusFile, status_claim, &mut result);
+        let transcript_claim = self.transcript_claim();
+        let session = status.as_ref().map(|status| status.session_id.as_str());
+        let hook = self.hook(session);
+        let hook_claim = hook.as_ref().and_then(|hook| {
+            let mut claim = hook.claim()?;
+            // The tool that waits for its result describes the question better than a general report.
+            let asks = transcript_claim
+                .as_ref()
+                .and_then(|claim| claim.asks.as_ref());
+            if hook.is_general() && asks.is_some() {
+                claim.asks = asks.cloned();
+            }
+            Some(claim)
+        });
+        self.claim(StateSource::Transcript, transcript_claim, &mut result);
+        self.claim(StateSource::Hook, hook_claim, &mut result);
+        result
+    }
+
+    /// Returns true if the session differs from that of the file that is read.
+    fn names_another(&self, session: Option<&str>) -> bool {
+        let name = self.path().and_then(|path| path.file_stem());
+        session.is_some_and(|session| name.is_none_or(|name| name != session))
+    }
+
+    /// Returns true for Claude Code, the only agent with our hooks.
+    fn has_hooks(&self) -> bool {
+        self.agent.program.known() == Some(KnownAgent::Claude)
+    }
+
+    /// Returns the last report of hooks about the session of the status file, else of the transcript.
+    fn hook(&self, session: Option<&str>) -> Option<HookFile> {
+        if !self.has_hooks() {
+            return None;
+        }
+        let stem = self.path().and_then(|path| path.file_stem()?.to_str());
+        let session = session.or(stem).or(self.hook_session.as_deref())?;
+        // The report of an earlier process that was killed does not apply to this one.
+        let is_its = |file: &HookFile| file.at().is_some_and(|at| at >= self.started);
+        self.hooks.read(session).filter(is_its)
+    }
+
+    /// Sets the file of the conversation.
+    pub fn join(&mut self, path: PathBuf) {
+        let Some(places) = &self.places else { return };
+        if self.path() == Some(&path) {
+            return;
+        }
+        // An agent writes one conversation at a time, so records of another conversation from before
+        // this time are not its own.
+        let latest = self.transcript.as_ref().and_then(Transcript::latest);
+        let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
+        self.since = after.map_or(self.since, |after| after.max(self.since));
+        self.transcript = Some(Transcript::new(path.clone(), places.format(), self.since));
+        self.failure = None;
+        self.is_new = true;
+        log::debug!(
+            "{} (pid {}) writes {}",
+            self.agent.program.name(),
+            self.agent.pid,
+            path.display()
+        );
+    }
+
+    fn claim(&mut self, source: StateSource, claim: Option<StateClaim>, result: &mut ReadResult) {
+        let before = self.claims.iter_mut().find(|(of, _)| *of == source);
+        match before {
+            Some((_, before)) if *before == claim => return,
+            Some((_, before)) => before.clone_from(&claim),
+            None => self.claims.push((source, claim.clone())),
+        }
+        result.claims.push((source, claim));
+    }
+
+    fn transcript_claim(&self) -> Option<StateClaim> {
+        let transcript = self.transcript.as_ref()?;
+        let (state, is_confirmed) = match transcript.status() {
+            StreamStatus::Unknown => return None,
+            StreamStatus::Working => (AgentState::Working, true),
+            StreamStatus::MaybeDone => (AgentState::Done, false),
+            StreamStatus::Done | StreamStatus::Background { .. } => (AgentState::Done, true),
+            StreamStatus::Interrupted => (AgentState::Idle, true),
+            StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
+                true => (AgentState::Limited, true),
+                // Qwen Code retries a failed request without a record; its title shows that it works.
+                false => (
+                    AgentState::Error,
+                    self.format() != StreamFormat::QwenSession,
+                ),
+            },
+        };
+        // With several open tools, only the screen shows which one the question is about.
+        let mut open = transcript
+            .open_tools()
+            .chain(self.sub_agents.open_tools())
+            .filter(|_| state == AgentState::Working);
+        let tool = open.next().filter(|_| open.next().is_none());
+        Some(StateClaim {
+            state,
+            is_confirmed,
+            asks: tool.and_then(|(name, arguments)| tool_question(name, arguments)),
+            detail: match (state, &self.failure) {
+                (AgentState::Error | AgentState::Limited, Some(failure)) => failure.clone(),
+                _ => transcript.evidence().to_owned(),
+            },
+            turn: self.turn,
+        })
+    }
+}
+
+/// The state that an agent reports about itself.
+#[derive(Debug)]
+pub(super) struct Status {
+    path: PathBuf,
+    /// The version that was read last.
+    seen: Option<FileVersion>,
+    content: Option<StatusFile>,
+}
+
+impl Status {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            seen: None,
+            content: None,
+        }
+    }
+
+    /// Returns the current content; `None` if there is no file or another process wrote it.
+    pub fn read(&mut self, agent: &RunningAgent, now: Timestamp) -> Option<&StatusFile> {
+        let metadata = fs::metadata(&self.path).ok();
+        let version = metadata.as_ref().map(FileVersion::of);
+        if version.is_none() || version != self.seen {
+            self.content = version.and_then(|_| self.file(agent));
+            let is_settled = |age: Duration| age >= SETTLED_AGE;
+            self.seen = version.filter(|version| version.age(now).is_some_and(is_settled));
+        }
+        self.content.as_ref()
+    }
+
+    fn file(&self, agent: &RunningAgent) -> Option<StatusFile> {
+        let mut bytes = Vec::new();
+        let opened = fs::File::open(&self.path).ok()?;
+        opened.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        StatusFile::read(&bytes).filter(|status| status.is_of(agent.pid, agent.started))
+    }
+}

@@ -1,0 +1,567 @@
+//! Follows the file of a conversation: added records become events, once and in order.
+//!
+//! Of a file that existed before, the end is read without reporting it, to find the agent's state; a
+//! file of a gigabyte is not read completely.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::file::{after_partial_line, first_line, last_time, read_at};
+use super::homes::modified;
+use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
+use crate::timestamp::Timestamp;
+
+/// The most bytes of a file that are read at once.
+const PIECE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The bytes before the first reported line that are read to find the agent's state.
+const BEFORE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Distance from the end within which the first reported line is searched.
+const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The quiet after which the last record counts as complete: agents write a message's parts together.
+const QUIET_MICROS: i64 = 300_000;
+
+#[derive(Debug)]
+pub(super) struct Transcript {
+    path: PathBuf,
+    /// The identity of the file (device and inode), and the position up to which it was read.
+    identity: Option<(u64, u64)>,
+    offset: u64,
+    format: StreamFormat,
+    parser: StreamParser,
+    /// Older lines are not reported.
+    since: Timestamp,
+    /// The time of the last read, until an open record is settled.
+    read_at: Option<Timestamp>,
+    /// The time of the latest record, if records have times.
+    latest: Option<Timestamp>,
+    /// The state from before the file was replaced, while its former content is written again.
+    rewritten: Option<StreamStatus>,
+    /// True once an event was reported since the file was opened.
+    is_reported: bool,
+    /// True while the turn that may have ended began before `since`, so its end is not reported.
+    has_old_turn: bool,
+}
+
+impl Transcript {
+    /// Creates a transcript whose records are reported if they were written from `since` on.
+    pub fn new(path: PathBuf, format: StreamFormat, since: Timestamp) -> Self {
+        Self {
+            path,
+            identity: None,
+            offset: 0,
+            format,
+            parser: StreamParser::of(format),
+            since,
+            read_at: None,
+            latest: None,
+            rewritten: None,
+            is_reported: false,
+            has_old_turn: false,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the time of the latest record, if records have times.
+    pub fn latest(&self) -> Option<Timestamp> {
+        self.latest
+    }
+
+    /// Returns the state of the agent after its last record.
+    pub fn status(&self) -> StreamStatus {
+        let read = || self.parser.status();
+        self.rewritten.unwrap_or_else(read)
+    }
+
+    pub fn evidence(&self) -> &str {
+        self.parser.evidence()
+    }
+
+    /// Returns the names and arguments of the tools that wait for their results.
+    pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parser.open_tools()
+    }
+
+    /// Ends the conversation, because nothing more is written.
+    pub fn finish(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
+        self.parser.finish(now, events);
+    }
+
+    /// Ends the turn, which another source has found to be over.
+    pub fn end_turn(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
+        // The end of a turn is not reported if nothing else of it was.
+        if self.is_reported && self.rewritten.is_none() {
+            self.parser.end_turn(now, events);
+        }
+    }
+
+    /// Reads the added records, at most [`PIECE_BYTES_MAX`] of them; the next call reads on.
+    pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
+        let metadata = std::fs::metadata(&self.path)?;
+        let identity = (metadata.dev(), metadata.ino());
+        let is_known = self.identity == Some(identity) && metadata.len() >= self.offset;
+        if is_known && metadata.len() == self.offset {
+            let is_quiet = |at: &mut Timestamp| now.micros() - at.micros() >= QUIET_MICROS;
+            if self.read_at.take_if(is_quiet).is_some() {
+                // The rewritten content is complete.
+                self.rewritten = None;
+                self.parser.flush_idle(now, events);
+            }
+            return Ok(());
+        }
+        let file = File::open(&self.path)?;
+        if !is_known {
+            let is_first = self.identity.replace(identity).is_none();
+            self.rewritten = (!is_first && self.latest.is_some()).then(|| self.status());
+            self.parser = StreamParser::of(self.format);
+            self.offset = metadata.len().saturating_sub(TAIL_BYTES_MAX);
+            if self.rewritten.is_none() {
+                self.begin(&file, metadata.len())?;
+            }
+        }
+        let left = metadata.len().saturating_sub(self.offset);
+        let mut piece = read_at(&file, self.offset, left.min(PIECE_BYTES_MAX))?;
+        let mut new = 0;
+        if self.rewritten.is_some() {
+            // Records that are not later than those read before are skipped, in whole lines.
+            if let Some(end) = memchr::memrchr(b'\n', &piece) {
+                piece.truncate(end + 1);
+            }
+            new = first_line(&piece, |time| {
+                self.latest.is_none_or(|latest| time > latest)
+            });
+            self.parser.push(&piece[..new], now, &mut Vec::new());
+            if new < piece.len() {
+                self.rewritten = None;
+            }
+        }
+        self.offset += piece.len() as u64;
+        let before = events.len();
+        self.parser.push(&piece[new..], now, events);
+        // A prompt implies the end of the turn before it, which began before `since`.
+        if events.len() > before && std::mem::take(&mut self.has_old_turn) {
+            let is_prompt = |event: &AgentEvent| matches!(event, AgentEvent::PromptSent { .. });
+            let old = events[before..].iter().position(is_prompt).unwrap_or(0);
+            events.drain(before..before + old);
+        }
+        self.is_reported |= events.len() > before;
+        self.latest = self.latest.max(last_time(&piece));
+        self.read_at = Some(now);
+        Ok(())
+    }
+
+    /// Reads the records before the first new line without reporting them.
+    fn begin(&mut self, file: &File, bytes: u64) -> io::Result<()> {
+        let start = bytes.saturating_sub(TAIL_BYTES_MAX);
+        let tail = read_at(file, start, bytes - start)?;
+        let skipped = match start {
+            0 => 0,
+            _ => after_partial_line(&tail),
+        };
+        let since = self.since;
+        let new = skipped + first_line(&tail[skipped..], |time| time >= since);
+        let new = start + new as u64;
+        let from = new.saturating_sub(BEFORE_BYTES_MAX).max(start);
+        let before = &tail[(from - start) as usize..(new - start) as usize];
+        let cut = match from {
+            0 => 0,
+            _ => after_partial_line(before),
+        };
+        self.parser
+            .push(&before[cut..], self.since, &mut Vec::new());
+        self.has_old_turn = self.parser.status() == StreamStatus::MaybeDone;
+        self.latest = last_time(before);
+        self.offset = new;
+        Ok(())
+    }
+}
+
+// The sub-agents of an agent in a pane: each has a transcript of its own, which shows its end.
+//
+// Claude Code 2.1.330 writes them to `SESSION/subagents/agent-ID.jsonl`, beside `SESSION.jsonl`.
+
+/// The most sub-agents that are followed at once; others follow when some of these have ended.
+const FOLLOWED_MAX: usize = 64;
+
+/// The most files of a directory that are examined.
+const FILES_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct SubAgents {
+    /// Transcripts by id; `None` for a sub-agent that has ended.
+    known: HashMap<String, Option<Transcript>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SubAgentEvent {
+    /// A sub-agent was started, with this output file.
+    Registered { id: String, file: String },
+    /// A sub-agent has ended: [`AgentEvent::AgentCompleted`] or [`AgentEvent::AgentFailed`].
+    Ended { id: String, how: AgentEvent },
+}
+
+impl SubAgents {
+    /// Finds new sub-agents beside a conversation's file. Those from before `since` are not reported.
+    pub fn find(&mut self, conversation: &Path, since: Timestamp, events: &mut Vec<SubAgentEvent>) {
+        let directory = conversation.with_extension("").join("subagents");
+        let Ok(entries) = fs::read_dir(directory) else {
+            return;
+        };
+        for path in entries.take(FILES_MAX).flatten().map(|entry| entry.path()) {
+            let id = path.file_name().and_then(|name| name.to_str());
+            let Some(id) = id.and_then(id_of) else {
+                continue;
+            };
+            if self.known.contains_key(id) || self.followed() >= FOLLOWED_MAX {
+                continue;
+            }
+            let (id, file) = (id.to_owned(), path.display().to_string());
+            let is_old = modified(&path).is_none_or(|at| at < since);
+            if is_old {
+                self.known.insert(id, None);
+                continue;
+            }
+            // The records may be older than the file's last change, but all of them are new.
+            let transcript =
+                Transcript::new(path, StreamFormat::ClaudeTranscript, Timestamp::default());
+            self.known.insert(id.clone(), Some(transcript));
+            events.push(SubAgentEvent::Registered { id, file });
+        }
+    }
+
+    /// Reads the new records of all sub-agents.
+    pub fn read(&mut self, now: Timestamp, events: &mut Vec<SubAgentEvent>) {
+        for (id, known) in &mut self.known {
+            let Some(transcript) = known else { continue };
+            let mut own_events = Vec::new();
+            if transcript.read(now, &mut own_events).is_err() {
+                continue;
+            }
+            if !matches!(
+                transcript.status(),
+                StreamStatus::Done | StreamStatus::Failed | StreamStatus::Interrupted
+            ) {
+                continue;
+            }
+            transcript.finish(now, &mut own_events);
+            let end = own_events.into_iter().rev().find(|event| {
+                matches!(
+                    event,
+                    AgentEvent::AgentCompleted { .. } | AgentEvent::AgentFailed { .. }
+                )
+            });
+            *known = None;
+            events.extend(end.map(|how| SubAgentEvent::Ended {
+                id: id.clone(),
+                how,
+            }));
+        }
+    }
+
+    /// Returns the names and arguments of the sub-agents' tools that wait for their results.
+    pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
+        let followed = self.known.values().flatten();
+        followed.flat_map(Transcript::open_tools)
+    }
+
+    fn followed(&self) -> usize {
+        self.known.values().flatten().count()
+    }
+}
+
+/// Returns the id of the sub-agent whose transcript has this name.
+fn id_of(name: &str) -> Option<&str> {
+    let id = name.strip_prefix("agent-")?.strip_suffix(".jsonl")?;
+    (!id.is_empty()).then_some(id)
+}
+
+// Chooses among several files the conversation that a screen shows.
+
+/// The bytes of a file's end that are read for its last messages.
+const TAIL_BYTES: u64 = 256 * 1024;
+
+/// The most messages of a file that are searched on the screen.
+const MESSAGES: usize = 16;
+
+/// The letters and digits of a message that are compared; fewer than the minimum prove little.
+const LETTERS: usize = 40;
+const LETTERS_MIN: usize = 4;
+
+/// Returns the file with the lowest message on the screen that no other file has, if there is one.
+pub(super) fn choose(files: &[PathBuf], format: StreamFormat, screen: &str) -> Option<PathBuf> {
+    let messages: Vec<Vec<String>> = files
+        .iter()
+        .map(|file| last_messages(file, format))
+        .collect();
+    lowest(&messages, &letters(screen)).map(|at| files[at].clone())
+}
+
+/// Returns the conversation with the lowest message on the screen that no other conversation has.
+fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
+    let places = conversations.iter().enumerate().filter_map(|(at, own)| {
+        let others = || {
+            conversations
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at)
+        };
+        let is_its = |message: &&String| !others().any(|(_, other)| other.contains(message));
+        let shown = own.iter().filter(is_its);
+        let place = shown.filter_map(|message| place(message, screen)).max()?;
+        Some((place, at))
+    });
+    places.max().map(|(_, at)| at)
+}
+
+/// Returns the position of a message on the screen, or of the visible end or beginning of a long one.
+fn place(message: &str, screen: &str) -> Option<usize> {
+    let count = message.chars().count();
+    if count < LETTERS_MIN {
+        return None;
+    }
+    let begin: String = message.chars().take(LETTERS).collect();
+    let end: String = message
+        .chars()
+        .skip(count.saturating_sub(LETTERS))
+        .collect();
+    screen.rfind(&end).or_else(|| screen.rfind(&begin))
+}
+
+/// Returns the letters and digits of a text, which a screen does not change.
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
+    let Ok(bytes) = tail(file) else {
+        return Vec::new();
+    };
+    let mut events = Vec::new();
+    StreamParser::of(format).push(&bytes, Timestamp::default(), &mut events);
+    let messages = events.into_iter().rev().filter_map(|event| match event {
+        AgentEvent::PromptSent { prompt_summary, .. } => Some(letters(&prompt_summary)),
+        // Short answers occur in many conversations, of which not all are known.
+        AgentEvent::TokenReceived { token } => {
+            Some(letters(&token)).filter(|letters| letters.chars().count() >= LETTERS)
+        }
+        _ => None,
+    });
+    messages.take(MESSAGES).collect()
+}
+
+fn tail(file: &Path) -> std::io::Result<Vec<u8>> {
+    let file = File::open(file)?;
+    let bytes = file.metadata()?.len();
+    let start = bytes.saturating_sub(TAIL_BYTES);
+    let mut buffer = read_at(&file, start, bytes - start)?;
+    if start > 0 {
+        buffer.drain(..after_partial_line(&buffer));
+    }
+    Ok(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    mod transcript {
+
+        use super::super::*;
+
+        const LINES: &str = "{\"timestamp\":\"2026-11-23T19:00:00.000Z\"}\n{\"mode\":1}\n\
+        {\"timestamp\":\"2026-11-23T19:00:02.000Z\"}\n{\"x\":1}\n";
+
+        fn at(text: &str) -> Timestamp {
+            text.parse().unwrap()
+        }
+
+        #[test]
+        fn the_first_line_that_is_new_is_found_by_its_time() {
+            let find = |since: &str| {
+                let since = at(since);
+                &LINES[first_line(LINES.as_bytes(), |time| time >= since)..]
+            };
+            assert_eq!(find("2026-11-23T18:00:00Z"), LINES);
+            let third = LINES.find("{\"timestamp\":\"2026-11-23T19:00:02").unwrap();
+            assert_eq!(find("2026-11-23T19:00:01Z"), &LINES[third..]);
+            assert_eq!(find("2026-11-23T20:00:00Z"), "");
+            assert_eq!(
+                last_time(LINES.as_bytes()),
+                Some(at("2026-11-23T19:00:02.000Z"))
+            );
+            assert_eq!(last_time(b"cut in the mid"), None);
+        }
+
+        const FIRST: &str = r#"{"id":"1","timestamp":"2026-11-23T19:00:00.000Z","type":"user","content":[{"text":"one"}]}"#;
+        const SECOND: &str = r#"{"id":"2","timestamp":"2026-11-23T19:00:01.000Z","type":"gemini","content":"It is."}"#;
+        const THIRD: &str = r#"{"id":"3","timestamp":"2026-11-23T19:00:02.000Z","type":"user","content":[{"text":"two"}]}"#;
+
+        fn prompts(events: &[AgentEvent]) -> Vec<&str> {
+            let prompts = events.iter().filter_map(|event| match event {
+                AgentEvent::PromptSent { prompt_summary, .. } => Some(prompt_summary.as_str()),
+                _ => None,
+            });
+            prompts.collect()
+        }
+
+        #[test]
+        fn rewritten_records_are_not_reported_again() {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("session.jsonl");
+            let since = at("2026-11-23T18:59:00Z");
+            let mut transcript = Transcript::new(path.clone(), StreamFormat::GeminiSession, since);
+            let (mut events, mut now) = (Vec::new(), since);
+            let mut read = |transcript: &mut Transcript, text: &str| {
+                // Replaces the file, as some programs do instead of appending.
+                let temporary = directory.path().join("new");
+                std::fs::write(&temporary, text).unwrap();
+                std::fs::rename(&temporary, &path).unwrap();
+                now = Timestamp::from_micros(now.micros() + 1_000);
+                transcript.read(now, &mut events).unwrap();
+                events.split_off(0)
+            };
+            let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n"));
+            assert_eq!(prompts(&all), ["one"]);
+            assert_eq!(transcript.status(), StreamStatus::MaybeDone);
+            assert_eq!(read(&mut transcript, &format!("{FIRST}\n")), []);
+            assert_eq!(
+                transcript.status(),
+                StreamStatus::MaybeDone,
+                "not all of it is written"
+            );
+            let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n{THIRD}\n"));
+            assert_eq!(prompts(&all), ["two"]);
+            assert_eq!(transcript.status(), StreamStatus::Working);
+        }
+
+        #[test]
+        fn the_end_of_a_turn_that_was_there_before_is_not_reported() {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("session.jsonl");
+            std::fs::write(&path, format!("{FIRST}\n{SECOND}\n")).unwrap();
+            let since = at("2026-11-23T20:00:00Z");
+            let mut transcript = Transcript::new(path, StreamFormat::GeminiSession, since);
+            let mut events = Vec::new();
+            transcript.read(since, &mut events).unwrap();
+            assert_eq!(transcript.status(), StreamStatus::MaybeDone);
+            transcript.end_turn(since, &mut events);
+            assert_eq!(events, []);
+            let later = at("2026-11-23T20:00:01Z");
+            transcript.read(later, &mut events).unwrap();
+            assert_eq!(events, [], "it has settled");
+            let prompt = r#"{"id":"9","timestamp":"2026-11-23T20:00:02Z","type":"user","content":[{"text":"next"}]}"#;
+            append(&transcript, &format!("{prompt}\n"));
+            transcript.read(later, &mut events).unwrap();
+            assert!(
+                matches!(&events[..], [AgentEvent::PromptSent { .. }]),
+                "{events:?}"
+            );
+        }
+
+        fn append(transcript: &Transcript, text: &str) {
+            use std::io::Write;
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options.append(true).open(transcript.path()).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        }
+    }
+
+    mod sub_agents {
+
+        use super::super::*;
+
+        const PROMPT: &str = r#"{"type":"user","isSidechain":true,"agentId":"a1","message":{"role":"user","content":"look"},"timestamp":"2026-11-23T22:43:03.002Z"}"#;
+        const CALL: &str = r#"{"type":"assistant","isSidechain":true,"agentId":"a1","version":"2.1.330","message":{"id":"m1","role":"assistant","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}]},"timestamp":"2026-11-23T22:43:03.905Z"}"#;
+        const RESULT: &str = r#"{"type":"user","isSidechain":true,"agentId":"a1","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result","content":"a"}]},"timestamp":"2026-11-23T22:43:07.971Z"}"#;
+        const ANSWER: &str = r#"{"type":"assistant","isSidechain":true,"agentId":"a1","version":"2.1.330","message":{"id":"m2","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"There are files."}]},"timestamp":"2026-11-23T22:43:10.013Z"}"#;
+
+        #[test]
+        fn a_sub_agent_is_registered_and_ends_once() {
+            let home = tempfile::tempdir().unwrap();
+            let conversation = home.path().join("S.jsonl");
+            let directory = home.path().join("S/subagents");
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("agent-a1.meta.json"), "{}").unwrap();
+            let file = directory.join("agent-a1.jsonl");
+            fs::write(&file, format!("{PROMPT}\n{CALL}\n")).unwrap();
+
+            let (mut agents, mut events) = (SubAgents::default(), Vec::new());
+            let (since, now) = (Timestamp::default(), Timestamp::from_micros(1));
+            agents.find(&conversation, since, &mut events);
+            agents.read(now, &mut events);
+            let registered = SubAgentEvent::Registered {
+                id: "a1".into(),
+                file: file.display().to_string(),
+            };
+            assert_eq!(events, [registered]);
+            let open: Vec<_> = agents.open_tools().collect();
+            assert_eq!(open, [("Bash", r#"{"command":"ls"}"#)]);
+
+            fs::write(&file, format!("{PROMPT}\n{CALL}\n{RESULT}\n{ANSWER}\n")).unwrap();
+            events.clear();
+            agents.read(now, &mut events);
+            agents.find(&conversation, since, &mut events);
+            agents.read(now, &mut events);
+            assert!(
+                matches!(
+                    &events[..],
+                    [SubAgentEvent::Ended { id, how: AgentEvent::AgentCompleted { result, .. } }]
+                        if id == "a1" && result == "There are files."
+                ),
+                "{events:?}"
+            );
+        }
+
+        #[test]
+        fn a_sub_agent_that_was_there_before_is_not_reported() {
+            let home = tempfile::tempdir().unwrap();
+            let directory = home.path().join("S/subagents");
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("agent-a1.jsonl"), format!("{PROMPT}\n")).unwrap();
+            let (mut agents, mut events) = (SubAgents::default(), Vec::new());
+            let later = Timestamp::from_micros(i64::MAX);
+            agents.find(&home.path().join("S.jsonl"), later, &mut events);
+            agents.read(later, &mut events);
+            assert_eq!(events, []);
+        }
+    }
+
+    mod screens {
+
+        use super::super::*;
+
+        fn conversations(of: &[&[&str]]) -> Vec<Vec<String>> {
+            let letters = |messages: &&[&str]| messages.iter().map(|text| letters(text)).collect();
+            of.iter().map(letters).collect()
+        }
+
+        #[test]
+        fn the_messages_that_a_screen_shows_count() {
+            let screen = letters("│ > fix the te\n│ sts please │\n● All tests are fixed now.");
+            let shown: &[&str] = &["fix the tests please", "All **tests** are fixed now."];
+            let others: &[&str] = &["something else", "a"];
+            let of = |of: &[&[&str]]| lowest(&conversations(of), &screen);
+            assert_eq!(of(&[others, shown]), Some(1));
+            assert_eq!(of(&[others]), None, "not shown, or too short to prove it");
+        }
+
+        #[test]
+        fn shared_messages_are_ignored_and_the_lowest_other_one_decides() {
+            let screen = letters("> before b\nDone, that was short.");
+            let a: &[&str] = &["unique a", "Done, that was short.", "before a"];
+            let b: &[&str] = &["before b", "Done, that was short."];
+            assert_eq!(lowest(&conversations(&[a, b]), &screen), Some(1));
+            assert_eq!(lowest(&conversations(&[a, a]), &screen), None);
+            let screen = letters("> old words\nyes\n> new words\nyes");
+            let (old, new): (&[&str], &[&str]) = (&["old words", "yes"], &["new words", "yes"]);
+            assert_eq!(lowest(&conversations(&[old, new]), &screen), Some(1));
+            assert_eq!(lowest(&conversations(&[new, old]), &screen), Some(0));
+        }
+    }
+}
