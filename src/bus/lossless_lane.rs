@@ -219,7 +219,7 @@ impl LaneInterrupt {
 /// A lane that drops nothing while its events fit in memory (64 MiB).
 ///
 /// Numbers on it are contiguous: a [`LogGap`](crate::TdEvent::LogGap) replaces events that had to be dropped.
-/// The log reads such a lane; see [`EventBus::subscribe_lossless`](crate::EventBus::subscribe_lossless).
+/// The log reads such a lane.
 pub struct LosslessLane {
     start: LaneStart,
     inbox: Arc<Inbox>,

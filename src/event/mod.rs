@@ -1,6 +1,6 @@
 //! Events as they are emitted, numbered and stored: the wire contract, schema 1 (pure).
 //!
-//! One table, [`event_table!`], lists every event with its fields. It generates the enum, its serialization,
+//! One table, `event_table!`, lists every event with its fields. It generates the enum, its serialization,
 //! the kinds, the emitter's methods and the JSON Schema. Field names and type tags are promises: they are
 //! added, never renamed.
 
