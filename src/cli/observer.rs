@@ -4,7 +4,6 @@ mod announcement;
 mod args;
 mod background;
 mod foreground;
-mod notify;
 #[cfg(feature = "tui")]
 mod private;
 mod service;

@@ -194,7 +194,7 @@ impl Observer {
         };
         wait_until_observing(&panes.servers, &self.feed, &self.clock, ended);
         lock.announce(&announcement)?;
-        super::notify::notify("READY=1");
+        super::service::notify("READY=1");
         if let Err(error) = output::print(&announcement.line("observing")) {
             // The terminal or the process that started the observer may be gone, but the observer
             // continues.
@@ -236,7 +236,7 @@ impl Observer {
     /// Ends all runs, then the API; returns the exit code.
     fn end(self) -> ExitCode {
         if let Some(lock) = &self.lock {
-            super::notify::notify("STOPPING=1");
+            super::service::notify("STOPPING=1");
             lock.withdraw();
         }
         if self.is_in_place() {

@@ -1,6 +1,9 @@
-//! Installs the observer as a user service of systemd.
+//! The observer as a user service of systemd: installs it, and sends its state, see sd_notify(3).
 
 use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -134,4 +137,21 @@ fn systemctl(args: &[&str]) -> Result<(), Failure> {
         args.join(" "),
         crate::face::one_line(&why)
     ))
+}
+
+/// Sends a state to the service manager, if one waits for it.
+pub(super) fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    let send = || {
+        let address = match path.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(&path)?,
+        };
+        UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)
+    };
+    if let Err(cause) = send() {
+        log::warn!("cannot notify the service manager: {cause}");
+    }
 }
