@@ -32,6 +32,8 @@ pub use names::{
     TurnEvidence, UnknownName,
 };
 pub(crate) use schema::{FieldSchema, envelope_schema};
+#[cfg(feature = "tui")]
+pub(crate) use styles::Colour;
 pub(crate) use styles::{Ink, STYLES_MAX, SgrOperation, sgr_operations};
 pub use styles::{Style, Styles};
 pub(crate) use table::event_table;

@@ -32,13 +32,14 @@ pub(crate) enum SgrOperation {
 }
 
 /// The SGR codes of attributes that are not colours, and the codes that end them.
-const MARKS: [(u8, u8); 7] = [
+const MARKS: [(u8, u8); 8] = [
     (1, 22),
     (2, 22),
     (3, 23),
     (4, 24),
     (5, 25),
     (7, 27),
+    (8, 28),
     (9, 29),
 ];
 
@@ -65,9 +66,9 @@ pub(crate) fn sgr_operations(params: &str) -> impl Iterator<Item = SgrOperation>
                 (30..=38 | 90..=97, Some(_)) => SgrOperation::Foreground(colour),
                 (40..=48 | 100..=107, Some(_)) => SgrOperation::Background(colour),
                 (0, _) => SgrOperation::Reset,
-                (1..=5 | 7 | 9, _) => SgrOperation::Set(code as u8),
+                (1..=5 | 7..=9, _) => SgrOperation::Set(code as u8),
                 (21, _) => SgrOperation::Unset(22),
-                (22..=25 | 27 | 29, _) => SgrOperation::Unset(code as u8),
+                (22..=25 | 27..=29, _) => SgrOperation::Unset(code as u8),
                 (39, _) => SgrOperation::Foreground(None),
                 (49, _) => SgrOperation::Background(None),
                 _ => continue,
@@ -123,8 +124,8 @@ fn subparameter_colour(text: &str) -> Option<Colour> {
 /// The colours and attributes of a character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ink {
-    foreground: Option<Colour>,
-    background: Option<Colour>,
+    pub foreground: Option<Colour>,
+    pub background: Option<Colour>,
     /// A bit for each of [`MARKS`] that is set.
     marks: u8,
 }
@@ -133,6 +134,12 @@ impl Ink {
     /// Returns true if nothing is set.
     pub fn is_plain(self) -> bool {
         self == Self::default()
+    }
+
+    /// Returns true if the attribute with this SGR code is set.
+    #[cfg(feature = "tui")]
+    pub fn has(self, code: u8) -> bool {
+        self.marks & marks(|(begin, _)| begin == code) != 0
     }
 
     /// Applies one operation of a sequence.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ansi::RESET;
 use super::sanitize::push_sanitized_at;
-use crate::event::{Envelope, PaneId, Style, Styles, TdEvent, lines_in};
+use crate::event::{Envelope, Ink, PaneId, Style, Styles, TdEvent, line_ends_in, lines_in};
 use unicode_width::UnicodeWidthStr;
 
 /// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
@@ -47,12 +47,11 @@ impl LineStyles {
         self.0.is_empty()
     }
 
-    /// Returns the line for display in its colours, reset at its end. Returns `None` for a line without
+    /// Returns the parts of a line for display, each with its style. Returns `None` for a line without
     /// styles, or with styles that do not fit its text.
-    pub fn paint(&self, line: i64, text: &str) -> Option<String> {
+    pub fn parts(&self, line: i64, text: &str) -> Option<Vec<(String, Ink)>> {
         let styles = self.0.get(&line)?;
-        let mut out = String::with_capacity(2 * text.len());
-        let (mut column, mut done) = (0, 0);
+        let (mut column, mut done, mut parts) = (0, 0, Vec::new());
         let mut positions = text.char_indices().map(|(at, _)| at).chain([text.len()]);
         // Returns the byte position of a character. The calls must have ascending numbers.
         let (mut position, mut number) = (positions.next()?, 0);
@@ -63,26 +62,36 @@ impl LineStyles {
             }
             (number == char).then_some(position)
         };
+        let mut part = |text: &str, ink: Ink| {
+            let mut shown = String::with_capacity(text.len());
+            push_sanitized_at(&mut shown, text, column);
+            column += shown.width();
+            parts.push((shown, ink));
+        };
         for style in styles {
             let (from, to) = (at(style.from)?, at(style.to)?);
-            let plain = text.get(done..from)?;
-            push(&mut out, plain, &mut column);
-            for part in ["\x1b[", &style.sgr(), "m"] {
-                out.push_str(part);
-            }
-            push(&mut out, text.get(from..to)?, &mut column);
-            out.push_str(RESET);
+            part(text.get(done..from)?, Ink::default());
+            part(text.get(from..to)?, style.ink);
             done = to;
         }
-        push(&mut out, &text[done..], &mut column);
+        part(&text[done..], Ink::default());
+        Some(parts)
+    }
+
+    /// Returns the line for display in its colours, as [`LineStyles::parts`].
+    pub fn paint(&self, line: i64, text: &str) -> Option<String> {
+        let mut out = String::with_capacity(2 * text.len());
+        for (text, ink) in self.parts(line, text)? {
+            if ink.is_plain() {
+                out.push_str(&text);
+            } else {
+                for part in ["\x1b[", &ink.sgr(), "m", &text, RESET] {
+                    out.push_str(part);
+                }
+            }
+        }
         Some(out)
     }
-}
-
-fn push(out: &mut String, text: &str, column: &mut usize) {
-    let before = out.len();
-    push_sanitized_at(out, text, *column);
-    *column += out[before..].width();
 }
 
 // Replaces each line of a history by its last revision, so that the line is shown once, in its place (pure).
@@ -92,17 +101,78 @@ fn push(out: &mut String, text: &str, column: &mut usize) {
 // progress display, is shown with its last text, and omitted if its program removed it. A line that was only
 // erased stays, because it was printed before its row vanished.
 
-/// The bound, in bytes, on the revisions in memory, some 300,000 lines, and the memory of a line in addition
-/// to its text. Lines beyond the bound keep their first text and are shown again when they change.
+/// The bound, in bytes, on the revisions in memory: some 300,000 lines. Only lines that were on a screen are
+/// revised, so even long runs have few. Lines beyond the bound keep their first text.
 const BYTES_MAX: usize = 64 << 20;
-const LINE_BYTES: usize = 128;
+
+/// The last text and style of each revised line, by execution and pane.
+#[derive(Debug, Default)]
+struct RevisedLines {
+    panes: BTreeMap<(String, PaneId), BTreeMap<i64, LastRevision>>,
+    bytes: usize,
+    /// The number of revisions beyond the bound.
+    dropped: u64,
+}
+
+impl RevisedLines {
+    /// Records an event with this number, if it is a revision.
+    fn note(&mut self, event: &TdEvent, seq: u64) {
+        let TdEvent::OutputRevised {
+            execution_id,
+            pane,
+            line,
+            text,
+            styles,
+        } = event
+        else {
+            return;
+        };
+        if self.bytes > BYTES_MAX {
+            self.dropped += 1;
+            return;
+        }
+        let key = (execution_id.as_str().to_owned(), pane.clone());
+        let known = self.panes.entry(key).or_default().entry(*line);
+        let known = known.or_insert_with(|| {
+            self.bytes += LastRevision::default().bytes();
+            LastRevision::default()
+        });
+        known.seq = seq;
+        if !text.is_empty() {
+            self.bytes += text.len();
+            self.bytes -= known.text.len();
+            known.text_seq = seq;
+            known.text.clone_from(text);
+            known.styles.clone_from(styles);
+        }
+    }
+
+    /// Drops the revisions of lines whose later text the log has.
+    fn forget_lines(&mut self, event: &TdEvent) {
+        let TdEvent::OutputUpdate {
+            execution_id,
+            pane,
+            first_line,
+            chunk,
+            ..
+        } = event
+        else {
+            return;
+        };
+        let key = (execution_id.as_str().to_owned(), pane.clone());
+        let Some(lines) = self.panes.get_mut(&key) else {
+            return;
+        };
+        let end = first_line.saturating_add(line_ends_in(chunk));
+        let mut after = lines.split_off(first_line);
+        lines.extend(after.split_off(&end));
+        self.bytes -= after.values().map(LastRevision::bytes).sum::<usize>();
+    }
+}
 
 /// The last revision of each line, by execution and pane.
 #[derive(Debug, Default)]
-pub(crate) struct LastRevisions {
-    panes: BTreeMap<(String, PaneId), BTreeMap<i64, LastRevision>>,
-    bytes: usize,
-}
+pub(crate) struct LastRevisions(RevisedLines);
 
 /// The last revision of a line.
 #[derive(Debug, Default)]
@@ -117,6 +187,22 @@ struct LastRevision {
     is_shown: bool,
 }
 
+impl LastRevision {
+    /// Returns the memory that the line needs.
+    fn bytes(&self) -> usize {
+        128 + self.text.len()
+    }
+
+    /// Returns the last text; empty if the row was erased.
+    fn into_text(self) -> String {
+        if self.seq == self.text_seq {
+            self.text
+        } else {
+            String::new()
+        }
+    }
+}
+
 /// The result of applying the revisions to an event.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Applied {
@@ -126,48 +212,21 @@ pub(crate) enum Applied {
 }
 
 impl LastRevisions {
-    /// Records an event of the history, if it is a revision.
+    /// Records an event of the history, if it is a revision. Events of older logs have no number and are
+    /// shown unchanged.
     pub fn note(&mut self, envelope: &Envelope) {
-        let TdEvent::OutputRevised {
-            execution_id,
-            pane,
-            line,
-            text,
-            styles,
-        } = &envelope.event
-        else {
-            return;
-        };
-        // Events of older logs have no number and are shown unchanged.
-        let Some(seq) = envelope.seq else {
-            return;
-        };
-        if self.bytes > BYTES_MAX {
-            return;
-        }
-        let key = (execution_id.as_str().to_owned(), pane.clone());
-        let known = self.panes.entry(key).or_default().entry(*line);
-        let known = known.or_insert_with(|| {
-            self.bytes += LINE_BYTES;
-            LastRevision::default()
-        });
-        known.seq = seq;
-        if !text.is_empty() {
-            self.bytes += text.len();
-            self.bytes -= known.text.len();
-            known.text_seq = seq;
-            known.text.clone_from(text);
-            known.styles.clone_from(styles);
+        if let Some(seq) = envelope.seq {
+            self.0.note(&envelope.event, seq);
         }
     }
 
     /// Drops the revisions of an execution whose history has been shown.
     pub fn forget(&mut self, execution_id: &str) {
-        self.panes.retain(|(id, _), lines| {
+        let RevisedLines { panes, bytes, .. } = &mut self.0;
+        panes.retain(|(id, _), lines| {
             let is_kept = id != execution_id;
             if !is_kept {
-                let bytes = lines.values().map(|line| line.text.len() + LINE_BYTES);
-                self.bytes -= bytes.sum::<usize>();
+                *bytes -= lines.values().map(LastRevision::bytes).sum::<usize>();
             }
             is_kept
         });
@@ -179,7 +238,7 @@ impl LastRevisions {
             return Applied::Unchanged;
         };
         let key = (envelope.event.execution_id().to_owned(), pane.clone());
-        let Some(lines) = self.panes.get_mut(&key) else {
+        let Some(lines) = self.0.panes.get_mut(&key) else {
             return Applied::Unchanged;
         };
         match &envelope.event {
@@ -298,13 +357,6 @@ impl ChunkPart {
 // Performs the first pass of an export: collects the panes of a run, and the last text of revised lines
 // (pure).
 
-/// The bound, in bytes, on revised text, some 500,000 lines. Only lines that were on a screen are revised, so
-/// even long runs have few.
-const REVISED_BYTES_MAX: usize = 64 << 20;
-
-/// The memory of a revision in addition to its text: the map's entry.
-const REVISION_BYTES: usize = 64;
-
 /// The maximum number of panes to count: far more than a tmux server has in its lifetime.
 const PANES_MAX: usize = 100_000;
 
@@ -316,9 +368,9 @@ pub(crate) struct Survey {
     /// True if the run has the conversation of an agent in a pane.
     has_conversation: bool,
     /// The last revisions that no later `OutputUpdate` has replaced.
-    revised: BTreeMap<PaneId, BTreeMap<i64, String>>,
-    bytes: usize,
-    dropped_revisions: u64,
+    revised: RevisedLines,
+    /// The number of envelopes so far.
+    count: u64,
 }
 
 impl Survey {
@@ -344,40 +396,10 @@ impl Survey {
             TdEvent::PromptSent { .. } | TdEvent::TokenReceived { .. }
         );
         self.has_conversation |= is_conversation && event.pane().is_some();
-        match event {
-            TdEvent::OutputUpdate {
-                pane,
-                first_line,
-                chunk,
-                ..
-            } => {
-                let Some(revised) = self.revised.get_mut(pane) else {
-                    return;
-                };
-                let lines = chunk.bytes().filter(|byte| *byte == b'\n').count();
-                let end = first_line.saturating_add_unsigned(lines as u64);
-                let replaced = revised.range(*first_line..end).map(|(number, _)| *number);
-                for number in replaced.collect::<Vec<_>>() {
-                    let text = revised.remove(&number).unwrap_or_default();
-                    self.bytes -= REVISION_BYTES + text.len();
-                }
-            }
-            TdEvent::OutputRevised {
-                pane, line, text, ..
-            } if self.includes(pane) => {
-                let cost = REVISION_BYTES + text.len();
-                let revised = self.revised.entry(pane.clone()).or_default();
-                if let Some(old) = revised.remove(line) {
-                    self.bytes -= REVISION_BYTES + old.len();
-                }
-                if self.bytes + cost > REVISED_BYTES_MAX {
-                    self.dropped_revisions += 1;
-                } else {
-                    self.bytes += cost;
-                    revised.insert(*line, text.clone());
-                }
-            }
-            _ => {}
+        self.revised.forget_lines(event);
+        if event.pane().is_some_and(|pane| self.includes(pane)) {
+            self.count += 1;
+            self.revised.note(event, self.count);
         }
     }
 
@@ -393,7 +415,7 @@ impl Survey {
 
     /// Returns the number of revisions beyond the bound; these lines keep their first text.
     pub fn dropped_revisions(&self) -> u64 {
-        self.dropped_revisions
+        self.revised.dropped
     }
 
     /// Returns true if the survey includes this pane's text.
@@ -407,19 +429,37 @@ impl Survey {
     }
 
     /// Removes and returns the last text of a revised line.
-    pub(super) fn take(&mut self, pane: &PaneId, line: i64) -> Option<String> {
-        self.revised.get_mut(pane)?.remove(&line)
+    pub(super) fn take(&mut self, id: &str, pane: &PaneId, line: i64) -> Option<String> {
+        let lines = self.lines_of(id, pane)?;
+        Some(lines.remove(&line)?.into_text())
     }
 
     /// Removes and returns the first revised line below `end`, with its number.
-    pub(super) fn take_below(&mut self, pane: &PaneId, end: i64) -> Option<(i64, String)> {
-        let revised = self.revised.get_mut(pane)?;
-        let first = revised.first_entry().filter(|entry| *entry.key() < end)?;
-        Some(first.remove_entry())
+    pub(super) fn take_below(
+        &mut self,
+        id: &str,
+        pane: &PaneId,
+        end: i64,
+    ) -> Option<(i64, String)> {
+        let lines = self.lines_of(id, pane)?;
+        let first = lines.first_entry().filter(|entry| *entry.key() < end)?;
+        let (number, line) = first.remove_entry();
+        Some((number, line.into_text()))
     }
 
-    pub(super) fn take_remaining(&mut self) -> BTreeMap<PaneId, BTreeMap<i64, String>> {
-        std::mem::take(&mut self.revised)
+    /// Removes and returns all revised lines of each pane, in order.
+    pub(super) fn take_remaining(&mut self) -> Vec<(PaneId, Vec<(i64, String)>)> {
+        let panes = std::mem::take(&mut self.revised.panes).into_iter();
+        let texts = panes.map(|((_, pane), lines)| {
+            let lines = lines.into_iter();
+            let texts = lines.map(|(number, line)| (number, line.into_text()));
+            (pane, texts.collect())
+        });
+        texts.collect()
+    }
+
+    fn lines_of(&mut self, id: &str, pane: &PaneId) -> Option<&mut BTreeMap<i64, LastRevision>> {
+        self.revised.panes.get_mut(&(id.to_owned(), pane.clone()))
     }
 }
 

@@ -65,7 +65,7 @@ impl TextExport {
             } if is_included => {
                 self.push_lines_below(id, pane, *first_line, out);
                 for (number, line) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
-                    let last = self.survey.take(pane, number);
+                    let last = self.survey.take(id, pane, number);
                     self.push_line(id, Some(pane), last.as_deref().unwrap_or(line), out);
                 }
             }
@@ -118,7 +118,7 @@ impl TextExport {
     /// Appends lines that are in no `OutputUpdate`: lines of the baseline, and lines that never settled.
     fn push_lines_below(&mut self, id: &str, pane: &PaneId, end: i64, out: &mut String) {
         let mut unsettled = UnsettledLines::default();
-        while let Some((number, text)) = self.survey.take_below(pane, end) {
+        while let Some((number, text)) = self.survey.take_below(id, pane, end) {
             for line in unsettled.next(number, &text) {
                 self.push_line(id, Some(pane), line, out);
             }

@@ -7,6 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::event::{Colour, Ink};
 use crate::face::sanitize::with_ellipsis;
 
 /// A line of sanitized text with styled ranges.
@@ -29,17 +30,13 @@ impl StyledText {
     /// `LineStyles` write it.
     pub fn painted(painted: &str) -> Self {
         let mut line = Self::default();
-        let mut style = Style::new();
+        let mut ink = Ink::default();
         let mut parts = painted.split("\x1b[");
-        line.push(parts.next().unwrap_or_default(), style);
+        line.push(parts.next().unwrap_or_default(), Style::new());
         for part in parts {
-            let end = part.bytes().position(|byte| byte == b'm');
-            let (sgr, text) = match end {
-                Some(end) => (&part[..end], &part[end + 1..]),
-                None => ("", part),
-            };
-            style = with_sgr(style, sgr);
-            line.push(text, style);
+            let (sgr, text) = part.split_once('m').unwrap_or(("", part));
+            ink.apply(sgr);
+            line.push(text, style_of_ink(ink));
         }
         line
     }
@@ -70,50 +67,36 @@ impl StyledText {
     }
 }
 
-/// Applies the parameters of an SGR sequence (ECMA-48, and colours as in xterm).
-fn with_sgr(style: Style, params: &str) -> Style {
-    let mut style = style;
-    let mut parts = params.split([';', ':']);
-    while let Some(part) = parts.next() {
-        let code = match part {
-            "" => 0,
-            part => part.parse().unwrap_or(u16::MAX),
-        };
-        style = match code {
-            0 => Style::new(),
-            1 => style.add_modifier(Modifier::BOLD),
-            2 => style.add_modifier(Modifier::DIM),
-            3 => style.add_modifier(Modifier::ITALIC),
-            4 | 21 => style.add_modifier(Modifier::UNDERLINED),
-            5 | 6 => style.add_modifier(Modifier::SLOW_BLINK),
-            7 => style.add_modifier(Modifier::REVERSED),
-            8 => style.add_modifier(Modifier::HIDDEN),
-            9 => style.add_modifier(Modifier::CROSSED_OUT),
-            22 => style.remove_modifier(Modifier::BOLD | Modifier::DIM),
-            23 => style.remove_modifier(Modifier::ITALIC),
-            24 => style.remove_modifier(Modifier::UNDERLINED),
-            25 => style.remove_modifier(Modifier::SLOW_BLINK),
-            27 => style.remove_modifier(Modifier::REVERSED),
-            28 => style.remove_modifier(Modifier::HIDDEN),
-            29 => style.remove_modifier(Modifier::CROSSED_OUT),
-            30..=37 => style.fg(indexed(code - 30)),
-            38 => match colour(&mut parts) {
-                Some(colour) => style.fg(colour),
-                None => return style,
-            },
-            39 => Style { fg: None, ..style },
-            40..=47 => style.bg(indexed(code - 40)),
-            48 => match colour(&mut parts) {
-                Some(colour) => style.bg(colour),
-                None => return style,
-            },
-            49 => Style { bg: None, ..style },
-            90..=97 => style.fg(indexed(code - 90 + 8)),
-            100..=107 => style.bg(indexed(code - 100 + 8)),
-            _ => style,
-        };
+/// Returns the style of text in a program's colours.
+pub(super) fn style_of_ink(ink: Ink) -> Style {
+    let mut style = Style {
+        fg: ink.foreground.map(colour),
+        bg: ink.background.map(colour),
+        ..Style::new()
+    };
+    for (code, modifier) in [
+        (1, Modifier::BOLD),
+        (2, Modifier::DIM),
+        (3, Modifier::ITALIC),
+        (4, Modifier::UNDERLINED),
+        (5, Modifier::SLOW_BLINK),
+        (7, Modifier::REVERSED),
+        (8, Modifier::HIDDEN),
+        (9, Modifier::CROSSED_OUT),
+    ] {
+        if ink.has(code) {
+            style = style.add_modifier(modifier);
+        }
     }
     style
+}
+
+fn colour(colour: Colour) -> Color {
+    match colour {
+        Colour::Indexed(number @ 0..16) => indexed(u16::from(number)),
+        Colour::Indexed(number) => Color::Indexed(number),
+        Colour::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
+    }
 }
 
 /// Returns one of the 16 standard colours.
@@ -137,24 +120,6 @@ fn indexed(number: u16) -> Color {
         Color::White,
     ];
     COLOURS[usize::from(number) % COLOURS.len()]
-}
-
-/// Parses a colour: an index, or three channels.
-fn colour<'p>(parts: &mut impl Iterator<Item = &'p str>) -> Option<Color> {
-    match parts.next()? {
-        "5" => Some(match parts.next()?.parse::<u8>().ok()? {
-            number @ 0..16 => indexed(u16::from(number)),
-            number => Color::Indexed(number),
-        }),
-        "2" => {
-            // With colons, an empty colour space may precede the channels.
-            let first = parts.next().filter(|part| !part.is_empty());
-            let first = first.or_else(|| parts.next())?;
-            let mut channel = || parts.next()?.parse::<u8>().ok();
-            Some(Color::Rgb(first.parse().ok()?, channel()?, channel()?))
-        }
-        _ => None,
-    }
 }
 
 /// Returns the nearest colour of a terminal with 16 colours.
@@ -475,7 +440,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_parameters_are_a_style(params in "[0-9;:]{0,40}", number: u8, rgb: (u8, u8, u8)) {
-            with_sgr(Style::new(), &params);
+            let mut ink = Ink::default();
+            ink.apply(&params);
+            style_of_ink(ink);
             nearest(Color::Indexed(number));
             nearest(Color::Rgb(rgb.0, rgb.1, rgb.2));
         }

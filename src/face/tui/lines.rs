@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use ratatui::style::{Color, Modifier, Style};
 
-use super::cells::StyledText;
+use super::cells::{StyledText, style_of_ink};
 use super::layout::ViewKind;
 use crate::board::{ExecutionKind, Row};
 use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
@@ -345,10 +345,14 @@ fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> View
 
 /// Returns a line of a pane in its colours.
 pub(super) fn pane_line(styles: &LineStyles, number: i64, text: &str) -> StyledText {
-    match styles.paint(number, text) {
-        Some(painted) => StyledText::painted(&painted),
-        None => StyledText::plain(bounded(sanitized(text)), Style::new()),
+    let Some(parts) = styles.parts(number, text) else {
+        return StyledText::plain(bounded(sanitized(text)), Style::new());
+    };
+    let mut line = StyledText::default();
+    for (text, ink) in parts {
+        line.push(&text, style_of_ink(ink));
     }
+    line
 }
 
 fn described(description: &Description) -> StyledText {
