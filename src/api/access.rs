@@ -45,18 +45,22 @@ impl Observer {
         }
     }
 
-    /// Returns the live events of an execution.
+    /// Returns the events of an execution after a number, or live ones only.
     ///
     /// # Errors
     /// If the logs cannot be read.
     pub fn events_of(
         &self,
         execution: &ExecutionId,
+        after: Option<u64>,
         clock: &Clock,
     ) -> Result<Box<dyn EventSource>> {
         Ok(match self {
             Self::At(socket) => {
-                let path = format!("/api/v1/events?execution={}", percent_encoded(execution));
+                let mut path = format!("/api/v1/events?execution={}", percent_encoded(execution));
+                if let Some(after) = after {
+                    path.push_str(&format!("&from_seq={}", after.saturating_add(1)));
+                }
                 Box::new(EventReader::new(socket, path, clock))
             }
             Self::Here(context) => {
@@ -64,7 +68,10 @@ impl Observer {
                     executions: [execution.to_string()].into(),
                     ..Selection::default()
                 };
-                Box::new(Reader::open(&context.feed, selection, StartPoint::Now)?)
+                Box::new(match after {
+                    Some(after) => Reader::open_after(&context.feed, selection, execution, after)?,
+                    None => Reader::open(&context.feed, selection, StartPoint::Now)?,
+                })
             }
         })
     }

@@ -11,7 +11,8 @@ use super::liveness::KEEP_ALIVE;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
 use crate::clock::Clock;
-use crate::event::{EventKind, StreamEvent};
+use crate::error::Error;
+use crate::event::{EventKind, ExecutionId, StreamEvent};
 use crate::feed::{Next, Reader, Selection, StartPoint, StreamCursor};
 use crate::history::Query;
 use crate::thread::{Stop, is_stopped};
@@ -109,8 +110,13 @@ pub(super) fn open(context: &ApiContext, request: &Request) -> Result<Reader, Re
     let last = request.header("last-event-id");
     let last = last.or_else(|| request.parameter("cursor"));
     let from = start_point("Last-Event-ID", last, since).map_err(invalid)?;
-    Reader::open(&context.feed, selection, from.unwrap_or(StartPoint::Now))
-        .map_err(|error| Response::problem(500, &error.to_string()))
+    let from_seq = number(request, "from_seq", 0).map_err(invalid)?;
+    let failed = |error: Error| Response::problem(500, &error.to_string());
+    if let (None, 1.., [id]) = (from, from_seq, &request.list("execution")[..]) {
+        let id = ExecutionId::from(*id);
+        return Reader::open_after(&context.feed, selection, &id, from_seq - 1).map_err(failed);
+    }
+    Reader::open(&context.feed, selection, from.unwrap_or(StartPoint::Now)).map_err(failed)
 }
 
 /// Returns the point that a cursor and a start time name, if there are any.

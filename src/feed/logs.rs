@@ -177,7 +177,12 @@ impl RunLogs {
             while self.unwritten.is_none()
                 && let Some(part) = self.next_due()
             {
-                match Follower::open(&part.run, Query::all()) {
+                let log = if part.from > 0 {
+                    part.run.follow_after(part.from)
+                } else {
+                    Follower::open(&part.run, Query::all())
+                };
+                match log {
                     Ok(log) => {
                         self.runs.push(OpenPart {
                             log,

@@ -217,6 +217,24 @@ impl Feed {
         self.lock().journal.numbers_at(position)
     }
 
+    /// Returns the position of the first event of a run after a number, and the last number of each run
+    /// before it; `None` unless the memory has all later events of the run.
+    pub(super) fn position_after(&self, id: &ExecutionId, seq: u64) -> Option<(u64, Numbers)> {
+        let state = self.lock();
+        let numbers_of = |event: &EventRef| {
+            let is_of_run = event.event.execution_id() == id.as_str();
+            LogGapRange::of(event).filter(|_| is_of_run)
+        };
+        let mut numbers = state.events.iter().map(|(event, _)| numbers_of(event));
+        let (at, next) = numbers.by_ref().enumerate().find_map(|(at, numbers)| {
+            let numbers = numbers.filter(|numbers| numbers.last > seq)?;
+            Some((at, numbers))
+        })?;
+        let position = state.first() + at as u64;
+        let before = state.journal.numbers_at(position)?;
+        (next.first <= seq.saturating_add(1)).then_some((position, before))
+    }
+
     /// Registers a run that another process writes. Returns the number of its last event in the feed.
     pub fn begin_other(&self, id: &ExecutionId) -> u64 {
         let mut state = self.lock();

@@ -153,6 +153,29 @@ impl Reader {
         Self::begin(feed.clone(), feed.open_gauge(), selection, from)
     }
 
+    /// Opens a reader of one run of an observer, which begins after a number of the run.
+    pub(crate) fn open_after(
+        feed: &Feed,
+        mut selection: Selection,
+        id: &ExecutionId,
+        seq: u64,
+    ) -> Result<Self> {
+        selection.executions = [id.to_string()].into();
+        let mut reader = Self::open(feed, selection, StartPoint::Now)?;
+        if reader.numbers.get(id).is_none_or(|last| *last <= seq) {
+            // A log may be ahead of the memory.
+            let now = reader.clock.wall();
+            reader.ahead.insert(run_hash(id), (seq, now));
+        } else if let Some((position, numbers)) = feed.position_after(id, seq) {
+            (reader.position, reader.numbers) = (position, numbers);
+        } else {
+            let mut from = reader.numbers.clone();
+            from.insert(id.clone(), seq);
+            reader.read_between(feed, reader.position, &from, None);
+        }
+        Ok(reader)
+    }
+
     /// Returns a reader of all live events, which the metrics do not list.
     pub(crate) fn live(feed: &Feed) -> Self {
         let live = Live::Memory(feed.clone(), Arc::default());

@@ -41,11 +41,13 @@ pub(super) enum Place {
     Screen(Timestamp),
 }
 
-/// The run whose live events are followed.
+/// The run whose events are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FollowedRun {
-    pub generation: u64,
+    pub stream: u64,
     pub execution: ExecutionId,
+    /// The number of the last known event.
+    pub after: u64,
 }
 
 /// A request for a page of the log of a row's run.
@@ -85,7 +87,7 @@ pub(super) struct CapturedPane {
 pub(super) enum Effect {
     /// Redraw the whole screen.
     Redraw,
-    /// Report the live events of a run.
+    /// Report the next events of a run, and then its live ones.
     Follow(FollowedRun),
     Load(PageRequest),
     Scan(ScanRequest),
@@ -115,13 +117,9 @@ pub(super) enum Input {
     /// The rows of the runs in the history, the latest first.
     History(Vec<Row>),
     Connection(Connection),
-    /// The stream of live events has begun, or has resumed.
-    Followed {
-        generation: u64,
-    },
-    /// Live events of the row's run, after `missed` events that were dropped.
+    /// Followed events of the row's run, after `missed` events that were dropped.
     Live {
-        generation: u64,
+        stream: u64,
         missed: u64,
         events: Vec<Envelope>,
     },

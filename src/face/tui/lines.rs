@@ -434,17 +434,6 @@ const EVENTS_MAX: usize = 3_000;
 /// The maximum number of bytes of their text. A chunk of a flood has up to 64 KiB.
 pub(super) const BYTES_MAX: usize = 6 * 1024 * 1024;
 
-/// The result of adding a live event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
-    /// The event is in the window.
-    Taken,
-    /// The window has the event already, or does not reach it.
-    Skipped,
-    /// The events between the window and this one are only in the log.
-    AfterGap,
-}
-
 #[derive(Debug)]
 enum Entry {
     Event(Box<Envelope>),
@@ -597,40 +586,31 @@ impl Window {
         self.shrink(EVENTS_MAX);
     }
 
-    /// Adds a live event of the run; `belongs_to_row` is true if it is an event of the row. A full window
-    /// does not move while the reader is elsewhere.
+    /// Adds the next event of the run; `belongs_to_row` is true if it is an event of the row. Returns false if
+    /// the window does not reach it, because a full window does not move while the reader is elsewhere.
     pub fn live(
         &mut self,
         envelope: Envelope,
         belongs_to_row: bool,
         is_following: bool,
         on_line: &mut dyn FnMut(&ViewLine),
-    ) -> Arrival {
+    ) -> bool {
         if !self.is_end {
-            return Arrival::Skipped;
-        }
-        if let (Some(seq), Some((last, last_ts))) = (envelope.seq, self.last) {
-            // A lower number at a later time follows a crash, after which numbers are assigned again.
-            if seq <= last && envelope.ts <= last_ts {
-                return Arrival::Skipped;
-            }
-            if seq.saturating_sub(envelope.n) > last {
-                return Arrival::AfterGap;
-            }
+            return false;
         }
         if !belongs_to_row {
             self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
-            return Arrival::Taken;
+            return true;
         }
         if !is_following && self.is_too_large(EVENTS_MAX - 1) {
             self.is_end = false;
-            return Arrival::Skipped;
+            return false;
         }
         self.take(envelope, on_line);
         if is_following {
             self.shrink(EVENTS_FOLLOWED);
         }
-        Arrival::Taken
+        true
     }
 
     /// Continues after a gap of `count` dropped events, before the event with the number `next`.

@@ -1,7 +1,5 @@
 //! The state of the terminal UI, and what the inputs change in it (pure).
 
-use std::collections::VecDeque;
-
 use super::board::{BoardRows, question_of};
 use super::effect::{
     CaptureRequest, CapturedPane, Connection, Effect, FollowedRun, Input, PageRequest, Place,
@@ -9,13 +7,12 @@ use super::effect::{
 };
 use super::keys::{self, Action, Command, KeyContext, Motion, PromptKind};
 use super::layout::{Focus, Layout, ViewKind};
-use super::lines::{EVENTS_FOLLOWED, Position};
+use super::lines::Position;
 use super::prompt::{InputLine, Prompt};
 use super::search::{Filtered, Pattern, Scan, ScanResult, ScanState, Search};
 use super::timeline::{SPAN_MAX_MICROS, Timeline};
 use super::view::View;
 use crate::board::{Attention, Row, RowKey};
-use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
 use crate::face::row_names;
 use crate::face::sanitize::{one_line, with_ellipsis};
@@ -52,8 +49,8 @@ pub(super) struct Loader {
     /// Counts selections and reloads; results for earlier generations are discarded.
     pub generation: u64,
     pub loading: Loading,
-    /// Live events that wait for the page before them.
-    pending: VecDeque<Envelope>,
+    /// Counts the streams of followed events; events of earlier streams are discarded.
+    pub stream: u64,
     /// The position to go to once its page is loaded.
     goal: Option<Position>,
 }
@@ -114,13 +111,11 @@ impl Model {
                 self.view.row = self.board.row().cloned();
             }
             Input::Connection(connection) => self.connection = connection,
-            // Events between the page and the stream are in the log.
-            Input::Followed { generation } if generation == current => self.load_newer(),
             Input::Live {
-                generation,
+                stream,
                 missed,
                 events,
-            } if generation == current => self.live(missed, events),
+            } if stream == self.log.stream => self.view.live(missed, events),
             Input::Page {
                 generation,
                 place,
@@ -141,10 +136,7 @@ impl Model {
                 }
             },
             Input::Message(text) => self.input.message = Some(text),
-            Input::Followed { .. }
-            | Input::Live { .. }
-            | Input::Page { .. }
-            | Input::Screen { .. } => {}
+            Input::Live { .. } | Input::Page { .. } | Input::Screen { .. } => {}
         }
         std::mem::take(&mut self.effects)
     }
@@ -206,13 +198,13 @@ impl Model {
         self.view.reset(self.settings.local.clone());
         self.log = Loader {
             generation: self.log.generation + 1,
+            stream: self.log.stream + 1,
             ..Loader::default()
         };
         self.screen = None;
-        let Some(row) = &self.view.row else {
+        if self.view.row.is_none() {
             return;
-        };
-        let execution = row.execution_id.clone();
+        }
         let place = match self.view.at {
             Some(at) => {
                 self.view.is_following = false;
@@ -220,13 +212,6 @@ impl Model {
             }
             None => Place::Last,
         };
-        let is_older = self.board.index() >= Some(self.board.len);
-        if !is_older {
-            self.effects.push(Effect::Follow(FollowedRun {
-                generation: self.log.generation,
-                execution,
-            }));
-        }
         self.load(Loading::Whole, place);
         self.restart_scans();
         self.capture();
@@ -254,10 +239,16 @@ impl Model {
         self.load(Loading::Whole, place);
     }
 
-    /// Loads the events after the window from the log.
-    fn load_newer(&mut self) {
-        if self.view.window.is_end && self.view.at.is_none() {
-            self.load(Loading::After, Place::After(self.view.window.last_seq()));
+    /// Requests the events after the window, and then live ones. Older runs have none.
+    fn follow_run(&mut self) {
+        let is_on_board = self.board.index().is_some_and(|at| at < self.board.len);
+        if let Some(row) = self.view.row.as_ref().filter(|_| is_on_board) {
+            self.log.stream += 1;
+            self.effects.push(Effect::Follow(FollowedRun {
+                stream: self.log.stream,
+                execution: row.execution_id.clone(),
+                after: self.view.window.last_seq(),
+            }));
         }
     }
 
@@ -290,7 +281,6 @@ impl Model {
         let loading = std::mem::take(&mut self.log.loading);
         let view = &mut self.view;
         let at = view.position();
-        let mut is_whole = false;
         match (loading, place) {
             (Loading::Nothing, _) => return,
             (Loading::Whole, _) => {
@@ -301,7 +291,6 @@ impl Model {
                 } else if is_first && view.filter.is_none() {
                     view.follow_end();
                 }
-                is_whole = view.window.is_end;
             }
             (Loading::Before, Place::Before(seq)) => {
                 if view.window.gap_before(at).is_some() {
@@ -311,7 +300,6 @@ impl Model {
                 view.go_to(at);
             }
             (Loading::After, _) => {
-                is_whole = page.is_last;
                 view.window.append(page);
                 if !view.is_following {
                     view.go_to(at);
@@ -319,34 +307,15 @@ impl Model {
             }
             (Loading::Before, _) => {}
         }
-        if is_whole {
-            let pending = std::mem::take(&mut self.log.pending);
-            self.live(0, pending.into());
+        let has_end = matches!(loading, Loading::Whole | Loading::After) && view.window.is_end;
+        if has_end && view.at.is_none() {
+            self.follow_run();
         }
         if let Some(goal) = self.log.goal.take() {
             self.view.go_to_with_context(goal);
         }
         self.view.scroll();
         self.load_around();
-    }
-
-    fn live(&mut self, missed: u64, events: Vec<Envelope>) {
-        let is_past = self.view.at.is_some();
-        if self.log.loading != Loading::Nothing && self.view.window.is_end && !is_past {
-            // The events follow the page that is being loaded. The last ones suffice, because the log has the
-            // others.
-            self.view.missed += missed;
-            self.log.pending.extend(events);
-            while self.log.pending.len() > EVENTS_FOLLOWED {
-                self.log.pending.pop_front();
-            }
-            return;
-        }
-        let after_gap = self.view.live(missed, events);
-        if !after_gap.is_empty() {
-            self.log.pending.extend(after_gap);
-            self.load_newer();
-        }
     }
 
     fn act(&mut self, action: Action) {

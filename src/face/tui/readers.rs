@@ -26,7 +26,7 @@ use crate::api::{EventSource, Observer, Unavailable};
 use crate::board::{Board, Row};
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Cursor, Envelope, EventKind, ScreenRow, Styles, TdEvent};
+use crate::event::{Cursor, Envelope, EventKind, LogGapRange, ScreenRow, Styles, TdEvent};
 use crate::face::lines::LineStyles;
 use crate::feed::{Next, ended_rows};
 use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query, RunStatus};
@@ -48,8 +48,8 @@ const LOST_AFTER: Duration = Duration::from_secs(2);
 /// The pause between two captures of a screen.
 const SCREEN_PAUSE: Duration = Duration::from_millis(250);
 
-/// The time within which the live thread notices a new selection.
-const SELECTION_CHECK: Duration = Duration::from_millis(20);
+/// The time within which the live thread notices a new selection, whose page is shown before.
+const SELECTION_CHECK: Duration = Duration::from_millis(100);
 
 /// The pause in which live events accumulate. On a busy machine, a thread that wakes for each event delays
 /// the other threads of the UI, and then a key waits as well.
@@ -64,15 +64,18 @@ const BEHIND_MICROS: i64 = 3_000_000;
 /// Finds the running observer; the error is the reason why there is none.
 pub(super) type FindObserver = Arc<dyn Fn() -> std::result::Result<Observer, String> + Send + Sync>;
 
-/// Access to the observer, for the threads that read from it.
+/// What the threads share.
 #[derive(Clone)]
-pub(super) struct Feed {
+pub(super) struct Access {
     pub find: FindObserver,
+    pub data: DataDir,
     pub clock: Clock,
     pub stop: Stop,
+    /// The latest generation. Results for earlier generations are discarded.
+    pub generation: Arc<AtomicU64>,
 }
 
-impl Feed {
+impl Access {
     /// Waits; returns false if the UI has ended.
     fn pause(&self, time: Duration) -> bool {
         select_biased! {
@@ -80,14 +83,26 @@ impl Feed {
             recv(self.clock.after(time)) -> _ => true,
         }
     }
+
+    /// Waits for the next request; `None` at the end of the UI.
+    fn next<T>(&self, requests: &Receiver<T>) -> Option<T> {
+        select_biased! {
+            recv(self.stop) -> _ => None,
+            recv(requests) -> request => request.ok(),
+        }
+    }
+
+    fn is_over(&self, generation: u64) -> bool {
+        is_stopped(&self.stop) || self.generation.load(Ordering::Relaxed) != generation
+    }
 }
 
 /// Reports the board at each change.
-pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
+pub(super) fn read_board(access: &Access, inputs: &InputSender) {
     let mut etag: Option<String> = None;
     let mut lost_since = None;
-    while !is_stopped(&feed.stop) {
-        let observer = (feed.find)();
+    while !is_stopped(&access.stop) {
+        let observer = (access.find)();
         let found = observer.map(|observer| observer.board(etag.as_deref(), LONG_POLL));
         let why = match found {
             Ok(Ok(changed)) => {
@@ -96,7 +111,7 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
                     continue;
                 };
                 etag = version;
-                if inputs.send(Input::Board(rows)).is_err() || !feed.pause(BOARD_PAUSE) {
+                if inputs.send(Input::Board(rows)).is_err() || !access.pause(BOARD_PAUSE) {
                     return;
                 }
                 continue;
@@ -106,7 +121,7 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
             Err(why) => why,
         };
         etag = None;
-        let now = feed.clock.now();
+        let now = access.clock.now();
         let since = *lost_since.get_or_insert(now);
         if now.saturating_duration_since(since) >= LOST_AFTER {
             let lost = Input::Connection(Connection::Lost(why));
@@ -114,65 +129,69 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
                 return;
             }
         }
-        if !feed.pause(RETRY) {
+        if !access.pause(RETRY) {
             return;
         }
     }
 }
 
-/// Live events that the UI has not handled yet.
+/// Followed events that the UI has not handled yet.
 #[derive(Debug, Default)]
 pub(super) struct Inbox(Mutex<InboxState>);
 
 #[derive(Debug, Default)]
 struct InboxState {
-    generation: u64,
-    events: VecDeque<Envelope>,
+    stream: u64,
+    /// The events, each with the number of missed events before it.
+    events: VecDeque<(u64, Envelope)>,
     bytes: usize,
-    missed: u64,
 }
 
 impl Inbox {
-    /// Adds an event. Beyond the limits, the oldest events are dropped and counted.
-    fn add(&self, generation: u64, envelope: Envelope) {
+    /// Adds an event after `missed` other ones. Beyond the limits, the oldest events are dropped and counted.
+    fn add(&self, stream: u64, missed: u64, envelope: Envelope) {
         let mut state = lock(&self.0);
-        if state.generation != generation {
+        if state.stream != stream {
             *state = InboxState {
-                generation,
+                stream,
                 ..InboxState::default()
             };
         }
         state.bytes += weight(&envelope);
-        state.events.push_back(envelope);
+        state.events.push_back((missed, envelope));
         while (state.events.len() > EVENTS_FOLLOWED || state.bytes > INBOX_BYTES_MAX)
             && state.events.len() > 1
-            && let Some(dropped) = state.events.pop_front()
+            && let Some((missed, dropped)) = state.events.pop_front()
         {
             state.bytes -= weight(&dropped);
-            state.missed += dropped.n;
+            if let Some((before, _)) = state.events.front_mut() {
+                *before += missed + dropped.n;
+            }
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        let state = lock(&self.0);
-        state.events.is_empty()
+        lock(&self.0).events.is_empty()
     }
 
-    /// Takes the oldest events, about `bytes` of them, as one input; `None` if the inbox is empty.
+    /// Takes the oldest events up to the next missed ones, about `bytes` of them, as one input; `None` if the
+    /// inbox is empty.
     pub fn take(&self, bytes: usize) -> Option<Input> {
         let mut state = lock(&self.0);
-        let mut taken = 0;
-        let is_taken = |envelope: &&Envelope| {
-            let has_room = taken < bytes;
-            taken += weight(envelope);
-            has_room
-        };
-        let count = state.events.iter().take_while(is_taken).count();
-        let events: Vec<Envelope> = state.events.drain(..count).collect();
-        state.bytes -= events.iter().map(weight).sum::<usize>();
-        (!events.is_empty()).then(|| Input::Live {
-            generation: state.generation,
-            missed: std::mem::take(&mut state.missed),
+        let (missed, first) = state.events.pop_front()?;
+        let mut taken = weight(&first);
+        let mut events = vec![first];
+        while taken < bytes
+            && state.events.front().is_some_and(|(missed, _)| *missed == 0)
+            && let Some((_, next)) = state.events.pop_front()
+        {
+            taken += weight(&next);
+            events.push(next);
+        }
+        state.bytes -= taken;
+        Some(Input::Live {
+            stream: state.stream,
+            missed,
             events,
         })
     }
@@ -182,9 +201,13 @@ impl Inbox {
 struct LiveStream {
     followed: FollowedRun,
     /// `None` until the observer is found.
-    reader: Option<Box<dyn EventSource>>,
-    /// True if the UI knows that events of this run arrive.
-    is_reported: bool,
+    source: Option<Box<dyn EventSource>>,
+    /// The number of the last event.
+    last: u64,
+    /// The events after the last one that are missing so far.
+    missed: u64,
+    /// True if the next events are skipped, because the UI shows the present.
+    skips: bool,
     /// True while events are read without waiting.
     is_batching: bool,
 }
@@ -192,50 +215,58 @@ struct LiveStream {
 impl LiveStream {
     fn new(followed: FollowedRun) -> Self {
         Self {
+            last: followed.after,
             followed,
-            reader: None,
-            is_reported: false,
+            source: None,
+            missed: 0,
+            skips: false,
             is_batching: false,
         }
     }
+
+    /// Returns the number of missing events before an event that follows the last one.
+    fn missed_before(&mut self, envelope: &Envelope) -> u64 {
+        let mut missed = std::mem::take(&mut self.missed);
+        self.skips = false;
+        if let Some(numbers) = LogGapRange::of(envelope) {
+            let first = (numbers.first).min((numbers.last + 1).saturating_sub(envelope.n));
+            missed += first.saturating_sub(self.last + 1);
+            self.last = numbers.last;
+        }
+        missed
+    }
 }
 
-/// Reports the live events of the run that was selected last.
+/// Reports the next events of the run that was selected last, and then its live ones.
 pub(super) fn read_live(
-    feed: &Feed,
+    access: &Access,
     selected: &Receiver<FollowedRun>,
     inbox: &Inbox,
     wake: &Wake,
     inputs: &InputSender,
 ) {
     let mut current: Option<LiveStream> = None;
-    loop {
-        if is_stopped(&feed.stop) {
-            return;
-        }
+    while !is_stopped(&access.stop) {
         if let Some(followed) = selected.try_iter().last() {
             current = Some(LiveStream::new(followed));
         }
         let Some(run) = &mut current else {
-            select_biased! {
-                recv(feed.stop) -> _ => return,
-                recv(selected) -> followed => current = followed.ok().map(LiveStream::new),
-            }
+            current = access.next(selected).map(LiveStream::new);
             continue;
         };
-        let Some(reader) = &mut run.reader else {
-            match (feed.find)() {
-                Ok(observer) => match observer.events_of(&run.followed.execution, &feed.clock) {
-                    Ok(reader) => run.reader = Some(reader),
-                    Err(error) => {
-                        log::warn!("{error:?}");
-                        if !feed.pause(RETRY) {
-                            return;
-                        }
-                    }
-                },
-                Err(_) if !feed.pause(RETRY) => return,
-                Err(_) => {}
+        let Some(source) = &mut run.source else {
+            let after = (!run.skips).then_some(run.last);
+            let execution = &run.followed.execution;
+            let opened = (access.find)().and_then(|observer| {
+                let opened = observer.events_of(execution, after, &access.clock);
+                opened.map_err(|error| format!("{error:?}"))
+            });
+            match opened {
+                Ok(opened) => run.source = Some(opened),
+                Err(why) => {
+                    log::debug!("{why}");
+                    access.pause(RETRY);
+                }
             }
             continue;
         };
@@ -244,38 +275,33 @@ pub(super) fn read_live(
         } else {
             SELECTION_CHECK
         };
-        let next = reader.next(feed.clock.now() + wait);
-        let is_open = next.is_ok();
-        let generation = run.followed.generation;
-        if is_open && !run.is_reported {
-            run.is_reported = true;
-            if inputs.send(Input::Followed { generation }).is_err() {
-                return;
-            }
-        }
-        match next {
+        match source.next(access.clock.now() + wait) {
             Ok(Next::Event(envelope)) => {
                 run.is_batching = true;
-                let now = feed.clock.wall().micros();
-                let behind = now.saturating_sub(envelope.ts.micros());
-                inbox.add(generation, envelope.into_envelope());
+                let behind = access
+                    .clock
+                    .wall()
+                    .micros()
+                    .saturating_sub(envelope.ts.micros());
+                let envelope = envelope.into_envelope();
+                let missed = run.missed_before(&envelope);
+                inbox.add(run.followed.stream, missed, envelope);
                 wake.notify();
-                if behind > BEHIND_MICROS && run.is_reported {
-                    // The skipped events are in the log, and the UI counts them by their numbers.
-                    *run = LiveStream::new(run.followed.clone());
+                if behind > BEHIND_MICROS {
+                    // The log has the skipped events, which are counted by their numbers.
+                    run.skips = true;
+                    run.source = None;
                 }
             }
-            // The UI notices the gap in the numbers.
-            Ok(Next::Missed(_)) => {}
+            Ok(Next::Missed(missed)) => {
+                run.missed += missed;
+                run.last += missed;
+            }
             // The observer of this process ends with the UI.
             Ok(Next::End) => current = None,
             Ok(Next::Timeout) if run.is_batching => {
                 run.is_batching = false;
-                select_biased! {
-                    recv(feed.stop) -> _ => return,
-                    recv(selected) -> followed => current = followed.ok().map(LiveStream::new),
-                    recv(feed.clock.after(BATCH_PAUSE)) -> _ => {}
-                }
+                access.pause(BATCH_PAUSE);
             }
             Ok(Next::Timeout) => {}
             Err(Unavailable::Refused(why)) => {
@@ -287,22 +313,19 @@ pub(super) fn read_live(
             }
             Err(Unavailable::Broken(cause)) => {
                 log::debug!("the observer is gone: {cause}");
-                run.is_reported = false;
-                match (feed.find)() {
-                    Ok(Observer::At(socket)) => reader.move_to(&socket),
-                    Ok(Observer::Here(_)) => run.reader = None,
-                    Err(why) => log::debug!("{why}"),
-                }
-                if !feed.pause(RETRY) {
-                    return;
-                }
+                run.source = None;
+                access.pause(RETRY);
             }
         }
     }
 }
 
 /// Reports the screen of a pane repeatedly while it is shown.
-pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inputs: &InputSender) {
+pub(super) fn read_screen(
+    access: &Access,
+    requests: &Receiver<CaptureRequest>,
+    inputs: &InputSender,
+) {
     let mut current: Option<CaptureRequest> = None;
     let mut last: Option<Screen> = None;
     loop {
@@ -310,12 +333,12 @@ pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inpu
             .and_then(|request| Some((request.generation, request.pane.as_ref()?)));
         let Some((generation, pane)) = pane else {
             select_biased! {
-                recv(feed.stop) -> _ => return,
+                recv(access.stop) -> _ => return,
                 recv(requests) -> captured => (current, last) = (captured.ok(), None),
             }
             continue;
         };
-        let screen = capture(feed, pane);
+        let screen = capture(access, pane);
         let is_failed = screen.is_err();
         if screen.as_ref().ok() != last.as_ref() || is_failed {
             last = screen.as_ref().ok().cloned();
@@ -332,18 +355,18 @@ pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inpu
             continue;
         }
         select_biased! {
-            recv(feed.stop) -> _ => return,
+            recv(access.stop) -> _ => return,
             recv(requests) -> captured => (current, last) = (captured.ok(), None),
-            recv(feed.clock.after(SCREEN_PAUSE)) -> _ => {}
+            recv(access.clock.after(SCREEN_PAUSE)) -> _ => {}
         }
     }
 }
 
 fn capture(
-    feed: &Feed,
+    access: &Access,
     CapturedPane { pane, server }: &CapturedPane,
 ) -> std::result::Result<Screen, String> {
-    let screen = (feed.find)()?.screen(pane, server.as_deref(), &feed.stop)?;
+    let screen = (access.find)()?.screen(pane, server.as_deref(), &access.stop)?;
     Ok(screen_of(
         screen.height,
         screen.cursor,
@@ -380,35 +403,7 @@ const PAGE_EVENTS: usize = 500;
 /// The events between two progress reports of a scan, which then checks for cancellation.
 const SCAN_STEP: u64 = 20_000;
 
-/// The state that the threads share.
-#[derive(Clone)]
-pub(super) struct LogAccess {
-    pub data: DataDir,
-    pub clock: Clock,
-    pub stop: Stop,
-    /// The latest generation. Results for earlier generations are discarded.
-    pub generation: Arc<AtomicU64>,
-}
-
-impl LogAccess {
-    fn is_over(&self, generation: u64) -> bool {
-        is_stopped(&self.stop) || self.generation.load(Ordering::Relaxed) != generation
-    }
-
-    /// Waits for the next request; `None` at the end of the UI.
-    fn next<T>(&self, requests: &Receiver<T>) -> Option<T> {
-        select_biased! {
-            recv(self.stop) -> _ => None,
-            recv(requests) -> request => request.ok(),
-        }
-    }
-}
-
-pub(super) fn read_pages(
-    access: &LogAccess,
-    requests: &Receiver<PageRequest>,
-    inputs: &InputSender,
-) {
+pub(super) fn read_pages(access: &Access, requests: &Receiver<PageRequest>, inputs: &InputSender) {
     while let Some(request) = access.next(requests) {
         if access.is_over(request.generation) {
             continue;
@@ -440,7 +435,7 @@ pub(super) fn read_pages(
     }
 }
 
-fn read_page(access: &LogAccess, request: &PageRequest) -> Result<Page> {
+fn read_page(access: &Access, request: &PageRequest) -> Result<Page> {
     let (row, place) = (&request.row, request.place);
     let mut pages = LogPages::new(&access.data.run(&row.execution_id));
     let is_selected = |envelope: &Envelope| match (place, &envelope.event) {
@@ -482,7 +477,7 @@ fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
     Ok(Box::new(screen_of(height, cursor, &rows, &styles)))
 }
 
-pub(super) fn scan(access: &LogAccess, requests: &Receiver<ScanRequest>, inputs: &InputSender) {
+pub(super) fn scan(access: &Access, requests: &Receiver<ScanRequest>, inputs: &InputSender) {
     while let Some(request) = access.next(requests) {
         let input = match request {
             ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(access, *scan, inputs))),
@@ -494,7 +489,7 @@ pub(super) fn scan(access: &LogAccess, requests: &Receiver<ScanRequest>, inputs:
     }
 }
 
-fn lines(access: &LogAccess, mut scan: Scan, inputs: &InputSender) -> Scan {
+fn lines(access: &Access, mut scan: Scan, inputs: &InputSender) -> Scan {
     let run = access.data.run(&scan.row.execution_id);
     let generation = access.generation.load(Ordering::Relaxed);
     let log = match LogReader::open(&run, Query::all()) {
@@ -540,7 +535,7 @@ const STATES: [EventKind; 14] = [
 ];
 
 /// Folds the states of all rows since a time.
-fn states(access: &LogAccess, since: Timestamp) -> Bands {
+fn states(access: &Access, since: Timestamp) -> Bands {
     let mut history = Bands::default();
     let Ok(list) = access.data.runs(access.clock.wall()) else {
         return history;
@@ -577,7 +572,7 @@ const HISTORY_PAUSE: Duration = Duration::from_secs(30);
 const RUNS_MAX: usize = 1_000;
 
 /// Reports the rows of the runs that have ended, the latest first, whenever they change.
-pub(super) fn read_history(access: &LogAccess, inputs: &InputSender) {
+pub(super) fn read_history(access: &Access, inputs: &InputSender) {
     let mut last = None;
     loop {
         let begun = access.clock.now();
@@ -600,7 +595,7 @@ pub(super) fn read_history(access: &LogAccess, inputs: &InputSender) {
     }
 }
 
-fn ended(access: &LogAccess) -> Vec<Row> {
+fn ended(access: &Access) -> Vec<Row> {
     let is_over = || is_stopped(&access.stop);
     let list = match access
         .data

@@ -33,8 +33,7 @@ use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, Sca
 use super::model::{Model, Settings};
 use super::queues::{InputSender, RequestSender, Woken, request_queue, wake_pair};
 use super::readers::{
-    Feed, FindObserver, Inbox, LogAccess, read_board, read_history, read_live, read_pages,
-    read_screen, scan,
+    Access, FindObserver, Inbox, read_board, read_history, read_live, read_pages, read_screen, scan,
 };
 use super::terminal::{Keyboard, LoanEnd, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend};
 use crate::board::Row;
@@ -433,13 +432,9 @@ impl Threads {
         let (send, inputs) = bounded(INPUTS_MAX);
         let send = InputSender::new(send, wake.clone());
         let (end, ended) = bounded(1);
-        let feed = Feed {
-            find,
-            clock: clock.clone(),
-            stop: stop.clone(),
-        };
         let generation = Arc::new(AtomicU64::new(0));
-        let access = LogAccess {
+        let access = Access {
+            find,
             data,
             clock,
             stop: stop.clone(),
@@ -483,22 +478,22 @@ impl Threads {
                 recv(stop) -> _ => {}
             }
         })?;
-        let (board_feed, to) = (feed.clone(), send.clone());
-        threads.spawn("td-tui-board", move || read_board(&board_feed, &to))?;
-        let (live_feed, to) = (feed.clone(), send.clone());
+        let (of_board, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-board", move || read_board(&of_board, &to))?;
+        let (of_live, to) = (access.clone(), send.clone());
         threads.spawn("td-tui-live", move || {
-            read_live(&live_feed, &followed, &inbox, &wake, &to)
+            read_live(&of_live, &followed, &inbox, &wake, &to)
         })?;
-        let to = send.clone();
-        threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
-        let (pages_access, to) = (access.clone(), send.clone());
+        let (of_screen, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-screen", move || {
+            read_screen(&of_screen, &captured, &to)
+        })?;
+        let (of_pages, to) = (access.clone(), send.clone());
         threads.spawn("td-tui-pages", move || {
-            read_pages(&pages_access, &page_requests, &to)
+            read_pages(&of_pages, &page_requests, &to)
         })?;
-        let (scan_access, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-scan", move || {
-            scan(&scan_access, &scan_requests, &to)
-        })?;
+        let (of_scans, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-scan", move || scan(&of_scans, &scan_requests, &to))?;
         threads.spawn("td-tui-history", move || read_history(&access, &send))?;
         Ok(threads)
     }

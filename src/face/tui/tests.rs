@@ -256,10 +256,10 @@ fn states() {
     snapshot("zoomed", "z", |_| {});
     snapshot("message", "x", |_| {});
     snapshot("lagged", "\t", |model| {
-        let generation = model.log.generation;
+        let stream = model.log.stream;
         let events = vec![output(900, "after the flood")];
         model.update(Input::Live {
-            generation,
+            stream,
             missed: 837,
             events,
         });
@@ -517,23 +517,27 @@ fn older_runs_are_a_group_below_the_board() {
     let is_load =
         |effect: &Effect| matches!(effect, Effect::Load(page) if page.row.name == "release");
     assert!(effects.iter().any(is_load));
-    assert!(
-        !effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Follow(_)))
-    );
+    let last_page = |model: &mut Model| {
+        model.update(Input::Page {
+            generation: model.log.generation,
+            place: Place::Last,
+            page: Page {
+                is_last: true,
+                ..Page::default()
+            },
+        })
+    };
+    let is_follow = |effect: &Effect| matches!(effect, Effect::Follow(_));
+    assert!(!effects.iter().any(is_follow));
+    assert!(!last_page(&mut model).iter().any(is_follow));
     press(&mut model, "]");
     assert_eq!(model.board.row().unwrap().name, "agent-7");
     // A run that continues is on the board, and is followed.
     press(&mut model, "Gk");
     let mut rows = rows();
     rows.push(row("nightly@1", None, "command", "running", 0));
-    let effects = model.update(Input::Board(rows));
-    assert!(
-        effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Follow(_)))
-    );
+    model.update(Input::Board(rows));
+    assert!(last_page(&mut model).iter().any(is_follow));
     assert!(shown(&model).contains("OLDER 1") && shown(&model).contains("7 rows"));
     assert_eq!(model.board.row().unwrap().name, "nightly");
 }
@@ -629,11 +633,11 @@ fn a_time_before_the_first_event_shows_nothing() {
         effects.is_empty(),
         "nothing after it is loaded: {effects:?}"
     );
-    assert!(model.update(Input::Followed { generation }).is_empty());
+    let stream = model.log.stream;
     for seq in 63..70 {
         let events = vec![output(seq, "live")];
         model.update(Input::Live {
-            generation,
+            stream,
             missed: 0,
             events,
         });

@@ -7,7 +7,7 @@ use super::cells::{row_starts, wrapped_to};
 use super::effect::Screen;
 use super::keys::{Motion, moved};
 use super::layout::ViewKind;
-use super::lines::{Arrival, Lines, Position, Window, belongs_to_row};
+use super::lines::{Lines, Position, Window, belongs_to_row};
 use super::search::{Filtered, LINES_MAX, Pattern, Scan, ScanResult, ScanState, Search};
 use crate::board::Row;
 use crate::event::Envelope;
@@ -325,12 +325,11 @@ impl View {
         };
     }
 
-    /// Takes live events of the row's run, after `missed` dropped ones. Returns those that follow a gap, from
-    /// the first of them on.
-    pub fn live(&mut self, missed: u64, events: Vec<Envelope>) -> Vec<Envelope> {
+    /// Takes the next events of the row's run, after `missed` dropped ones.
+    pub fn live(&mut self, missed: u64, events: Vec<Envelope>) {
         // Views of a time in the past ignore live events.
         let Some(row) = self.row.clone().filter(|_| self.at.is_none()) else {
-            return Vec::new();
+            return;
         };
         let first = events
             .iter()
@@ -342,8 +341,7 @@ impl View {
             self.missed += missed;
             self.window.missed(missed, seq, ts);
         }
-        let mut events = events.into_iter();
-        while let Some(envelope) = events.next() {
+        for envelope in events {
             let belongs_to_row = belongs_to_row(&row, &envelope.event);
             let before = self.lines().len();
             if belongs_to_row {
@@ -352,36 +350,25 @@ impl View {
             let search = &mut self.search;
             let is_filtered = self.filter.is_some();
             let new_lines = &mut self.new_lines;
-            let live = self.window.live(
-                envelope.clone(),
-                belongs_to_row,
-                self.is_following,
-                &mut |line| {
-                    *new_lines += u64::from(!is_filtered);
-                    if let Some(search) = search
-                        && search.state == ScanState::Done
-                        && !is_filtered
-                    {
-                        search.take(line);
-                    }
-                },
-            );
-            match live {
-                Arrival::Taken => {}
-                // The lines are not visible, and their number is unknown, so events are counted.
-                Arrival::Skipped => {
-                    let is_beyond =
-                        !self.window.is_end && belongs_to_row && before == self.lines().len();
-                    self.new_lines += u64::from(is_beyond);
-                }
-                Arrival::AfterGap => return std::iter::once(envelope).chain(events).collect(),
-            }
+            let is_taken =
+                self.window
+                    .live(envelope, belongs_to_row, self.is_following, &mut |line| {
+                        *new_lines += u64::from(!is_filtered);
+                        if let Some(search) = search
+                            && search.state == ScanState::Done
+                            && !is_filtered
+                        {
+                            search.take(line);
+                        }
+                    });
+            // The lines of other events are not visible, and their number is unknown, so events are counted.
+            let is_beyond = !is_taken && !self.window.is_end && belongs_to_row;
+            self.new_lines += u64::from(is_beyond && before == self.lines().len());
         }
         if self.is_following {
             self.new_lines = 0;
         }
         self.scroll();
-        Vec::new()
     }
 
     /// Filters a live event of the row, unless the scan of the history will.
