@@ -10,7 +10,7 @@ use super::layout::{Focus, Layout, ViewKind};
 use super::lines::Position;
 use super::prompt::{InputLine, Prompt};
 use super::search::{Filtered, Pattern, Scan, ScanResult, ScanState, Search};
-use super::timeline::{SPAN_MAX_MICROS, Timeline};
+use super::timeline::Timeline;
 use super::view::View;
 use crate::board::{Attention, Row, RowKey};
 use crate::face::local_time::LocalTime;
@@ -430,8 +430,7 @@ impl Model {
         }
         if kind == ViewKind::Timeline && !self.timeline.is_loaded && !self.timeline.is_loading {
             self.timeline.is_loading = true;
-            let since = self.now.micros().saturating_sub(SPAN_MAX_MICROS);
-            let since = Timestamp::from_micros(since);
+            let since = Timeline::start(self.now);
             self.effects
                 .push(Effect::Scan(ScanRequest::Timeline { since }));
         }

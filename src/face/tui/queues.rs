@@ -10,6 +10,10 @@ use crossbeam_channel::{Receiver, SendError, Sender, TrySendError, bounded};
 
 use super::effect::Input;
 
+/// The maximum number of inputs, or of requests to a thread, that wait. The drawing thread handles a full queue
+/// within a frame, and a person selects fewer rows while one page is read.
+pub(super) const QUEUE_MAX: usize = 64;
+
 /// Wakes the drawing thread, through a pair of sockets.
 #[derive(Clone, Debug)]
 pub(super) struct Wake {
@@ -97,9 +101,6 @@ impl InputSender {
     }
 }
 
-/// The maximum number of requests that wait for a thread. A person selects fewer rows while one page is read.
-const REQUESTS_MAX: usize = 64;
-
 /// The sending end of a bounded queue.
 #[derive(Debug)]
 pub(super) struct RequestSender<T> {
@@ -109,7 +110,7 @@ pub(super) struct RequestSender<T> {
 }
 
 pub(super) fn request_queue<T>() -> (RequestSender<T>, Receiver<T>) {
-    let (requests, waiting) = bounded(REQUESTS_MAX);
+    let (requests, waiting) = bounded(QUEUE_MAX);
     let receiver = waiting.clone();
     (RequestSender { requests, waiting }, receiver)
 }

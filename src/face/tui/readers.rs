@@ -33,30 +33,20 @@ use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query, RunSt
 use crate::thread::{Stop, is_stopped, lock};
 use crate::timestamp::Timestamp;
 
-/// The longest time for which the observer holds a request for changes.
+/// The longest time for which the observer holds a request for changes. After twice this time without an
+/// observer, the UI reports it.
 const LONG_POLL: Duration = Duration::from_secs(1);
 
-/// The pause between two boards: limits redraws while many rows change.
-const BOARD_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before another attempt to reach the observer, and between two captures of a screen.
+const PAUSE: Duration = Duration::from_millis(200);
 
-/// The pause before another attempt to reach the observer.
-const RETRY: Duration = Duration::from_millis(200);
-
-/// The time without an observer after which the UI reports it.
-const LOST_AFTER: Duration = Duration::from_secs(2);
-
-/// The pause between two captures of a screen.
-const SCREEN_PAUSE: Duration = Duration::from_millis(250);
-
-/// The time within which the live thread notices a new selection, whose page is shown before.
-const SELECTION_CHECK: Duration = Duration::from_millis(100);
+/// The pause between two boards, which limits redraws while many rows change, and the time within which the
+/// live thread notices a new selection, whose page is shown before.
+const SHORT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pause in which live events accumulate. On a busy machine, a thread that wakes for each event delays
 /// the other threads of the UI, and then a key waits as well.
 const BATCH_PAUSE: Duration = Duration::from_millis(25);
-
-/// The maximum number of bytes of live events that wait for the UI.
-const INBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Live events that are older than this are skipped, because the UI shows the present.
 const BEHIND_MICROS: i64 = 3_000_000;
@@ -111,7 +101,7 @@ pub(super) fn read_board(access: &Access, inputs: &InputSender) {
                     continue;
                 };
                 etag = version;
-                if inputs.send(Input::Board(rows)).is_err() || !access.pause(BOARD_PAUSE) {
+                if inputs.send(Input::Board(rows)).is_err() || !access.pause(SHORT_PAUSE) {
                     return;
                 }
                 continue;
@@ -123,13 +113,13 @@ pub(super) fn read_board(access: &Access, inputs: &InputSender) {
         etag = None;
         let now = access.clock.now();
         let since = *lost_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= LOST_AFTER {
+        if now.saturating_duration_since(since) >= 2 * LONG_POLL {
             let lost = Input::Connection(Connection::Lost(why));
             if inputs.send(lost).is_err() {
                 return;
             }
         }
-        if !access.pause(RETRY) {
+        if !access.pause(PAUSE) {
             return;
         }
     }
@@ -159,7 +149,7 @@ impl Inbox {
         }
         state.bytes += weight(&envelope);
         state.events.push_back((missed, envelope));
-        while (state.events.len() > EVENTS_FOLLOWED || state.bytes > INBOX_BYTES_MAX)
+        while (state.events.len() > EVENTS_FOLLOWED || state.bytes > BYTES_MAX)
             && state.events.len() > 1
             && let Some((missed, dropped)) = state.events.pop_front()
         {
@@ -265,7 +255,7 @@ pub(super) fn read_live(
                 Ok(opened) => run.source = Some(opened),
                 Err(why) => {
                     log::debug!("{why}");
-                    access.pause(RETRY);
+                    access.pause(PAUSE);
                 }
             }
             continue;
@@ -273,7 +263,7 @@ pub(super) fn read_live(
         let wait = if run.is_batching {
             Duration::ZERO
         } else {
-            SELECTION_CHECK
+            SHORT_PAUSE
         };
         match source.next(access.clock.now() + wait) {
             Ok(Next::Event(envelope)) => {
@@ -314,7 +304,7 @@ pub(super) fn read_live(
             Err(Unavailable::Broken(cause)) => {
                 log::debug!("the observer is gone: {cause}");
                 run.source = None;
-                access.pause(RETRY);
+                access.pause(PAUSE);
             }
         }
     }
@@ -357,7 +347,7 @@ pub(super) fn read_screen(
         select_biased! {
             recv(access.stop) -> _ => return,
             recv(requests) -> captured => (current, last) = (captured.ok(), None),
-            recv(access.clock.after(SCREEN_PAUSE)) -> _ => {}
+            recv(access.clock.after(PAUSE)) -> _ => {}
         }
     }
 }
@@ -396,12 +386,6 @@ pub(super) fn screen_of(
         rows: lines,
     }
 }
-
-/// The events of a page that is loaded in advance.
-const PAGE_EVENTS: usize = 500;
-
-/// The events between two progress reports of a scan, which then checks for cancellation.
-const SCAN_STEP: u64 = 20_000;
 
 pub(super) fn read_pages(access: &Access, requests: &Receiver<PageRequest>, inputs: &InputSender) {
     while let Some(request) = access.next(requests) {
@@ -444,10 +428,10 @@ fn read_page(access: &Access, request: &PageRequest) -> Result<Page> {
         (_, event) => belongs_to_row(row, event),
     };
     let query = PageQuery {
-        records_max: match place {
-            Place::Last | Place::Until(_) => EVENTS_FOLLOWED,
-            Place::Before(_) | Place::After(_) => PAGE_EVENTS,
-            Place::Screen(_) => 1,
+        records_max: if matches!(place, Place::Screen(_)) {
+            1
+        } else {
+            EVENTS_FOLLOWED
         },
         bytes_max: BYTES_MAX / 4,
         selects: &is_selected,
@@ -502,7 +486,8 @@ fn lines(access: &Access, mut scan: Scan, inputs: &InputSender) -> Scan {
     };
     for record in log {
         scan.take(&record.envelope);
-        if scan.read.is_multiple_of(SCAN_STEP) {
+        // Now and then, the scan reports its progress, and checks for cancellation.
+        if scan.read.is_multiple_of(20_000) {
             if access.is_over(generation) {
                 scan.end(ScanState::Failed);
                 return scan;
@@ -516,36 +501,36 @@ fn lines(access: &Access, mut scan: Scan, inputs: &InputSender) -> Scan {
     scan
 }
 
-/// The events that change the state of a row.
-const STATES: [EventKind; 14] = [
-    EventKind::AgentState,
-    EventKind::AgentRegistered,
-    EventKind::AgentCompleted,
-    EventKind::AgentFailed,
-    EventKind::TurnCompleted,
-    EventKind::SessionStarted,
-    EventKind::SessionEnded,
-    EventKind::PaneOpened,
-    EventKind::PaneClosed,
-    EventKind::ExecutionStarted,
-    EventKind::ExecutionCompleted,
-    EventKind::LoopStarted,
-    EventKind::LoopCompleted,
-    EventKind::Error,
-];
-
 /// Folds the states of all rows since a time.
 fn states(access: &Access, since: Timestamp) -> Bands {
     let mut history = Bands::default();
     let Ok(list) = access.data.runs(access.clock.wall()) else {
         return history;
     };
+    // The events that change the state of a row.
+    let states = [
+        EventKind::AgentState,
+        EventKind::AgentRegistered,
+        EventKind::AgentCompleted,
+        EventKind::AgentFailed,
+        EventKind::TurnCompleted,
+        EventKind::SessionStarted,
+        EventKind::SessionEnded,
+        EventKind::PaneOpened,
+        EventKind::PaneClosed,
+        EventKind::ExecutionStarted,
+        EventKind::ExecutionCompleted,
+        EventKind::LoopStarted,
+        EventKind::LoopCompleted,
+        EventKind::Error,
+    ];
+    let query = Query::all().since(since);
+    let query = (states.iter()).fold(query, |query, kind| query.kind(kind.as_str()));
     for run in list.runs {
         if is_stopped(&access.stop) {
             break;
         }
-        let query = (STATES.iter()).fold(Query::all(), |query, kind| query.kind(kind.as_str()));
-        let log = match LogReader::open(&run.directory, query.since(since)) {
+        let log = match LogReader::open(&run.directory, query.clone()) {
             Ok(log) => log,
             Err(error) => {
                 log::debug!("{error:?}");

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded, select_biased};
+use crossbeam_channel::{Receiver, bounded, never, select_biased};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::SigId;
@@ -31,7 +31,7 @@ use super::cells::Theme;
 use super::draw::draw;
 use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, ScanRequest};
 use super::model::{Model, Settings};
-use super::queues::{InputSender, RequestSender, Woken, request_queue, wake_pair};
+use super::queues::{InputSender, QUEUE_MAX, RequestSender, Woken, request_queue, wake_pair};
 use super::readers::{
     Access, FindObserver, Inbox, read_board, read_history, read_live, read_pages, read_screen, scan,
 };
@@ -394,9 +394,6 @@ impl Ui {
     }
 }
 
-/// The maximum number of inputs that wait. Threads wait for room; a full queue is handled within a frame.
-const INPUTS_MAX: usize = 64;
-
 /// The threads of the UI, and the channels to them.
 pub(super) struct Threads {
     pub generation: Arc<AtomicU64>,
@@ -429,7 +426,7 @@ impl Threads {
         let (running, stop) = stop_pair();
         let no_wake = |cause: io::Error| Error::other("cannot wake the terminal UI").because(cause);
         let (wake, woken) = wake_pair().map_err(no_wake)?;
-        let (send, inputs) = bounded(INPUTS_MAX);
+        let (send, inputs) = bounded(QUEUE_MAX);
         let send = InputSender::new(send, wake.clone());
         let (end, ended) = bounded(1);
         let generation = Arc::new(AtomicU64::new(0));
@@ -515,14 +512,9 @@ impl Drop for Threads {
         if let Some(id) = self.on_resize.take() {
             signal_hook::low_level::unregister(id);
         }
-        for handle in self.handles.drain(..) {
-            // A thread may be waiting for room in the queue.
-            while !handle.is_finished() {
-                while self.inputs.try_recv().is_ok() {}
-                thread::park(Some(Duration::from_millis(1)));
-            }
-            handle.join_logged();
-        }
+        // Without a receiver, no thread waits for room in the queue.
+        self.inputs = never();
+        self.handles.drain(..).for_each(Handle::join_logged);
     }
 }
 

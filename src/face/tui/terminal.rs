@@ -40,7 +40,6 @@ use crate::tmux::Server;
 
 /// The time to wait for a terminal that accepts no more bytes, before it is left as it is.
 const PATIENCE: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// True while the terminal is in raw mode and shows the alternate screen. A process has one terminal.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -186,8 +185,9 @@ fn lock_timeout<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => {
-                left = left.checked_sub(PAUSE)?;
-                thread::park(Some(PAUSE));
+                let pause = PATIENCE / 100;
+                left = left.checked_sub(pause)?;
+                thread::park(Some(pause));
             }
         }
     }
@@ -341,15 +341,8 @@ fn frame(bytes: &mut Vec<u8>, last: Option<&Buffer>, drawn: &Frame) -> io::Resul
     queue!(backend, EndSynchronizedUpdate)
 }
 
-/// The bytes per read. A terminal in raw mode buffers at most 4 KiB.
-const READ_BYTES: usize = 4096;
-
-/// Ctrl-C. It ends a paste whose end never arrives; terminals usually remove it from pasted text.
-const CTRL_C: u8 = 0x03;
-
-/// The beginning and the end of pasted text (xterm's bracketed paste).
+/// The beginning of pasted text (xterm's bracketed paste). Its end `\x1b[201~` has the same length.
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
-const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// The maximum number of bytes of one key or paste. No input needs a longer paste; its last bytes are kept.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;
@@ -375,7 +368,8 @@ impl Keyboard {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn read(&mut self) -> io::Result<Vec<Input>> {
-        let mut bytes = [0; READ_BYTES];
+        // A terminal in raw mode buffers at most 4 KiB.
+        let mut bytes = [0; 4096];
         match rustix::io::read(self.as_fd(), &mut bytes) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => Ok(self.decoder.decode(&bytes[..count])),
@@ -412,7 +406,8 @@ impl Decoder {
         let mut rest = bytes;
         while let [byte, after @ ..] = rest {
             rest = after;
-            if *byte == CTRL_C {
+            // Ctrl-C ends a paste whose end never arrives; terminals usually remove it from pasted text.
+            if *byte == 0x03 {
                 self.pending.clear();
             }
             self.pending.push(*byte);
@@ -425,7 +420,7 @@ impl Decoder {
                 Ok(None) if self.pending.len() < PENDING_BYTES_MAX => continue,
                 // The rest of the paste must not be read as keys.
                 Ok(None) if self.pending.starts_with(PASTE_BEGINS) => {
-                    let kept = self.pending.len() - PASTE_ENDS.len();
+                    let kept = self.pending.len() - PASTE_BEGINS.len();
                     self.pending.drain(PASTE_BEGINS.len()..kept);
                     continue;
                 }
@@ -676,8 +671,8 @@ mod tests {
     fn a_paste_is_bounded_and_none_of_it_is_a_key() {
         let mut decoder = Decoder::default();
         decoder.decode(PASTE_BEGINS);
-        for _ in 0..3 * PENDING_BYTES_MAX / READ_BYTES {
-            let inputs = decoder.decode(&[b'q'; READ_BYTES]);
+        for _ in 0..3 * PENDING_BYTES_MAX / 4096 {
+            let inputs = decoder.decode(&[b'q'; 4096]);
             assert!(inputs.is_empty() && decoder.pending.len() <= PENDING_BYTES_MAX);
         }
         let inputs = decoder.decode(b"\x1b[201~j");

@@ -20,9 +20,6 @@ const SPANS: [i64; 8] = [
     7 * 24 * 3600,
 ];
 
-/// The longest span, which determines how much of the history is read.
-pub(super) const SPAN_MAX_MICROS: i64 = SPANS[SPANS.len() - 1] * 1_000_000;
-
 /// The activity of a row from a time on, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Band {
@@ -89,6 +86,12 @@ impl Timeline {
     /// Returns the current span, in microseconds.
     pub fn span_micros(&self) -> i64 {
         SPANS[self.span] * 1_000_000
+    }
+
+    /// Returns the start of the longest span, since which the history is read.
+    pub fn start(now: Timestamp) -> Timestamp {
+        let longest = SPANS[SPANS.len() - 1] * 1_000_000;
+        Timestamp::from_micros(now.micros().saturating_sub(longest))
     }
 
     /// Selects a longer or a shorter span.

@@ -15,9 +15,6 @@ use crate::face::local_time::LocalTime;
 use crate::face::sanitize::{one_line, with_ellipsis};
 use crate::timestamp::Timestamp;
 
-/// The columns of a step to the side.
-const COLUMNS_STEP: usize = 20;
-
 /// A view of the selected row.
 #[derive(Debug)]
 pub(super) struct View {
@@ -314,14 +311,15 @@ impl View {
     }
 
     pub fn move_aside(&mut self, is_right: bool) {
+        let step = 20;
         let wide = self.lines().iter().map(|line| line.text.text.width()).max();
-        let most = wide.unwrap_or(0).saturating_sub(COLUMNS_STEP);
+        let most = wide.unwrap_or(0).saturating_sub(step);
         self.left = if !is_right {
-            self.left.saturating_sub(COLUMNS_STEP)
+            self.left.saturating_sub(step)
         } else if self.wraps {
             0
         } else {
-            (self.left + COLUMNS_STEP).min(most)
+            (self.left + step).min(most)
         };
     }
 
