@@ -176,7 +176,7 @@ fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
     Some(match path {
         ["api", "v1", "board"] => &["wait"],
         ["api", "v1", "runs", _, "events"] => &["from_seq", "type", "grep", "since", "limit"],
-        ["api", "v1", "events" | "ws"] => &["execution", "type", "since", "from_seq", "cursor"],
+        ["api", "v1", "events" | "ws"] => &["execution", "type", "since", "cursor", "from_seq"],
         ["api", "v1", "panes", _, "screen" | "input"] | ["api", "v1", "wait"] => &["socket"],
         ["healthz" | "metrics"] | ["api", "v1", "schema" | "runs"] | ["api", "v1", "runs", _] => {
             &[]

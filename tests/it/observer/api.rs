@@ -264,6 +264,39 @@ fn the_id_of_the_first_frame_is_the_beginning_of_the_stream() {
 }
 
 #[test]
+fn a_stream_begins_at_a_number_in_the_log_or_in_memory() {
+    let home = Home::new();
+    // More than an observer keeps in memory.
+    let flood = "read go; for i in 1 2 3 4 5 6 7 8 9 10; do seq 1000000 1060000; sleep 0.1; done; \
+                 echo over; exec cat";
+    home.server.new_session("flood", 80, 24, flood);
+    home.start();
+    home.server.tmux(&["send-keys", "-t", "flood", "Enter"]);
+    let row = home.wait_for_row("flood", |row| row["last_line"] == "over");
+    let id = row["execution_id"].as_str().unwrap();
+    let numbers_from = |from: u64| {
+        let mut reader = Reader {
+            socket: home.socket(),
+            path: format!("/api/v1/events?execution={id}&from_seq={from}"),
+            last_id: None,
+            seen: Vec::new(),
+        };
+        reader.read(100_000_000, Duration::from_secs(2));
+        let numbers = reader.seen.iter().map(|(_, seq)| *seq);
+        numbers.collect::<Vec<u64>>()
+    };
+    let last = *numbers_from(1).last().unwrap();
+    for from in [1, 2, last / 2, last] {
+        let numbers = numbers_from(from);
+        let expected: Vec<u64> = (from..).take(numbers.len()).collect();
+        assert_eq!(numbers, expected, "from {from}");
+        assert!(numbers.last() >= Some(&last), "{last}");
+    }
+    assert!(numbers_from(last + 100).is_empty());
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
 fn a_stream_accepts_the_labels_and_patterns_of_log() {
     let home = Home::new();
     for name in ["build", "builder", "other"] {
