@@ -35,7 +35,10 @@ mod metadata;
 mod dir;
 mod events_file;
 
-#[cfg(feature = "cli")]
+#[cfg_attr(
+    not(feature = "cli"),
+    allow(dead_code, reason = "summaries need the other readers")
+)]
 mod events_after;
 mod iteration;
 mod read;

@@ -25,7 +25,6 @@ mod pages;
 #[cfg(feature = "tui")]
 mod place;
 
-#[cfg(feature = "cli")]
 pub(super) use block::line_end;
 pub use follow::Follower;
 #[cfg(feature = "tui")]
