@@ -22,7 +22,7 @@ use super::watch::{PaneSource, Watch, WatchTargets};
 use super::{RunName, Source, SourceContext};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId, SessionEndReason};
-use crate::history::{RunDirectory, RunInfo, RunKind, RunState, TmuxIdentity};
+use crate::history::{RunDirectory, RunInfo, RunKind, RunState, TmuxIdentity, host};
 use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{self, Handle, Panicked, StopGuard, stop_pair};
 use crate::tmux::{
@@ -499,6 +499,7 @@ impl CoordinatorThread {
             schedule: self.watch.schedule,
             turns: self.watch.turns.clone(),
             states: self.watch.states.clone(),
+            host: host(),
             selection: selection.clone(),
             // Earlier output of a session that existed unwatched is not reported.
             fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),

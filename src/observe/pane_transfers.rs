@@ -90,18 +90,15 @@ mod tests {
     use crate::tmux::PaneCapture;
 
     fn pane() -> Pane {
-        let out = &mut PaneOutput {
-            execution_id: &"one".into(),
-            emissions: &mut Vec::new(),
-            resume_point: &mut ResumePoint::new(),
-            now: std::time::Instant::now(),
-        };
+        let execution_id = "one".into();
+        let out = &mut PaneOutput::new(&execution_id, std::time::Instant::now());
         let options = PaneOptions {
             baseline_lines: 0,
             begin: &Begin::Baseline,
             settle: std::time::Duration::ZERO,
             turns: None,
             states: None,
+            foreground: None,
             shows_screen: false,
             streams: false,
             pipe_after: None,

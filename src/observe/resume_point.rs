@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::history::{LogReader, Query, RunDirectory, read_tail};
 use crate::redact::MARKER;
-use crate::track::Change;
 
 /// The number of lines that are kept: enough to match in one place only.
 const LINES: usize = 64;
@@ -116,20 +115,6 @@ impl ResumePoint {
                 ..
             } => self.note_gap(*first_line, *lost_lines),
             _ => {}
-        }
-    }
-
-    /// Notes a reported change.
-    pub fn note_change(&mut self, change: &Change) {
-        match change {
-            Change::Lines { first_line, chunk } => self.note_lines(*first_line, chunk),
-            Change::Revised { line, text } => self.note_revision(*line, text.clone()),
-            Change::Gap {
-                first_line,
-                lost_lines,
-                ..
-            } => self.note_gap(*first_line, *lost_lines),
-            Change::Screen { .. } => {}
         }
     }
 

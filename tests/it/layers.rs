@@ -2,6 +2,7 @@
 //! occur only where the tables allow them.
 
 mod cycles;
+mod purity;
 mod size;
 mod table;
 

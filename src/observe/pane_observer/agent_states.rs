@@ -10,8 +10,6 @@ use crate::agent::{
     ScreenReader, StateClaim, StateDebouncer, StateResolver, StateRules, StateSource,
     state_of_title,
 };
-use crate::history::host;
-use crate::tmux::foreground_program;
 use crate::track::{Capture, TerminalNotice};
 
 /// The time for which a screen must show a state: between two steps, agents redraw their screens, and
@@ -34,6 +32,8 @@ pub(in crate::observe) struct AgentStates {
     question_at: Option<Instant>,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
+    /// The program in the pane's foreground.
+    foreground: Option<String>,
     title: String,
     /// The name of the machine.
     host: String,
@@ -53,7 +53,7 @@ pub(in crate::observe) struct ReportedState {
 
 impl AgentStates {
     /// Begins without any evidence.
-    pub fn new(rules: &StateRules, now: Instant) -> Self {
+    pub fn new(rules: &StateRules, host: &str, now: Instant) -> Self {
         Self {
             rules: rules.clone(),
             debouncer: StateDebouncer::new(STATE_PERIOD),
@@ -62,11 +62,17 @@ impl AgentStates {
             question_at: None,
             program: None,
             title: String::new(),
-            host: host(),
+            foreground: None,
+            host: host.to_owned(),
             resolver: StateResolver::default(),
             resolver_at: None,
             epoch: now,
         }
+    }
+
+    /// Sets the program in the pane's foreground.
+    pub fn set_foreground(&mut self, program: Option<String>) {
+        self.foreground = program;
     }
 
     /// Returns the agent whose process was found.
@@ -223,18 +229,18 @@ impl AgentStates {
     fn detect(&self, capture: &Capture) -> Option<DetectedState> {
         let screen = &capture.rows[capture.history_rows()..];
         let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
-        let program = foreground_program(capture.pid);
+        let program = self.foreground.as_deref();
         // A nested tmux, or one on another host, draws its status line below the agent.
         rows.pop_if(|row| is_status_line(row));
         let screen = AgentScreen {
             rows: &rows,
             cursor: Some(capture.cursor),
-            program: program.as_deref(),
+            program,
         };
         let detected = self.rules.detect(&screen);
         // After a shell showed its prompt, the foreground program shows that the shell runs one.
         let detected = detected.or_else(|| {
-            let running = self.rules.detect_program(program.as_deref()?)?;
+            let running = self.rules.detect_program(program?)?;
             let current = self.debouncer.current()?;
             (current.agent == running.agent).then_some(running)
         });
@@ -244,10 +250,10 @@ impl AgentStates {
         });
         // The rules of other agents do not apply to this one.
         detected.filter(|detected| {
-            let is_file = KnownAgent::named(&detected.agent).is_some()
-                && program.as_deref().is_some_and(shows_files);
-            let program = self.program.as_ref();
-            program.map_or(!is_file, |program| program.name() == detected.agent)
+            let is_file =
+                KnownAgent::named(&detected.agent).is_some() && program.is_some_and(shows_files);
+            let agent = self.program.as_ref();
+            agent.map_or(!is_file, |agent| agent.name() == detected.agent)
         })
     }
 

@@ -142,8 +142,10 @@ pub(in crate::observe) struct PaneOptions<'a> {
     pub settle: Duration,
     /// The rules for the ends of turns, in AI mode.
     pub turns: Option<&'a TurnRules>,
-    /// The rules that recognize agents' screens, if configured.
-    pub states: Option<&'a StateRules>,
+    /// The rules that recognize agents' screens, if configured, and the name of the machine.
+    pub states: Option<(&'a StateRules, &'a str)>,
+    /// The program in the pane's foreground, if it is known.
+    pub foreground: Option<String>,
     /// Rows are reported even if the agent's conversation is.
     pub shows_screen: bool,
     /// The pane is streamed when its pipe is free.
@@ -190,6 +192,11 @@ impl Pane {
                 }
             }
         }
+        let states = options.states.map(|(rules, host)| {
+            let mut states = AgentStates::new(rules, host, out.now);
+            states.set_foreground(options.foreground);
+            states
+        });
         tracker.set_settle_period(options.settle);
         let next_capture = NextCapture::after(captured);
         let polled = PolledPane {
@@ -211,7 +218,7 @@ impl Pane {
             bytes_after: capture.bytes_after,
             others_print: false,
             turns,
-            states: options.states.map(|rules| AgentStates::new(rules, out.now)),
+            states,
             judge_at: None,
             shown: None,
             title: state.title.clone(),
@@ -274,6 +281,29 @@ impl Pane {
             });
         }
         streamed || due == Some(TurnTimeout::Rests)
+    }
+
+    /// Returns the pid of the pane's program.
+    pub fn pid(&self) -> u32 {
+        self.shape.pid
+    }
+
+    /// Returns true if the pane's screens are searched for agents' states, which depend on its foreground.
+    pub fn is_judged(&self) -> bool {
+        self.states.is_some()
+    }
+
+    /// Returns the pid of the pane's program if its screen is searched now.
+    pub fn judged_pid(&self, now: Instant) -> Option<u32> {
+        let is_due = self.judge_at.is_some_and(|at| at <= now);
+        (self.is_judged() && is_due).then_some(self.shape.pid)
+    }
+
+    /// Sets the program in the pane's foreground.
+    pub fn set_foreground(&mut self, program: Option<String>) {
+        if let Some(states) = &mut self.states {
+            states.set_foreground(program);
+        }
     }
 
     /// Ends the pane's rest, because the user requests a poll.

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use crate::event::{CompletionReason, ExecutionId, PaneId, Styles, TdEvent, TurnEvidence};
-use crate::observe::resume_point::ResumePoint;
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them, so faces show them
 /// only with more detail.
@@ -18,6 +17,9 @@ pub(in crate::observe) enum PaneEmission {
     Lines(TdEvent),
     /// An event for live subscribers only.
     Live(TdEvent),
+    /// An event that no subscriber gets, because the conversation of the pane's agent is reported in its
+    /// place.
+    Hidden(TdEvent),
     /// Something other than its transcript shows that the turn of the pane's agent is over.
     TurnOver,
 }
@@ -25,8 +27,7 @@ pub(in crate::observe) enum PaneEmission {
 /// Collects the output of one pane.
 pub(in crate::observe) struct PaneOutput<'a> {
     pub execution_id: &'a ExecutionId,
-    pub emissions: &'a mut Vec<PaneEmission>,
-    pub resume_point: &'a mut ResumePoint,
+    pub emissions: Vec<PaneEmission>,
     pub now: Instant,
 }
 
@@ -41,7 +42,16 @@ pub(in crate::observe) enum Completion {
     Exit(Option<i32>),
 }
 
-impl PaneOutput<'_> {
+impl<'a> PaneOutput<'a> {
+    /// Begins a step without any output.
+    pub fn new(execution_id: &'a ExecutionId, now: Instant) -> Self {
+        Self {
+            execution_id,
+            emissions: Vec::new(),
+            now,
+        }
+    }
+
     /// Adds an event.
     pub fn emit(&mut self, event: TdEvent) {
         self.emissions.push(PaneEmission::Event(event));

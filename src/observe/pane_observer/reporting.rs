@@ -130,9 +130,6 @@ impl Pane {
     }
 
     pub(super) fn emit(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
-        for change in &changes {
-            out.resume_point.note_change(change);
-        }
         let turns = self.turns.as_mut();
         let mut turns =
             turns.map_or_else(Vec::new, |turns| turns.handle_changes(&changes, out.now));
@@ -191,10 +188,9 @@ impl Pane {
             Throttled::Logged(change) => (change, true),
             Throttled::Live(change) => (change, false),
         };
-        if self.hides(&change) {
-            return;
-        }
+        let is_hidden = self.hides(&change);
         let styles = match &change {
+            _ if is_hidden => Styles::default(),
             Change::Lines { first_line, chunk } => self.styles(*first_line, chunk),
             Change::Revised { line, text } => self.styles(*line, text),
             Change::Screen { .. } | Change::Gap { .. } => Styles::default(),
@@ -245,9 +241,12 @@ impl Pane {
                 evidence: evidence.into(),
             },
         };
-        out.emissions.push(match is_logged {
-            true => PaneEmission::Lines(event),
-            false => PaneEmission::Live(event),
+        out.emissions.push(if is_hidden {
+            PaneEmission::Hidden(event)
+        } else if is_logged {
+            PaneEmission::Lines(event)
+        } else {
+            PaneEmission::Live(event)
         });
     }
 

@@ -45,6 +45,7 @@ impl Script {
             settle,
             turns: None,
             states: None,
+            foreground: None,
             shows_screen: false,
             streams: false,
             pipe_after: None,
@@ -55,19 +56,14 @@ impl Script {
     fn with_options(sim: Sim, options: PaneOptions<'_>) -> Self {
         let begin = options.begin;
         let (start, pid) = (Instant::now(), 1);
-        let mut emissions = Vec::new();
-        let mut resume_point = match begin {
+        let resume_point = match begin {
             Begin::Resume(point) => (*point).clone(),
             Begin::Baseline | Begin::Fresh => ResumePoint::new(),
         };
-        let out = &mut PaneOutput {
-            execution_id: &"job".into(),
-            emissions: &mut emissions,
-            resume_point: &mut resume_point,
-            now: start,
-        };
+        let execution_id = "job".into();
+        let mut out = PaneOutput::new(&execution_id, start);
         let mut first = capture(&sim, pid, Duration::ZERO, usize::MAX);
-        let pane = Pane::open(&mut first, options, out);
+        let pane = Pane::open(&mut first, options, &mut out);
         let seen_history = sim.history_size();
         let mut script = Self {
             sim,
@@ -79,7 +75,7 @@ impl Script {
             at: Duration::ZERO,
             events: Vec::new(),
         };
-        script.take(emissions);
+        script.take(out.emissions);
         script
     }
 
@@ -89,15 +85,10 @@ impl Script {
     }
 
     fn with<T>(&mut self, step: impl FnOnce(&mut Pane, &mut PaneOutput<'_>) -> T) -> T {
-        let mut emissions = Vec::new();
-        let out = &mut PaneOutput {
-            execution_id: &"job".into(),
-            emissions: &mut emissions,
-            resume_point: &mut self.resume_point,
-            now: self.start + self.at,
-        };
-        let done = step(&mut self.pane, out);
-        self.take(emissions);
+        let execution_id = "job".into();
+        let mut out = PaneOutput::new(&execution_id, self.start + self.at);
+        let done = step(&mut self.pane, &mut out);
+        self.take(out.emissions);
         done
     }
 
@@ -106,9 +97,12 @@ impl Script {
             PaneEmission::Event(event) | PaneEmission::Lines(event) | PaneEmission::Live(event) => {
                 Some(event)
             }
-            PaneEmission::TurnOver => None,
+            PaneEmission::Hidden(_) | PaneEmission::TurnOver => None,
         });
-        self.events.extend(events);
+        for event in events {
+            self.resume_point.note_event(&event);
+            self.events.push(event);
+        }
     }
 
     /// Advances the clock and captures until the pane requests no deeper capture.

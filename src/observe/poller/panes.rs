@@ -26,8 +26,93 @@ use crate::process::ProcessWatcher;
 use crate::tmux::{
     CaptureRequest, DepartedPane, DrainMessage, DrainOutput, Drains, GatewayHandle, Margin,
     NewPanes, PaneReply, PaneRequest, PaneState, PollSchedule, ResyncRequest, ResyncSpec,
-    SessionId,
+    SessionId, foreground_program,
 };
+
+/// The interval of searches for an agent in a pane that prints; processes take longer to start.
+const AGENT_SEARCH_INTERVAL: Duration = Duration::from_millis(400);
+
+/// The watched panes of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::observe) struct Selection {
+    /// The only panes to watch; `None` for all of them.
+    pub only: Option<HashSet<PaneId>>,
+    /// Excluded panes, such as those that show the observer itself.
+    pub leave_out: HashSet<PaneId>,
+}
+
+impl Selection {
+    /// Returns true if the pane is watched.
+    pub fn contains(&self, pane: &PaneId) -> bool {
+        !self.leave_out.contains(pane) && self.only.as_ref().is_none_or(|only| only.contains(pane))
+    }
+}
+
+/// The configuration of the panes of a session.
+pub(in crate::observe) struct PanesConfig {
+    pub session_id: SessionId,
+    /// The pid of the tmux server.
+    pub server_pid: u32,
+    pub gateway: GatewayHandle,
+    pub schedule: PollSchedule,
+    /// The rules for the ends of turns, in AI mode.
+    pub turns: Option<TurnRules>,
+    /// The rules that recognize agents' screens, if configured.
+    pub states: Option<StateRules>,
+    /// The name of the machine, which is tmux's default title.
+    pub host: String,
+    pub selection: Selection,
+    /// The session appeared while the server was observed.
+    pub fresh: bool,
+    /// All panes are captured before any pipe is opened.
+    pub captured_first: bool,
+    /// The panes that move between sessions.
+    pub transfers: PaneTransfers,
+    /// The foreground programs of the panes, as far as they are known.
+    pub commands: HashMap<PaneId, String>,
+    /// The number of lines of the baseline that are reported.
+    pub baseline_lines: usize,
+    /// The drains, if panes are streamed.
+    pub drains: Option<Drains>,
+    /// The recordings, if panes are recorded.
+    pub recording: Option<PaneRecordings>,
+    /// Watches the programs of the panes, to learn how they end.
+    pub exits: ProcessWatcher,
+    /// Reads the conversations of agents.
+    pub conversations: Conversations,
+    /// Rows of a pane are reported even if its agent's conversation is.
+    pub shows_screens: bool,
+    /// Views of panes by attached clients are reported.
+    pub reports_views: bool,
+}
+
+/// A pane of the session, or one that has just left it.
+enum PaneSlot {
+    /// The pane is not watched.
+    Unwatched,
+    /// The pane must be captured before it is opened, because it is reported from its first line or from a
+    /// known position, or because another session's poller still has it.
+    Unopened(UnopenedPane),
+    Open(Box<Pane>),
+    /// The pane is gone, but its last bytes or its program's exit status have not arrived.
+    Leaving(Box<Pane>, Option<DepartedPane>),
+}
+
+impl PaneSlot {
+    fn open(&self) -> Option<&Pane> {
+        match self {
+            Self::Open(pane) => Some(pane),
+            _ => None,
+        }
+    }
+
+    fn open_mut(&mut self) -> Option<&mut Pane> {
+        match self {
+            Self::Open(pane) => Some(pane),
+            _ => None,
+        }
+    }
+}
 
 /// A pane that the next capture opens.
 struct UnopenedPane {
@@ -39,6 +124,8 @@ struct UnopenedPane {
     is_fresh: bool,
     /// The time before which its pipe is not opened.
     pipe_after: Option<Instant>,
+    /// Since when another session's poller has not released the pane.
+    held_since: Option<Instant>,
 }
 
 /// The context of a reply about all panes of a session.
@@ -54,23 +141,14 @@ pub(in crate::observe) struct ReplyContext<'a> {
 
 pub(in crate::observe) struct SessionPanes {
     config: PanesConfig,
-    panes: HashMap<PaneId, Pane>,
+    slots: HashMap<PaneId, PaneSlot>,
     /// The pipes, if panes are streamed.
     pipes: Option<SessionPipes>,
-    /// Panes that are gone, but whose last bytes or exit status have not arrived.
-    leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
     emitter: SessionEmitter,
     programs: PanePrograms,
     outcome: SessionOutcome,
-    /// Panes of the session that are not watched.
-    unwatched: HashSet<PaneId>,
-    /// Panes that must be captured before they are opened, because they are reported from their first
-    /// line or from a known position.
-    unopened: HashMap<PaneId, UnopenedPane>,
     /// An extra capture revealed panes that need another one.
     needs_another_round: bool,
-    /// Panes that another session's poller has not released yet, and when they were found.
-    arriving: HashMap<PaneId, Instant>,
     agent_sender: Sender<AgentUpdate>,
     agent_updates: Receiver<AgentUpdate>,
 }
@@ -93,16 +171,12 @@ impl SessionPanes {
             agent_sender,
             agent_updates,
             pipes: config.drains.take().map(SessionPipes::new),
-            leaving: HashMap::new(),
             programs: PanePrograms::new(config.exits.clone(), config.server_pid),
             outcome: SessionOutcome::default(),
             emitter,
             config,
-            panes: HashMap::new(),
-            unwatched: HashSet::new(),
-            unopened: HashMap::new(),
+            slots: HashMap::new(),
             needs_another_round: false,
-            arriving: HashMap::new(),
         }
     }
 
@@ -118,8 +192,14 @@ impl SessionPanes {
     /// Emits what is due. Returns true if a pane needs another request.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         let mut has_other_request = false;
-        for (id, pane) in &mut self.panes {
-            let may_wait = self.pipes.is_some();
+        let may_wait = self.pipes.is_some();
+        for (id, slot) in &mut self.slots {
+            let Some(pane) = slot.open_mut() else {
+                continue;
+            };
+            if let Some(pid) = pane.judged_pid(now) {
+                pane.set_foreground(foreground_program(pid));
+            }
             let step = |out: &mut PaneOutput<'_>| pane.handle_timeout(out);
             has_other_request |= self.emitter.collect(id, may_wait, now, step);
             // Its drain did not connect in time.
@@ -149,17 +229,12 @@ impl SessionPanes {
             self.stop_watching(&id, now);
             return true;
         }
-        // The pane is out of the maps meanwhile, as in `handle_pane_reply`.
-        let leaving = self.leaving.remove(&id);
-        let (mut pane, departed) = match (leaving, self.panes.remove(&id)) {
-            (Some((pane, departed)), other) => {
-                if let Some(other) = other {
-                    self.panes.insert(id.clone(), other);
-                }
-                (pane, Some(departed))
-            }
-            (None, Some(pane)) => (pane, None),
-            (None, None) => {
+        // The pane is out of its slot meanwhile, as in `handle_pane_reply`.
+        let (mut pane, departed) = match self.slots.remove(&id) {
+            Some(PaneSlot::Open(pane)) => (pane, None),
+            Some(PaneSlot::Leaving(pane, departed)) => (pane, Some(departed)),
+            other => {
+                self.slots.extend(other.map(|slot| (id, slot)));
                 pipes.close(&token);
                 return false;
             }
@@ -215,11 +290,13 @@ impl SessionPanes {
         }
         match departed {
             Some(departed) if is_over && self.programs.is_end_known(&id, now) => {
-                self.finish_departure(&id, pane, departed, now);
+                self.finish_departure(&id, *pane, departed, now);
             }
-            Some(departed) => drop(self.leaving.insert(id, (pane, departed))),
+            Some(departed) => {
+                self.slots.insert(id, PaneSlot::Leaving(pane, departed));
+            }
             None => {
-                self.panes.insert(id.clone(), pane);
+                self.slots.insert(id.clone(), PaneSlot::Open(pane));
                 if has_printed {
                     self.search_for_agent(&id, now);
                 }
@@ -230,7 +307,8 @@ impl SessionPanes {
 
     /// Wakes all panes that rest, because the user requests a poll.
     pub fn wake(&mut self, now: Instant) {
-        self.panes.values_mut().for_each(|pane| pane.wake(now));
+        let panes = self.slots.values_mut().filter_map(PaneSlot::open_mut);
+        panes.for_each(|pane| pane.wake(now));
     }
 
     /// Takes the replies for all panes of the session.
@@ -249,15 +327,9 @@ impl SessionPanes {
             present.insert(id.clone());
             self.handle_pane_reply(&id, reply, context);
         }
-        self.arriving.retain(|id, _| present.contains(id));
-        self.unwatched.retain(|id| present.contains(id));
-        let is_gone = |id: &&PaneId| !present.contains(*id);
-        let unopened: Vec<_> = self.unopened.keys().filter(is_gone).cloned().collect();
-        for id in unopened {
-            self.handle_vanished(&id, departed, context.now);
-        }
-        let opened: Vec<_> = self.panes.keys().filter(is_gone).cloned().collect();
-        for id in opened {
+        let gone = self.slots.keys().filter(|id| !present.contains(*id));
+        let gone: Vec<PaneId> = gone.cloned().collect();
+        for id in gone {
             self.pane_departed(&id, departed, context.now);
         }
         if context.again {
@@ -270,27 +342,35 @@ impl SessionPanes {
             self.stop_watching(id, context.now);
             return;
         }
-        // The pane is out of the map while it handles the reply. After a panic it is missing, and is
+        // The pane is out of its slot while it handles the reply. After a panic it is missing, and is
         // resumed from what was reported of it.
         let is_viewed = reply.state().viewed && self.config.reports_views;
-        let pane = match (self.panes.remove(id), reply) {
-            (Some(mut pane), reply) => {
+        let pane = match (self.slots.remove(id), reply) {
+            (Some(PaneSlot::Open(mut pane)), reply) => {
                 self.update_pane(&mut pane, id, reply, context);
                 Some(pane)
             }
-            (None, PaneReply::Captured(mut captured)) => {
-                let mut pane = self.start_observing(id, &mut captured, context);
+            // It is back before the last bytes from its former time in this session.
+            (Some(leaving @ PaneSlot::Leaving(..)), _) => {
+                self.slots.insert(id.clone(), leaving);
+                None
+            }
+            (slot, PaneReply::Captured(mut captured)) => {
+                let mut pane = self.start_observing(id, slot, &mut captured, context);
                 match &mut pane {
                     Some(pane) => self.handle_pipe_reply(pane, id, *captured, context.now),
                     None => self.drop_opening(id),
                 }
                 pane
             }
-            (None, PaneReply::Listed(state)) if self.pipes.is_some() => {
-                self.await_opening(id, state, context);
+            (slot, PaneReply::Listed(state)) if self.pipes.is_some() => {
+                self.await_opening(id, slot, state, context);
                 None
             }
-            (None, PaneReply::Unchanged(..) | PaneReply::Listed(_)) => None,
+            (slot, PaneReply::Unchanged(..) | PaneReply::Listed(_)) => {
+                self.slots.extend(slot.map(|slot| (id.clone(), slot)));
+                None
+            }
         };
         if let Some(mut pane) = pane {
             pane.views.set_viewed(is_viewed, context.now);
@@ -298,7 +378,7 @@ impl SessionPanes {
             let has_news = pane.has_news_of(context.now);
             let is_search_due = has_news || !pane.was_searched_for_agent();
             self.config.transfers.hold(id, self.config.session_id);
-            self.panes.insert(id.clone(), pane);
+            self.slots.insert(id.clone(), PaneSlot::Open(pane));
             if has_news {
                 self.programs.note_output(id, context.now);
             }
@@ -335,6 +415,9 @@ impl SessionPanes {
                 let is_resync = captured.resync.is_some();
                 if !context.again || pane.needs_full_capture() || is_resync {
                     let is_whole = context.again && pane.requests_all();
+                    if pane.is_judged() {
+                        pane.set_foreground(foreground_program(captured.capture.pid));
+                    }
                     self.emitter.collect(id, false, now, |out| {
                         pane.handle_capture(&mut captured, is_whole, out);
                     });
@@ -357,78 +440,7 @@ impl SessionPanes {
             PaneReply::Unchanged(..) => {}
         }
     }
-}
 
-/// The emitter of a session's panes, with the points from which they resume.
-struct SessionEmitter {
-    events: EventEmitter,
-    resume_points: HashMap<PaneId, ResumePoint>,
-    blocking: BlockingEmitter,
-    conversations: Conversations,
-}
-
-impl SessionEmitter {
-    /// Emits what has become of a job in a pane.
-    fn emit_job(&self, pane: &PaneId, job: CommandEvent) {
-        self.events
-            .emit(job.into_event(self.events.execution_id(), pane));
-    }
-
-    /// Calls `step` and emits its output; lines wait for room in the log if they `may_wait`.
-    fn collect<T>(
-        &mut self,
-        pane: &PaneId,
-        may_wait: bool,
-        now: Instant,
-        step: impl FnOnce(&mut PaneOutput<'_>) -> T,
-    ) -> T {
-        let mut pending = PendingEmissions {
-            emissions: Vec::new(),
-            pane,
-            events: &self.events,
-            blocking: may_wait.then_some(&mut self.blocking),
-            conversations: &self.conversations,
-        };
-        step(&mut PaneOutput {
-            execution_id: self.events.execution_id(),
-            emissions: &mut pending.emissions,
-            resume_point: self.resume_points.entry(pane.clone()).or_default(),
-            now,
-        })
-    }
-}
-
-/// Output that is emitted when it is dropped: also after a panic, because the resume point has it already.
-struct PendingEmissions<'a> {
-    emissions: Vec<PaneEmission>,
-    pane: &'a PaneId,
-    events: &'a EventEmitter,
-    blocking: Option<&'a mut BlockingEmitter>,
-    conversations: &'a Conversations,
-}
-
-impl Drop for PendingEmissions<'_> {
-    fn drop(&mut self) {
-        for emission in self.emissions.drain(..) {
-            // A closed bus means that the engine is at its end: no subscriber is left.
-            match (emission, &mut self.blocking) {
-                (PaneEmission::Lines(event), Some(blocking)) => blocking.emit(event),
-                (PaneEmission::Event(event) | PaneEmission::Lines(event), _) => {
-                    let _ = self.events.emit(event);
-                }
-                (PaneEmission::Live(event), _) => {
-                    let _ = self.events.emit_live(event);
-                }
-                (PaneEmission::TurnOver, _) => self.conversations.end_turn(self.pane),
-            }
-        }
-    }
-}
-
-/// The interval of searches for an agent in a pane that prints; processes take longer to start.
-const AGENT_SEARCH_INTERVAL: Duration = Duration::from_millis(400);
-
-impl SessionPanes {
     /// Returns the channel of updates about agents.
     pub fn agent_updates(&self) -> &Receiver<AgentUpdate> {
         &self.agent_updates
@@ -440,8 +452,9 @@ impl SessionPanes {
             return;
         }
         let Some(pid) = self
-            .panes
+            .slots
             .get(id)
+            .and_then(PaneSlot::open)
             .and_then(|pane| pane.begin_agent_search(now, AGENT_SEARCH_INTERVAL))
         else {
             return;
@@ -466,10 +479,13 @@ impl SessionPanes {
     /// Handles an update about the agent in a pane.
     pub fn handle_agent_update(&mut self, update: AgentUpdate, now: Instant) {
         let AgentUpdate { pane: id, change } = update;
-        let Some(pane) = self.panes.get_mut(&id) else {
+        let Some(pane) = self.slots.get_mut(&id).and_then(PaneSlot::open_mut) else {
             // The pane is gone, or belongs to another session's poller.
             return;
         };
+        if matches!(change, AgentChange::Started { .. } | AgentChange::Ended) && pane.is_judged() {
+            pane.set_foreground(foreground_program(pane.pid()));
+        }
         let may_wait = self.pipes.is_some();
         self.emitter
             .collect(&id, may_wait, now, |out| match change {
@@ -485,9 +501,7 @@ impl SessionPanes {
                 }
             });
     }
-}
 
-impl SessionPanes {
     /// Returns the channel that signals ended processes.
     pub fn exits(&self) -> &Receiver<()> {
         self.programs.exit_signal()
@@ -496,8 +510,8 @@ impl SessionPanes {
     /// Handles that processes have ended.
     pub fn handle_exits(&mut self, now: Instant) {
         for (id, death) in self.programs.handle_exits(now) {
-            let leaving = self.leaving.get_mut(&id).map(|(pane, _)| pane);
-            let Some(pane) = self.panes.get_mut(&id).or(leaving) else {
+            let Some(PaneSlot::Open(pane) | PaneSlot::Leaving(pane, _)) = self.slots.get_mut(&id)
+            else {
                 continue;
             };
             self.emitter.collect(&id, self.pipes.is_some(), now, |out| {
@@ -511,89 +525,32 @@ impl SessionPanes {
     /// Emits the events of jobs that are due.
     fn emit_jobs(&mut self, now: Instant) {
         for (id, job) in self.programs.handle_timeout(now) {
-            if self.panes.contains_key(&id) || self.leaving.contains_key(&id) {
+            if let Some(PaneSlot::Open(_) | PaneSlot::Leaving(..)) = self.slots.get(&id) {
                 self.emitter.emit_job(&id, job);
             }
         }
     }
-}
 
-/// The watched panes of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::observe) struct Selection {
-    /// The only panes to watch; `None` for all of them.
-    pub only: Option<HashSet<PaneId>>,
-    /// Excluded panes, such as those that show the observer itself.
-    pub leave_out: HashSet<PaneId>,
-}
-
-impl Selection {
-    /// Returns true if the pane is watched.
-    pub fn contains(&self, pane: &PaneId) -> bool {
-        !self.leave_out.contains(pane) && self.only.as_ref().is_none_or(|only| only.contains(pane))
-    }
-}
-
-/// The configuration of the panes of a session.
-pub(in crate::observe) struct PanesConfig {
-    pub session_id: SessionId,
-    /// The pid of the tmux server.
-    pub server_pid: u32,
-    pub gateway: GatewayHandle,
-    pub schedule: PollSchedule,
-    /// The rules for the ends of turns, in AI mode.
-    pub turns: Option<TurnRules>,
-    /// The rules that recognize agents' screens, if configured.
-    pub states: Option<StateRules>,
-    pub selection: Selection,
-    /// The session appeared while the server was observed.
-    pub fresh: bool,
-    /// All panes are captured before any pipe is opened.
-    pub captured_first: bool,
-    /// The panes that move between sessions.
-    pub transfers: PaneTransfers,
-    /// The foreground programs of the panes, as far as they are known.
-    pub commands: HashMap<PaneId, String>,
-    /// The number of lines of the baseline that are reported.
-    pub baseline_lines: usize,
-    /// The drains, if panes are streamed.
-    pub drains: Option<Drains>,
-    /// The recordings, if panes are recorded.
-    pub recording: Option<PaneRecordings>,
-    /// Watches the programs of the panes, to learn how they end.
-    pub exits: ProcessWatcher,
-    /// Reads the conversations of agents.
-    pub conversations: Conversations,
-    /// Rows of a pane are reported even if its agent's conversation is.
-    pub shows_screens: bool,
-    /// Views of panes by attached clients are reported.
-    pub reports_views: bool,
-}
-
-impl SessionPanes {
     /// Returns what each pane requests in a regular poll.
     pub fn requests(&self) -> HashMap<PaneId, PaneRequest> {
-        let requests = self.panes.iter().map(|(id, pane)| {
-            let request = if self.is_watched(id) {
-                pane.next_request()
-            } else {
-                PaneRequest::Presence
+        let requests = self.slots.iter().filter_map(|(id, slot)| {
+            let request = match slot {
+                PaneSlot::Open(pane) if self.is_watched(id) => pane.next_request(),
+                // The presence of a pane counts even if nothing else is requested of it.
+                PaneSlot::Open(_) | PaneSlot::Unopened(_) => PaneRequest::Presence,
+                PaneSlot::Unwatched if !self.is_watched(id) => PaneRequest::Presence,
+                PaneSlot::Unwatched | PaneSlot::Leaving(..) => return None,
             };
-            (id.clone(), request)
+            Some((id.clone(), request))
         });
-        let unwatched = self.unwatched.iter().filter(|id| !self.is_watched(id));
-        // The presence of a pane counts even if nothing else is requested of it.
-        let unopened = self.unopened.keys();
-        unwatched
-            .chain(unopened)
-            .map(|id| (id.clone(), PaneRequest::Presence))
-            .chain(requests)
-            .collect()
+        requests.collect()
     }
 
     /// Returns the panes that are listed, but not captured yet.
     pub fn unopened(&self) -> Vec<PaneId> {
-        let mut panes: Vec<PaneId> = self.unopened.keys().cloned().collect();
+        let unopened = self.slots.iter();
+        let unopened = unopened.filter(|(_, slot)| matches!(slot, PaneSlot::Unopened(_)));
+        let mut panes: Vec<PaneId> = unopened.map(|(id, _)| id.clone()).collect();
         panes.sort();
         panes
     }
@@ -601,12 +558,14 @@ impl SessionPanes {
     /// Returns true if a pane still has to be requested: it is moving here from another session, or it
     /// could not be captured yet. The gateway does not report such a pane as a change.
     pub fn has_pending_panes(&self) -> bool {
-        !self.arriving.is_empty() || !self.unopened.is_empty()
+        let mut slots = self.slots.values();
+        slots.any(|slot| matches!(slot, PaneSlot::Unopened(_)))
     }
 
     /// Returns the panes that clients are known to view; `None` if views are not reported.
     pub fn viewed(&self) -> Option<HashSet<PaneId>> {
-        let viewed = self.panes.iter().filter(|(_, pane)| pane.views.is_viewed());
+        let is_viewed = |slot: &PaneSlot| slot.open().is_some_and(|pane| pane.views.is_viewed());
+        let viewed = self.slots.iter().filter(|(_, slot)| is_viewed(slot));
         let viewed = viewed.map(|(id, _)| id.clone());
         self.config.reports_views.then(|| viewed.collect())
     }
@@ -615,44 +574,46 @@ impl SessionPanes {
     /// stream, or one to compare with a stream.
     pub fn needs_more_captures(&self, now: Instant) -> bool {
         let streams = self.pipes.is_some();
-        let needs = |(id, pane): (&PaneId, &Pane)| {
-            pane.needs_full_capture()
-                || streams && self.is_watched(id) && pane.has_urgent_request(now)
-        };
-        !self.unopened.is_empty() || self.panes.iter().any(needs)
+        self.slots.iter().any(|(id, slot)| match slot {
+            PaneSlot::Unopened(_) => true,
+            PaneSlot::Open(pane) => {
+                pane.needs_full_capture()
+                    || streams && self.is_watched(id) && pane.has_urgent_request(now)
+            }
+            PaneSlot::Unwatched | PaneSlot::Leaving(..) => false,
+        })
     }
 
     /// Returns the requests of the extra captures; see [`SessionPanes::needs_more_captures`].
     pub fn extra_requests(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
         let mut requests = self.requests();
-        for (id, unopened) in &self.unopened {
-            let margin = unopened.margin;
+        for (id, slot) in &mut self.slots {
             let pipes = self.pipes.as_mut();
-            let request = match pipes.filter(|_| unopened.pipe_after.is_none()) {
-                Some(pipes) => PaneRequest::Resync(ResyncRequest {
-                    margin,
-                    known: None,
-                    spec: ResyncSpec {
-                        open_pipe: pipes.open_command(id),
-                    },
-                }),
-                None => PaneRequest::Capture(CaptureRequest {
-                    known: None,
-                    margin,
-                    again_at: None,
-                    is_resting: false,
-                }),
+            let request = match slot {
+                PaneSlot::Unopened(unopened) => {
+                    let margin = unopened.margin;
+                    Some(match pipes.filter(|_| unopened.pipe_after.is_none()) {
+                        Some(pipes) => PaneRequest::Resync(ResyncRequest {
+                            margin,
+                            known: None,
+                            spec: ResyncSpec {
+                                open_pipe: pipes.open_command(id),
+                            },
+                        }),
+                        None => PaneRequest::Capture(CaptureRequest {
+                            known: None,
+                            margin,
+                            again_at: None,
+                            is_resting: false,
+                        }),
+                    })
+                }
+                PaneSlot::Open(pane) if self.config.selection.contains(id) => {
+                    pipes.and_then(|pipes| pane.urgent_request(now, || pipes.open_command(id)))
+                }
+                _ => None,
             };
-            requests.insert(id.clone(), request);
-        }
-        for (id, pane) in &mut self.panes {
-            let Some(pipes) = &mut self.pipes else { break };
-            if !self.config.selection.contains(id) {
-                continue;
-            }
-            if let Some(request) = pane.urgent_request(now, || pipes.open_command(id)) {
-                requests.insert(id.clone(), request);
-            }
+            requests.extend(request.map(|request| (id.clone(), request)));
         }
         if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
             self.emitter.events.warning("tmux", &trouble);
@@ -686,20 +647,71 @@ impl SessionPanes {
         if let Some(pipes) = &mut self.pipes {
             pipes.discard_requested();
         }
-        self.panes
-            .values_mut()
-            .for_each(|pane| pane.check_failed(now));
+        let panes = self.slots.values_mut().filter_map(PaneSlot::open_mut);
+        panes.for_each(|pane| pane.check_failed(now));
     }
 
     /// Returns when [`SessionPanes::handle_timeout`] is due if nothing arrives; with `may_request`, also when
     /// a pane needs another request.
     pub fn deadline(&self, may_request: bool) -> Option<Instant> {
-        let leaving = self.leaving.values().map(|(pane, _)| pane);
-        let panes = self.panes.values();
-        panes
-            .filter_map(|pane| pane.deadline(may_request))
-            .chain(leaving.filter_map(|pane| pane.deadline(false)))
-            .chain(self.programs.deadline())
-            .min()
+        let due = self.slots.values().filter_map(|slot| match slot {
+            PaneSlot::Open(pane) => pane.deadline(may_request),
+            PaneSlot::Leaving(pane, _) => pane.deadline(false),
+            PaneSlot::Unwatched | PaneSlot::Unopened(_) => None,
+        });
+        due.chain(self.programs.deadline()).min()
+    }
+}
+
+/// The emitter of a session's panes, with the points from which they resume.
+struct SessionEmitter {
+    events: EventEmitter,
+    resume_points: HashMap<PaneId, ResumePoint>,
+    blocking: BlockingEmitter,
+    conversations: Conversations,
+}
+
+impl SessionEmitter {
+    /// Emits what has become of a job in a pane.
+    fn emit_job(&self, pane: &PaneId, job: CommandEvent) {
+        self.events
+            .emit(job.into_event(self.events.execution_id(), pane));
+    }
+
+    /// Calls `step` and emits its output; lines wait for room in the log if they `may_wait`. A step that
+    /// panics emits nothing, and the pane resumes from what was emitted before.
+    fn collect<T>(
+        &mut self,
+        pane: &PaneId,
+        may_wait: bool,
+        now: Instant,
+        step: impl FnOnce(&mut PaneOutput<'_>) -> T,
+    ) -> T {
+        let mut out = PaneOutput::new(self.events.execution_id(), now);
+        let result = step(&mut out);
+        let emissions = out.emissions;
+        let resume_point = self.resume_points.entry(pane.clone()).or_default();
+        for emission in emissions {
+            if let PaneEmission::Event(event)
+            | PaneEmission::Lines(event)
+            | PaneEmission::Live(event)
+            | PaneEmission::Hidden(event) = &emission
+            {
+                resume_point.note_event(event);
+            }
+            // A closed bus means that the engine is at its end: no subscriber is left.
+            match emission {
+                PaneEmission::Lines(event) if may_wait => self.blocking.emit(event),
+                PaneEmission::Event(event) | PaneEmission::Lines(event) => {
+                    let _ = self.events.emit(event);
+                }
+                PaneEmission::Live(event) => {
+                    let _ = self.events.emit_live(event);
+                }
+                PaneEmission::Hidden(_) => {}
+                PaneEmission::TurnOver => self.conversations.end_turn(pane),
+            }
+        }
+        result
     }
 }

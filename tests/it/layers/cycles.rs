@@ -19,15 +19,15 @@ use crate::source_text::{NamedPath, PathSite, Source};
 const REEXPORTS_MAX: usize = 8;
 
 /// A path from the crate's root.
-type ModulePath = Vec<String>;
+pub(super) type ModulePath = Vec<String>;
 
 /// The dependencies of each file, with the line of one of their uses.
 type Graph<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 
 /// A file, and the names that it uses.
-struct File<'a> {
-    source: &'a Source,
-    paths: Vec<NamedPath>,
+pub(super) struct File<'a> {
+    pub source: &'a Source,
+    pub paths: Vec<NamedPath>,
     /// Names that `use` brings into scope, with their absolute paths.
     imports: BTreeMap<String, ModulePath>,
     /// Modules whose names are all in scope.
@@ -36,8 +36,8 @@ struct File<'a> {
     words: BTreeSet<&'a str>,
 }
 
-struct House<'a> {
-    files: BTreeMap<ModulePath, File<'a>>,
+pub(super) struct House<'a> {
+    pub files: BTreeMap<ModulePath, File<'a>>,
 }
 
 impl<'a> File<'a> {
@@ -83,7 +83,7 @@ impl<'a> File<'a> {
 }
 
 impl<'a> House<'a> {
-    fn new(sources: &'a [Source]) -> Self {
+    pub fn new(sources: &'a [Source]) -> Self {
         let inner = || sources.iter().filter(|source| !source.module.is_empty());
         let modules = inner().map(|source| &source.module[..]).collect();
         let files = inner().map(|source| (source.module.clone(), File::new(source, &modules)));
@@ -127,14 +127,19 @@ impl<'a> House<'a> {
         {
             return None;
         }
+        let target = self.named(file, path)?;
+        (target.first() == file.source.module.first()).then_some(target)
+    }
+
+    /// Returns the module of the file that defines the item which a path of a file names.
+    pub fn named(&self, file: &File<'_>, path: &NamedPath) -> Option<&ModulePath> {
         let first = path.segments.first()?;
         let absolute = match (path.absolute(), file.imports.get(first)) {
             (Some(absolute), _) => absolute,
             (None, Some(import)) => [import, &path.segments[1..]].concat(),
             (None, None) => path.below_module(),
         };
-        let target = self.definition(&absolute, REEXPORTS_MAX)?;
-        (target.first() == file.source.module.first()).then_some(target)
+        self.definition(&absolute, REEXPORTS_MAX)
     }
 
     /// Returns the modules whose items a file names after a `use` of all names of another file.

@@ -125,6 +125,15 @@ pub const IMPURE: &[&str] = &[
     "EventEmitter",
 ];
 
+/// Functions that pure files may call although their files also do something else: they only compute.
+pub const PURE_FUNCTIONS: &[&str] = &[
+    "check_types",
+    "start_point",
+    "time_of",
+    "Wait::at",
+    "WaitMatch::of_state",
+];
+
 /// Paths that only some files may name, with the rule.
 pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     (

@@ -15,6 +15,7 @@ impl Script {
             settle: Duration::ZERO,
             turns,
             states: None,
+            foreground: None,
             shows_screen: false,
             streams: true,
             pipe_after: None,

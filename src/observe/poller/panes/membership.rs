@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::{ReplyContext, SessionPanes, UnopenedPane};
+use super::{PaneSlot, ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{
     Begin, Pane, PaneOptions, PaneOutput, settle_time, sync_point,
@@ -16,7 +16,7 @@ use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{
     BASELINE_ROWS, DepartedPane, DrainMessage, DrainOutput, Margin, PaneCapture, PaneState,
-    bytes_read_by,
+    bytes_read_by, foreground_program,
 };
 use crate::track::{Capture, PaneNumbers, Row};
 
@@ -29,46 +29,67 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(3);
 const PIPE_DELAY: Duration = Duration::from_millis(300);
 
 impl SessionPanes {
-    /// Starts to observe a pane, unless it must be captured again first.
+    /// Starts to observe a pane, unless it must be captured again first. `slot` is what was known of it.
     pub(super) fn start_observing(
         &mut self,
         id: &PaneId,
+        slot: Option<PaneSlot>,
         captured: &mut PaneCapture,
         context: ReplyContext<'_>,
-    ) -> Option<Pane> {
+    ) -> Option<Box<Pane>> {
+        let existed = self.existed(slot.as_ref(), context);
+        let mut unopened = match slot {
+            Some(PaneSlot::Unopened(unopened)) => unopened,
+            _ => UnopenedPane {
+                margin: Margin::Rows(BASELINE_ROWS),
+                state: captured.state.clone(),
+                is_fresh: !existed,
+                pipe_after: None,
+                held_since: None,
+            },
+        };
         let known = self.emitter.resume_points.get(id).cloned();
-        if known.is_none() {
-            match self.config.transfers.arrive(id, self.config.session_id) {
-                Arrival::New => {}
-                Arrival::Moved(moving) => {
-                    return Some(self.take_over(*moving, id, captured, context));
+        if let Some(resume_point) = &known {
+            return self.open(
+                id,
+                unopened,
+                captured,
+                &Begin::Resume(resume_point),
+                context,
+            );
+        }
+        match self.config.transfers.arrive(id, self.config.session_id) {
+            Arrival::New if existed => self.open(id, unopened, captured, &Begin::Baseline, context),
+            Arrival::New => self.open(id, unopened, captured, &Begin::Fresh, context),
+            Arrival::Moved(moving) => {
+                let is_deepest = context.again && unopened.margin == Margin::All;
+                Some(self.take_over(*moving, id, captured, is_deepest, context))
+            }
+            Arrival::Held => {
+                let since = *unopened.held_since.get_or_insert(context.now);
+                if context.now.saturating_duration_since(since) < ARRIVAL_TIMEOUT {
+                    unopened.margin = Margin::All;
+                    self.slots.insert(id.clone(), PaneSlot::Unopened(unopened));
+                    return None;
                 }
-                Arrival::Held => {
-                    let since = *self.arriving.entry(id.clone()).or_insert(context.now);
-                    if context.now.saturating_duration_since(since) < ARRIVAL_TIMEOUT {
-                        return None;
-                    }
-                    // What that session reported of the pane is unknown here.
-                    return self.open(id, captured, &Begin::Resume(&ResumePoint::new()), context);
-                }
+                // What that session reported of the pane is unknown here.
+                let begin = Begin::Resume(&ResumePoint::new());
+                self.open(id, unopened, captured, &begin, context)
             }
         }
-        let existed = self.existed(id, context);
-        let begin = match &known {
-            Some(resume_point) => Begin::Resume(resume_point),
-            None if existed => Begin::Baseline,
-            None => Begin::Fresh,
-        };
-        self.open(id, captured, &begin, context)
     }
 
     /// Returns true if a pane without a resume point existed before its observation.
-    pub(super) fn existed(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
-        self.unwatched.contains(id) || context.first && !self.config.fresh
+    fn existed(&self, slot: Option<&PaneSlot>, context: ReplyContext<'_>) -> bool {
+        match slot {
+            Some(PaneSlot::Unwatched) => true,
+            Some(PaneSlot::Unopened(unopened)) => !unopened.is_fresh,
+            _ => context.first && !self.config.fresh,
+        }
     }
 
     /// Continues a pane that moved here from another session.
-    pub(super) fn take_over(
+    fn take_over(
         &mut self,
         Moving {
             mut pane,
@@ -76,11 +97,9 @@ impl SessionPanes {
         }: Moving,
         id: &PaneId,
         captured: &mut PaneCapture,
+        is_deepest: bool,
         context: ReplyContext<'_>,
-    ) -> Pane {
-        let is_deepest = self.is_deepest(id, context);
-        self.arriving.remove(id);
-        self.unopened.remove(id);
+    ) -> Box<Pane> {
         self.emitter.resume_points.insert(id.clone(), resume_point);
         self.add_command(&mut captured.state);
         self.emitter.collect(id, false, context.now, |out| {
@@ -88,61 +107,57 @@ impl SessionPanes {
             pane.handle_capture(captured, is_deepest, out);
         });
         self.needs_another_round |= context.again && pane.needs_full_capture();
-        pane
-    }
-
-    /// Returns true if the capture of an unopened pane is as deep as possible.
-    fn is_deepest(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
-        let margin = self.unopened.get(id).map(|unopened| unopened.margin);
-        context.again && margin == Some(Margin::All)
+        Box::new(pane)
     }
 
     /// Opens a pane. If the capture is too short, requests a deeper one and returns `None`.
-    pub(super) fn open(
+    fn open(
         &mut self,
         id: &PaneId,
+        mut unopened: UnopenedPane,
         captured: &mut PaneCapture,
         begin: &Begin<'_>,
         context: ReplyContext<'_>,
-    ) -> Option<Pane> {
-        let is_held = context.first && self.config.captured_first;
-        let pipe_after = is_held.then(|| context.now + PIPE_DELAY);
+    ) -> Option<Box<Pane>> {
+        if context.first && self.config.captured_first {
+            unopened.pipe_after = Some(context.now + PIPE_DELAY);
+        }
         let capture = &captured.capture;
         let is_whole = capture.is_complete() || matches!(begin, Begin::Baseline);
         // A full-screen program started after the listing, so the screen behind it was not captured.
         let is_hidden = capture.alternate && capture.saved.is_none();
-        if (!is_whole || is_hidden) && !self.is_deepest(id, context) {
+        let is_deepest = context.again && unopened.margin == Margin::All;
+        if (!is_whole || is_hidden) && !is_deepest {
             self.needs_another_round |= context.again;
             let unopened = UnopenedPane {
                 margin: Margin::All,
                 state: captured.state.clone(),
                 is_fresh: matches!(begin, Begin::Fresh),
-                pipe_after,
+                ..unopened
             };
-            self.unopened.insert(id.clone(), unopened);
+            self.slots.insert(id.clone(), PaneSlot::Unopened(unopened));
             return None;
         }
-        let unopened = self.unopened.remove(id);
-        let pipe_after = pipe_after.or(unopened.and_then(|unopened| unopened.pipe_after));
-        self.unwatched.remove(id);
-        self.arriving.remove(id);
         // From here on the pane counts as known, even if this thread panics.
         let resume_points = &mut self.emitter.resume_points;
         resume_points.entry(id.clone()).or_default();
         log::debug!("{}: observes pane {id}", context.name);
         self.add_command(&mut captured.state);
+        let states = self.config.states.as_ref();
+        let foreground = states.and_then(|_| foreground_program(captured.capture.pid));
         let options = PaneOptions {
             begin,
             baseline_lines: self.config.baseline_lines,
             settle: settle_time(&self.config.schedule),
             turns: self.config.turns.as_ref(),
-            states: self.config.states.as_ref(),
+            states: states.map(|rules| (rules, self.config.host.as_str())),
+            foreground,
             shows_screen: self.config.shows_screens,
             streams: self.pipes.is_some(),
-            pipe_after,
+            pipe_after: unopened.pipe_after,
         };
         let open = |out: &mut PaneOutput<'_>| Pane::open(captured, options, out);
-        Some(self.emitter.collect(id, false, context.now, open))
+        Some(Box::new(self.emitter.collect(id, false, context.now, open)))
     }
 
     /// Adds the pane's foreground program to its state; requests it for a new pane.
@@ -158,9 +173,7 @@ impl SessionPanes {
         }
         state.command = commands.get(&id).cloned().unwrap_or_default();
     }
-}
 
-impl SessionPanes {
     /// Handles that a pane is no longer in the session.
     pub(super) fn pane_departed(
         &mut self,
@@ -168,26 +181,34 @@ impl SessionPanes {
         departed: &HashMap<PaneId, DepartedPane>,
         now: Instant,
     ) {
-        let Some(pane) = self.panes.remove(id) else {
-            return;
-        };
         let departed = departed.get(id).copied();
-        if pane.is_streamed() {
-            // A pane that moves to another session is released at once.
-            if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
-                && departed.is_some_and(|departed| departed.moved)
-            {
-                pipes.finish(token);
+        let is_moved = departed.is_some_and(|departed| departed.moved);
+        match self.slots.remove(id) {
+            Some(PaneSlot::Open(pane)) => {
+                // A pane that moves to another session is released at once.
+                if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
+                    && pane.is_streamed()
+                    && is_moved
+                {
+                    pipes.finish(token);
+                }
+                self.begin_departure(id, pane, departed, now);
             }
+            Some(PaneSlot::Unopened(unopened)) if unopened.is_fresh && !is_moved => {
+                self.handle_vanished(id, unopened, now);
+            }
+            Some(leaving @ PaneSlot::Leaving(..)) => {
+                self.slots.insert(id.clone(), leaving);
+            }
+            Some(PaneSlot::Unwatched | PaneSlot::Unopened(_)) | None => {}
         }
-        self.begin_departure(id, pane, departed, now);
     }
 
     /// Closes a pane, or keeps it until its last bytes have arrived and its program's end is known.
     fn begin_departure(
         &mut self,
         id: &PaneId,
-        mut pane: Pane,
+        mut pane: Box<Pane>,
         departed: Option<DepartedPane>,
         now: Instant,
     ) {
@@ -195,9 +216,10 @@ impl SessionPanes {
         self.programs.pane_closed(id, now);
         let is_moved = departed.is_some_and(|departed| departed.moved);
         if pane.is_streamed() || !is_moved && !self.programs.is_end_known(id, now) {
-            self.leaving.insert(id.clone(), (pane, departed));
+            let leaving = PaneSlot::Leaving(pane, departed);
+            self.slots.insert(id.clone(), leaving);
         } else {
-            self.finish_departure(id, pane, departed, now);
+            self.finish_departure(id, *pane, departed, now);
         }
     }
 
@@ -243,29 +265,19 @@ impl SessionPanes {
     }
 
     /// Handles a new pane that ended before its first capture: all its output is missing.
-    pub(super) fn handle_vanished(
-        &mut self,
-        id: &PaneId,
-        departed: &HashMap<PaneId, DepartedPane>,
-        now: Instant,
-    ) {
-        let Some(unopened) = self.unopened.remove(id) else {
-            return;
-        };
-        if !unopened.is_fresh || departed.get(id).is_some_and(|departed| departed.moved) {
-            return;
-        }
+    fn handle_vanished(&mut self, id: &PaneId, unopened: UnopenedPane, now: Instant) {
+        let (width, height) = (unopened.state.width, unopened.state.height);
         let capture = Capture {
             numbers: PaneNumbers {
-                width: unopened.state.width,
-                height: unopened.state.height,
+                width,
+                height,
                 ..PaneNumbers::default()
             },
-            rows: vec![Row::default(); unopened.state.height as usize],
+            rows: vec![Row::default(); height as usize],
             ..Capture::default()
         };
         let mut captured = PaneCapture {
-            state: unopened.state,
+            state: unopened.state.clone(),
             capture,
             ..PaneCapture::default()
         };
@@ -275,7 +287,7 @@ impl SessionPanes {
             again: true,
             now,
         };
-        if let Some(mut pane) = self.open(id, &mut captured, &Begin::Fresh, context) {
+        if let Some(mut pane) = self.open(id, unopened, &mut captured, &Begin::Fresh, context) {
             pane.mark_output_missing(now);
             self.begin_departure(id, pane, None, now);
         }
@@ -283,11 +295,7 @@ impl SessionPanes {
 
     /// Handles the end of the session: its panes have ended or moved.
     pub fn close(&mut self, departed: &HashMap<PaneId, DepartedPane>, now: Instant) {
-        let uncaptured: Vec<PaneId> = self.unopened.keys().cloned().collect();
-        for id in uncaptured {
-            self.handle_vanished(&id, departed, now);
-        }
-        let mut ids: Vec<PaneId> = self.panes.keys().cloned().collect();
+        let mut ids: Vec<PaneId> = self.slots.keys().cloned().collect();
         ids.sort();
         for id in ids {
             self.pane_departed(&id, departed, now);
@@ -302,18 +310,21 @@ impl SessionPanes {
     /// Stops observing the panes, which continue.
     pub fn detach(&mut self, now: Instant) {
         self.detach_leaving(now);
-        for (id, mut pane) in self.panes.drain() {
-            self.config.transfers.forget(&id);
-            self.emitter
-                .collect(&id, self.pipes.is_some(), now, |out| pane.detach(out));
+        for (id, slot) in self.slots.drain() {
+            if let PaneSlot::Open(mut pane) = slot {
+                self.config.transfers.forget(&id);
+                self.emitter
+                    .collect(&id, self.pipes.is_some(), now, |out| pane.detach(out));
+            }
         }
     }
 
     /// Requests the bytes that the drains hold, before the observer stops.
     pub fn finish(&mut self) {
         if let Some(pipes) = &self.pipes {
-            let streamed = self.panes.values().filter(|pane| pane.is_streamed());
-            streamed
+            let panes = self.slots.values().filter_map(PaneSlot::open);
+            panes
+                .filter(|pane| pane.is_streamed())
                 .filter_map(Pane::pipe)
                 .for_each(|token| pipes.finish(token));
         }
@@ -321,50 +332,64 @@ impl SessionPanes {
 
     /// Returns true if bytes or exits are still to be awaited at the end.
     pub fn has_pending_bytes(&self) -> bool {
-        let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
-        !self.leaving.is_empty() || streamed.next().is_some()
+        self.slots.values().any(|slot| match slot {
+            PaneSlot::Open(pane) => pane.is_streamed(),
+            PaneSlot::Leaving(..) => true,
+            PaneSlot::Unwatched | PaneSlot::Unopened(_) => false,
+        })
     }
 
     /// Emits delayed output of departed panes, and closes those that are complete.
     pub(super) fn emit_leaving(&mut self, now: Instant) {
-        for (id, (pane, _)) in &mut self.leaving {
-            self.emitter.collect(id, self.pipes.is_some(), now, |out| {
-                pane.handle_timeout(out)
-            });
-        }
-        let complete = self.leaving.iter().filter(|(id, (pane, departed))| {
-            let is_moved = departed.is_some_and(|departed| departed.moved);
-            !pane.is_streamed() && (is_moved || self.programs.is_end_known(id, now))
-        });
-        let complete: Vec<PaneId> = complete.map(|(id, _)| id.clone()).collect();
-        for id in complete {
-            if let Some((pane, departed)) = self.leaving.remove(&id) {
-                self.finish_departure(&id, pane, departed, now);
+        let may_wait = self.pipes.is_some();
+        for (id, slot) in &mut self.slots {
+            if let PaneSlot::Leaving(pane, _) = slot {
+                let step = |out: &mut PaneOutput<'_>| pane.handle_timeout(out);
+                self.emitter.collect(id, may_wait, now, step);
             }
         }
+        let programs = &self.programs;
+        let is_complete = |id: &PaneId, pane: &Pane, departed: &Option<DepartedPane>| {
+            let is_moved = departed.is_some_and(|departed| departed.moved);
+            !pane.is_streamed() && (is_moved || programs.is_end_known(id, now))
+        };
+        let complete = self.slots.extract_if(|id, slot| {
+            matches!(slot, PaneSlot::Leaving(pane, departed) if is_complete(id, pane, departed))
+        });
+        let complete: Vec<_> = complete.collect();
+        self.finish_departures(complete, now);
     }
 
     /// Closes departed panes without waiting for their last bytes.
     pub(super) fn detach_leaving(&mut self, now: Instant) {
-        for (id, (pane, departed)) in std::mem::take(&mut self.leaving) {
-            self.finish_departure(&id, pane, departed, now);
+        let is_leaving = |_: &PaneId, slot: &mut PaneSlot| matches!(slot, PaneSlot::Leaving(..));
+        let leaving: Vec<_> = self.slots.extract_if(is_leaving).collect();
+        self.finish_departures(leaving, now);
+    }
+
+    fn finish_departures(&mut self, slots: Vec<(PaneId, PaneSlot)>, now: Instant) {
+        for (id, slot) in slots {
+            if let PaneSlot::Leaving(pane, departed) = slot {
+                self.finish_departure(&id, *pane, departed, now);
+            }
         }
     }
-}
 
-impl SessionPanes {
     /// Returns true if all watched panes are streamed.
     pub fn is_streamed(&self) -> bool {
-        let mut watched = self.panes.iter().filter(|(id, _)| self.is_watched(id));
-        self.pipes.is_some() && watched.all(|(_, pane)| pane.is_streamed())
+        let mut watched = self.slots.iter().filter(|(id, _)| self.is_watched(id));
+        let is_streamed = |slot: &PaneSlot| slot.open().is_none_or(Pane::is_streamed);
+        self.pipes.is_some() && watched.all(|(_, slot)| is_streamed(slot))
     }
 
     /// Polls all panes, because nothing arrives from the drains any more.
     pub fn pipes_lost(&mut self, now: Instant) {
         self.pipes = None;
-        for (id, pane) in &mut self.panes {
-            self.emitter
-                .collect(id, false, now, |out| pane.follow_captures(out));
+        for (id, slot) in &mut self.slots {
+            if let PaneSlot::Open(pane) = slot {
+                self.emitter
+                    .collect(id, false, now, |out| pane.follow_captures(out));
+            }
         }
         self.detach_leaving(now);
     }
@@ -373,22 +398,30 @@ impl SessionPanes {
     pub(super) fn await_opening(
         &mut self,
         id: &PaneId,
+        slot: Option<PaneSlot>,
         state: PaneState,
         context: ReplyContext<'_>,
     ) {
-        let existed = self.existed(id, context);
-        let is_known = self.emitter.resume_points.contains_key(id);
-        let margin = match existed && !is_known {
-            true => Margin::Rows(BASELINE_ROWS),
-            false => Margin::All,
+        let slot = match slot {
+            Some(slot @ PaneSlot::Unopened(_)) => slot,
+            slot => {
+                let existed = self.existed(slot.as_ref(), context);
+                let is_known = self.emitter.resume_points.contains_key(id);
+                self.needs_another_round |= context.again;
+                PaneSlot::Unopened(UnopenedPane {
+                    margin: if existed && !is_known {
+                        Margin::Rows(BASELINE_ROWS)
+                    } else {
+                        Margin::All
+                    },
+                    state,
+                    is_fresh: !existed && !is_known,
+                    pipe_after: None,
+                    held_since: None,
+                })
+            }
         };
-        self.needs_another_round |= context.again && !self.unopened.contains_key(id);
-        self.unopened.entry(id.clone()).or_insert(UnopenedPane {
-            margin,
-            state,
-            is_fresh: !existed && !is_known,
-            pipe_after: None,
-        });
+        self.slots.insert(id.clone(), slot);
     }
 
     /// Starts to stream a pane if the reply opened its pipe; else closes the pipe.
@@ -446,16 +479,19 @@ impl SessionPanes {
 
     /// Ignores a pane that is not selected, or not any more.
     pub(super) fn stop_watching(&mut self, id: &PaneId, now: Instant) {
-        let Some(pane) = self.panes.get_mut(id) else {
-            self.unopened.remove(id);
-            self.unwatched.insert(id.clone());
-            return;
-        };
-        self.programs.forget(id);
-        if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
-            pipes.close(token);
-            self.emitter
-                .collect(id, false, now, |out| pane.follow_captures(out));
+        match self.slots.get_mut(id) {
+            Some(PaneSlot::Open(pane)) => {
+                self.programs.forget(id);
+                if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
+                    pipes.close(token);
+                    self.emitter
+                        .collect(id, false, now, |out| pane.follow_captures(out));
+                }
+            }
+            Some(PaneSlot::Leaving(..)) => {}
+            Some(PaneSlot::Unwatched | PaneSlot::Unopened(_)) | None => {
+                self.slots.insert(id.clone(), PaneSlot::Unwatched);
+            }
         }
     }
 
