@@ -227,9 +227,10 @@ impl CoordinatorThread {
                     .sessions
                     .values()
                     .any(|watched| watched.locked.is_some());
-                let interval = match has_locked {
-                    true => LISTING_INTERVAL,
-                    false => IDLE_INTERVAL,
+                let interval = if has_locked {
+                    LISTING_INTERVAL
+                } else {
+                    IDLE_INTERVAL
                 };
                 let tick = self.context.clock.after(interval);
                 if !self.wait(poll_requests, &tick, Some(&pending)) {
@@ -309,9 +310,10 @@ impl CoordinatorThread {
     /// included if there is a new pane, and every few rounds if they alone reveal observers.
     fn list(&mut self) -> Option<Result<Arc<Listing>>> {
         self.rounds = self.rounds.wrapping_add(1);
-        let requested = match std::mem::take(&mut self.needs_fresh_listing) {
-            true => self.gateway.request_fresh_listing(),
-            false => self.gateway.request_listing(ForegroundPrograms::Omitted),
+        let requested = if std::mem::take(&mut self.needs_fresh_listing) {
+            self.gateway.request_fresh_listing()
+        } else {
+            self.gateway.request_listing(ForegroundPrograms::Omitted)
         };
         let listing = match self.wait_for(requested)? {
             Ok(listing) => listing,

@@ -67,9 +67,10 @@ impl NextCapture {
         let awaits_settling = awaits_settling && tracker.is_settling();
         PaneRequest::Capture(CaptureRequest {
             known: self.known(),
-            margin: match self.requests_all() {
-                true => Margin::All,
-                false => Margin::Rows(tracker.margin()),
+            margin: if self.requests_all() {
+                Margin::All
+            } else {
+                Margin::Rows(tracker.margin())
             },
             again_at: awaits_settling.then(|| self.captured_at + tracker.settle_period()),
             is_resting,

@@ -207,9 +207,10 @@ impl PanePrograms {
         ProgramEnd {
             death: process.and_then(WatchedProcess::query_exit).flatten(),
             is_interactive: running.program.is_interactive,
-            jobs: match running.is_observed {
-                true => running.close_jobs(now),
-                false => Vec::new(),
+            jobs: if running.is_observed {
+                running.close_jobs(now)
+            } else {
+                Vec::new()
             },
         }
     }
@@ -389,9 +390,10 @@ impl PaneProgram {
         now: Instant,
     ) -> Vec<CommandEvent> {
         // Due events come first, because many marks may arrive at once.
-        let mut events = match self.deadline().is_some_and(|due| due <= now) {
-            true => self.handle_timeout(exits, now),
-            false => Vec::new(),
+        let mut events = if self.deadline().is_some_and(|due| due <= now) {
+            self.handle_timeout(exits, now)
+        } else {
+            Vec::new()
         };
         match mark {
             ShellMark::Started { command } => {
@@ -412,9 +414,10 @@ impl PaneProgram {
             ShellMark::Prompt => {
                 events.extend(self.line_ended(None, now));
                 // A shell regains its terminal before it prompts.
-                let front = match self.jobs.has_reported() {
-                    true => self.inspect(exits, now),
-                    false => None,
+                let front = if self.jobs.has_reported() {
+                    self.inspect(exits, now)
+                } else {
+                    None
                 };
                 self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
             }
@@ -451,9 +454,10 @@ impl PaneProgram {
         if line.state != LineState::New || now < line.since + JOB_REPORT_AGE {
             return None;
         }
-        let front = match self.is_prompt_inner {
-            true => None,
-            false => self.inspect(exits, now),
+        let front = if self.is_prompt_inner {
+            None
+        } else {
+            self.inspect(exits, now)
         };
         let Some(group) = front else {
             // The shell itself works, or its job cannot be seen.
@@ -481,9 +485,10 @@ impl PaneProgram {
         line.state = LineState::Emitted(pid);
         Some(CommandEvent::Started {
             pid,
-            command: match line.command.is_empty() {
-                true => command,
-                false => line.command.clone(),
+            command: if line.command.is_empty() {
+                command
+            } else {
+                line.command.clone()
             },
             cwd: line.cwd.clone(),
         })

@@ -280,9 +280,10 @@ impl WatchTargets {
             }
         }
         let selected = listing.sessions().filter_map(|session| {
-            let only = match self.targets.is_empty() {
-                true => None,
-                false => self.only(named.remove(&session.id)?, listing, session.id),
+            let only = if self.targets.is_empty() {
+                None
+            } else {
+                self.only(named.remove(&session.id)?, listing, session.id)
             };
             let left_out = |state: &&PaneState| {
                 !self.include_observers && is_observer(state)
@@ -319,9 +320,12 @@ impl WatchTargets {
     pub fn any_exists(&self, listing: &Listing) -> bool {
         let is_same = self.server.as_ref() == Some(&listing.server);
         let mut targets = self.targets.iter();
-        targets.any(|target| match is_same {
-            true => !target.resolve(listing).is_empty(),
-            false => !target.target.resolve(listing).is_empty(),
+        targets.any(|target| {
+            if is_same {
+                !target.resolve(listing).is_empty()
+            } else {
+                !target.target.resolve(listing).is_empty()
+            }
         })
     }
 

@@ -285,9 +285,6 @@ const CLEAN_UP: Duration = Duration::from_millis(3);
 const AGE_MIN: Duration = Duration::from_millis(500);
 const AGE_MAX: Duration = Duration::from_secs(60);
 
-/// The factor by which this age grows with each query that found the server idle.
-const AGE_FACTOR: u32 = 4;
-
 /// The idleness of one server since its last listing, decided from its CPU time (pure).
 ///
 /// A listing holds while the server has not run, and need not be requested again. A query makes the server
@@ -326,7 +323,7 @@ impl ServerIdle {
     /// later.
     pub fn listing_started(&mut self, cpu_time: Option<CpuTime>) {
         self.age_max = if self.is_idle(cpu_time) {
-            (self.age_max * AGE_FACTOR).min(AGE_MAX)
+            (self.age_max * 4).min(AGE_MAX)
         } else {
             AGE_MIN
         };

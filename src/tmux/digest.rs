@@ -95,11 +95,6 @@ impl CaptureDigest {
 /// screens and to find the position in the history of an earlier run.
 pub const BASELINE_ROWS: u32 = 200;
 
-/// The number of rows by which a history may grow between the listing and the capture. A flood prints at most
-/// about 3,000 rows per millisecond, and the two are a few milliseconds apart, or some tens on a busy
-/// machine.
-const GROWTH_MAX: u32 = 100_000;
-
 /// The maximum number of history rows in one capture. Such a capture takes the server about 70 ms, during
 /// which it serves no other client.
 pub const CAPTURE_ROWS_MAX: u32 = 100_000;
@@ -120,8 +115,10 @@ pub(super) fn depth(known: Option<&CaptureDigest>, now: &PaneState, margin: Marg
         // Includes output that is printed before the capture.
         (Margin::All, _) => {
             let room = now.history_limit.saturating_sub(all);
+            // A flood prints at most about 3,000 rows per millisecond, and the capture follows the listing by a
+            // few milliseconds, or some tens on a busy machine.
             return all
-                .saturating_add(room.min(GROWTH_MAX))
+                .saturating_add(room.min(100_000))
                 .min(depth_max(now.width));
         }
         (Margin::Rows(rows), None) => BASELINE_ROWS.max(rows),

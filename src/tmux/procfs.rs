@@ -12,9 +12,6 @@ use std::os::unix::fs::FileExt;
 use crate::child::stat;
 use crate::event::PaneId;
 
-/// The size of the buffer for one of these files, which have about 150 bytes.
-const FILE_BYTES_MAX: usize = 512;
-
 /// The CPU time of a process in nanoseconds, and the number of times that it was scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuTime {
@@ -67,7 +64,8 @@ pub(crate) fn bytes_read_by(pid: u32) -> Option<u64> {
 }
 
 fn read<T>(file: &File, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-    let mut text = [0; FILE_BYTES_MAX];
+    // These files have about 150 bytes.
+    let mut text = [0; 512];
     let end = file.read_at(&mut text, 0).ok()?;
     parse(std::str::from_utf8(&text[..end]).ok()?)
 }

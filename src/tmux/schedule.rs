@@ -121,22 +121,13 @@ pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
 /// a flood does not fill a history within it.
 const IDLE_CHECK: Duration = Duration::from_millis(40);
 
-/// The least and the most bytes that make a round urgent. The smallest row takes one byte, and a typical one
-/// dozens; at four bytes per row, a history is still far from overflowing.
-const URGENT_BYTES: std::ops::RangeInclusive<u64> = 1024..=8192;
-const BYTES_PER_ROW: u64 = 4;
-
-/// The number of checks for new input of the server between two ticks of a grid.
-const CHECKS_PER_TICK: u32 = 4;
-
 /// The shortest time between two such checks.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Returns the time between two checks for new input of the server.
 pub(super) fn check_interval(interval: Duration) -> Duration {
-    (interval / CHECKS_PER_TICK)
-        .max(CHECK_INTERVAL_MIN)
-        .min(interval)
+    // Four checks between two ticks of a grid.
+    (interval / 4).max(CHECK_INTERVAL_MIN).min(interval)
 }
 
 /// The rounds on a grid; a round may come before its tick.
@@ -223,12 +214,13 @@ impl AdaptiveRounds {
         };
         (self.began, self.ended, self.server_bytes) = (began, ended, server_bytes);
         self.duration = ended.saturating_sub(began);
-        let bytes = u64::from(result.history_limit_min) * BYTES_PER_ROW;
-        self.urgent_bytes = bytes.clamp(*URGENT_BYTES.start(), *URGENT_BYTES.end());
+        // The smallest row takes one byte, and a typical one dozens; at four bytes per row, a history is still
+        // far from overflowing.
+        self.urgent_bytes = (u64::from(result.history_limit_min) * 4).clamp(1024, 8192);
     }
 
     /// Returns when the next round is due, given the number of bytes that the server has read by now. At
-    /// `recheck`, a screen must be compared or a line settles.
+    /// `recheck`, a pane must be captured again.
     pub fn due(
         &self,
         polling: &AdaptivePolling,

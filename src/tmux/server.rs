@@ -22,14 +22,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// capture, 100,000 rows of 200 columns captured twice, has 40 MB.
 pub(super) const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The error messages of tmux if no server runs.
-const GONE: [&str; 4] = [
-    "no server running on",
-    "error connecting to",
-    "server exited",
-    "lost server",
-];
-
 /// A tmux server: the default server, or another one by name or socket. Cheap to clone. Its methods never
 /// start a server.
 ///
@@ -202,9 +194,10 @@ impl Server {
             clock,
         )?;
         let output = self.output(finished)?;
-        match output.text.is_empty() && output.is_silent() {
-            true => Err(self.ended()),
-            false => Ok(output),
+        if output.text.is_empty() && output.is_silent() {
+            Err(self.ended())
+        } else {
+            Ok(output)
         }
     }
 
@@ -300,24 +293,29 @@ impl Output {
 /// when its server ends, but then there are no sessions.
 const SIGNALLED: &str = "signalled";
 
-/// The error messages for a socket that can never be used.
-const UNUSABLE: [&str; 3] = [
-    "(Permission denied)",
-    "(File name too long)",
-    "(Not a directory)",
-];
-
 /// Returns true if an error message means that no server runs. Only its last line counts, because earlier
 /// lines concern individual commands.
 fn is_gone(errors: &str) -> bool {
     let last = errors.trim_end().lines().next_back().unwrap_or_default();
-    GONE.iter().any(|text| last.starts_with(text))
+    [
+        "no server running on",
+        "error connecting to",
+        "server exited",
+        "lost server",
+    ]
+    .iter()
+    .any(|text| last.starts_with(text))
 }
 
 /// Returns true if an error message means that the socket can never be used.
 fn is_unusable(errors: &str) -> bool {
     let connecting = errors.starts_with("error connecting");
-    connecting && UNUSABLE.iter().any(|cause| errors.contains(cause))
+    let causes = [
+        "(Permission denied)",
+        "(File name too long)",
+        "(Not a directory)",
+    ];
+    connecting && causes.iter().any(|cause| errors.contains(cause))
         || errors.starts_with("socket name too long")
 }
 

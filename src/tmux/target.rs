@@ -155,9 +155,10 @@ impl Target {
             let mut window = listing.panes.iter();
             let mut is_whole =
                 || window.all(|other| other.window_id != state.window_id || is_found(other));
-            let id = match !names_pane && is_whole() {
-                true => Self(state.window_id.to_string()),
-                false => Self(state.pane().to_string()),
+            let id = if !names_pane && is_whole() {
+                Self(state.window_id.to_string())
+            } else {
+                Self(state.pane().to_string())
             };
             if !ids.contains(&id) {
                 ids.push(id);
@@ -207,9 +208,10 @@ fn find_in<'a>(session: &[&'a PaneState], text: &str) -> (TargetKind, Vec<&'a Pa
             panes.filter(|state| test(text, state)).collect()
         };
         let by_index = matching(is_index);
-        match by_index.is_empty() {
-            true => matching(|text, state| text == state.window_name),
-            false => by_index,
+        if by_index.is_empty() {
+            matching(|text, state| text == state.window_name)
+        } else {
+            by_index
         }
     };
     let panes = window(text);

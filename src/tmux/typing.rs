@@ -22,9 +22,6 @@ const BYTES_MAX: usize = 4 * 1024;
 /// The maximum number of keys per request, which fit into one command.
 const KEYS_MAX: usize = 256;
 
-/// Programs that accept Enter at once.
-const SHELLS: [&str; 8] = ["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "zsh"];
-
 /// The key names of tmux, without its mouse and user keys.
 const KEYS: [&str; 38] = [
     "Up", "Down", "Left", "Right", "Enter", "Escape", "Space", "Tab", "BTab", "BSpace", "Delete",
@@ -32,13 +29,6 @@ const KEYS: [&str; 38] = [
     "KPEnter", "KP/", "KP*", "KP-", "KP+", "KP.", "KP0", "KP1", "KP2", "KP3", "KP4", "KP5", "KP6",
     "KP7", "KP8", "KP9",
 ];
-
-/// The format of a pane's state, which is checked before typing.
-const FIELDS: &str =
-    "#{window_active}#{pane_active} #{pane_in_mode} #{pane_dead} #{pane_current_command}";
-
-/// The first field for the pane that is active in its session.
-const ACTIVE: &str = "11";
 
 /// The input to type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +45,13 @@ impl Typing {
     /// # Errors
     /// `is_invalid_input()` if it contains a zero byte.
     pub fn text(text: &str, presses_enter: bool) -> Result<Self> {
-        match text.contains('\0') {
-            true => Err(Error::invalid("a text with a zero byte cannot be typed")),
-            false => Ok(Self::Text {
+        if text.contains('\0') {
+            Err(Error::invalid("a text with a zero byte cannot be typed"))
+        } else {
+            Ok(Self::Text {
                 text: text.to_owned(),
                 presses_enter,
-            }),
+            })
         }
     }
 
@@ -95,10 +86,12 @@ impl Typing {
         stop: &Stop,
         clock: &Clock,
     ) -> Result<PaneId> {
+        let state =
+            "#{window_active}#{pane_active} #{pane_in_mode} #{pane_dead} #{pane_current_command}";
         let mut chosen: Option<(&PaneId, String)> = None;
         for pane in panes {
-            let about = server.run(["display-message", "-p", "-t", pane, FIELDS], clock)?;
-            if chosen.is_none() || about.starts_with(ACTIVE) {
+            let about = server.run(["display-message", "-p", "-t", pane, state], clock)?;
+            if chosen.is_none() || about.starts_with("11") {
                 chosen = Some((pane, about));
             }
         }
@@ -120,7 +113,9 @@ impl Typing {
                     server.run(["send-keys", "-t", pane, "-l", "--", part], clock)?;
                 }
                 if *presses_enter {
-                    if !text.is_empty() && !SHELLS.contains(&program) {
+                    // Shells accept Enter at once.
+                    let shells = ["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "zsh"];
+                    if !text.is_empty() && !shells.contains(&program) {
                         select_biased! {
                             recv(stop) -> _ => return Ok(pane.clone()),
                             recv(clock.after(TYPING)) -> _ => {}

@@ -15,9 +15,6 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread;
 
-/// The fields of a client: the session that it shows, the time of its last key, and its name.
-const CLIENT: &str = "#{session_id} #{client_activity} #{client_name}";
-
 /// The time in ms for which the hint on how to return is shown, unless a key is pressed.
 const HINT_MS: &str = "5000";
 
@@ -29,7 +26,8 @@ impl Server {
     pub(crate) fn switch_client(&self, own: &PaneId, pane: &PaneId, clock: &Clock) -> Result<()> {
         let session = self.run(["display-message", "-p", "-t", own, "#{session_id}"], clock)?;
         let session = session.trim();
-        let clients = self.run(["list-clients", "-F", CLIENT], clock)?;
+        let fields = "#{session_id} #{client_activity} #{client_name}";
+        let clients = self.run(["list-clients", "-F", fields], clock)?;
         let clients = clients.lines().filter_map(|line| {
             let mut fields = line.splitn(3, ' ');
             let (shown, activity) = (fields.next()?, fields.next()?);

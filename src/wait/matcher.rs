@@ -283,9 +283,10 @@ impl Matcher {
 
     fn match_text(&self, line: i64, text: &str, known_bytes: usize) -> Option<LineMatch> {
         let matches = |pattern: &&Pattern| {
-            let is_match = match self.truncated.contains(&line) {
-                true => pattern.matches_line_end(text),
-                false => pattern.matches(text, known_bytes),
+            let is_match = if self.truncated.contains(&line) {
+                pattern.matches_line_end(text)
+            } else {
+                pattern.matches(text, known_bytes)
             };
             is_match && !self.is_sent(line, text, pattern)
         };
@@ -363,13 +364,6 @@ fn settled_lines(change: &Change) -> impl Iterator<Item = (i64, &str)> {
 /// The last characters of prompts, before a blank or the cursor.
 const PROMPT_ENDS: &[char] = &['$', '#', '>', '%', '❯', '»', '›', 'λ', '➜'];
 
-/// Characters that output contains so often that they count only at the end of a line.
-const AMBIGUOUS: &[char] = &['>', '%'];
-
-/// Minimum length of a prompt that is recognized on any line: output may begin like a shorter one (`$ make`
-/// in a build's log).
-const PROMPT_CHARS_MIN: usize = 6;
-
 /// Maximum number of remembered prompts: the prompt of a shell changes with its directory.
 const PROMPTS_MAX: usize = 16;
 
@@ -398,7 +392,8 @@ impl EchoDetector {
         }
         self.prompt_lines.push_back((number, prompt.to_owned()));
         let is_known = self.prompts.iter().any(|known| known == prompt);
-        if !is_known && prompt.chars().count() >= PROMPT_CHARS_MIN {
+        // Output may begin like a shorter prompt (`$ make` in a build's log).
+        if !is_known && prompt.chars().count() >= 6 {
             if self.prompts.len() >= PROMPTS_MAX {
                 self.prompts.pop_front();
             }
@@ -429,7 +424,8 @@ fn prompt_of(text: &str) -> Option<&str> {
         return Some(trimmed);
     }
     // Input already follows the prompt.
-    let is_clear = |c: char| PROMPT_ENDS.contains(&c) && !AMBIGUOUS.contains(&c);
+    // Output contains `>` and `%` so often that they count only at the end of a line.
+    let is_clear = |c: char| PROMPT_ENDS.contains(&c) && !matches!(c, '>' | '%');
     text.char_indices()
         .filter(|(_, c)| is_clear(*c))
         .map(|(at, c)| at + c.len_utf8())

@@ -80,21 +80,20 @@ impl WaitedPane {
         }
         let patterns = wait.patterns.clone();
         let mut already_shown = None;
-        let matcher = match has_baseline {
-            true => {
-                let visible: Vec<(i64, &str)> = tracker.lines().collect();
-                let cursor = cursor(&tracker, capture);
-                let mut matcher = Matcher::with_baseline(patterns, &visible, cursor);
-                if capture.alternate {
-                    matcher.add_baseline_screen(screen.clone());
-                }
-                let lines = visible.iter().map(|(_, text)| *text);
-                already_shown = matcher
-                    .already_shown(screen.chain(lines))
-                    .map(str::to_owned);
-                matcher
+        let matcher = if has_baseline {
+            let visible: Vec<(i64, &str)> = tracker.lines().collect();
+            let cursor = cursor(&tracker, capture);
+            let mut matcher = Matcher::with_baseline(patterns, &visible, cursor);
+            if capture.alternate {
+                matcher.add_baseline_screen(screen.clone());
             }
-            false => Matcher::new(patterns),
+            let lines = visible.iter().map(|(_, text)| *text);
+            already_shown = matcher
+                .already_shown(screen.chain(lines))
+                .map(str::to_owned);
+            matcher
+        } else {
+            Matcher::new(patterns)
         }
         .sends(&wait.sent);
         let next_capture = NextCapture::after(captured);
@@ -109,9 +108,10 @@ impl WaitedPane {
             already_shown,
             changed_at: now,
         };
-        let line_match = match has_baseline {
-            true => None,
-            false => pane.match_changes(&changes, capture, now),
+        let line_match = if has_baseline {
+            None
+        } else {
+            pane.match_changes(&changes, capture, now)
         };
         (pane, line_match)
     }

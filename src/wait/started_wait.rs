@@ -207,9 +207,12 @@ impl<'a> StartedWait<'a> {
         self.is_unanswered = true;
         let by = self.clock.now().checked_add(LAST_CAPTURE);
         let end = self.capture_now(by)?;
-        Ok(end.unwrap_or_else(|| match self.may_have_lost_lines() {
-            true => WaitEnd::Lost,
-            false => WaitEnd::TimedOut,
+        Ok(end.unwrap_or_else(|| {
+            if self.may_have_lost_lines() {
+                WaitEnd::Lost
+            } else {
+                WaitEnd::TimedOut
+            }
         }))
     }
 
@@ -223,9 +226,10 @@ impl<'a> StartedWait<'a> {
 
     /// Captures the full history of panes whose last capture was too short.
     fn capture_deeper(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
-        match self.panes.values().any(WaitedPane::needs_full_capture) {
-            true => self.capture(true, by),
-            false => Ok(None),
+        if self.panes.values().any(WaitedPane::needs_full_capture) {
+            self.capture(true, by)
+        } else {
+            Ok(None)
         }
     }
 
@@ -466,15 +470,16 @@ impl StartedWait<'_> {
         if let Some((pane, line_match)) = self.final_match.take() {
             return self.end_of(pane, line_match);
         }
-        match self.wait.exit {
-            true => WaitEnd::Matched(WaitMatch {
+        if self.wait.exit {
+            WaitEnd::Matched(WaitMatch {
                 exit_status: self.exit_status.or_else(|| {
                     let programs = self.programs.as_ref()?;
                     programs.status(self.clock)
                 }),
                 ..WaitMatch::of(WaitCondition::Exit)
-            }),
-            false => WaitEnd::Ended(end),
+            })
+        } else {
+            WaitEnd::Ended(end)
         }
     }
 

@@ -132,9 +132,10 @@ impl Pane {
         }
         self.read_state(report.claim.state, out);
         self.views.state_changed(is_end, out.now);
-        let evidence = match report.claim.is_confirmed {
-            true => StateEvidence::Confirmed,
-            false => StateEvidence::Inferred,
+        let evidence = if report.claim.is_confirmed {
+            StateEvidence::Confirmed
+        } else {
+            StateEvidence::Inferred
         };
         out.emit(TdEvent::AgentState {
             execution_id: out.execution_id.clone(),
@@ -185,9 +186,10 @@ impl Pane {
     /// Returns the pid of the pane's program if a search for an agent is due, and notes the search.
     pub fn begin_agent_search(&self, now: Instant, every: Duration) -> Option<u32> {
         // The end of an agent is noticed without a search.
-        let every = match self.has_agent() {
-            true => every * KNOWN_AGENT_FACTOR,
-            false => every,
+        let every = if self.has_agent() {
+            every * KNOWN_AGENT_FACTOR
+        } else {
+            every
         };
         let is_due = |at: Instant| now.saturating_duration_since(at) >= every;
         let is_searchable = self.states.is_some() && self.shape.dead.is_none();

@@ -136,9 +136,10 @@ impl AgentStates {
             TerminalNotice::Progress(is_on)
                 if matches!(self.program, Some(AgentProgram::Other(_))) =>
             {
-                let state = match is_on {
-                    true => AgentState::Working,
-                    false => AgentState::Idle,
+                let state = if *is_on {
+                    AgentState::Working
+                } else {
+                    AgentState::Idle
                 };
                 let claim = own_claim(state, None, "progress");
                 self.set_claim(StateSource::Notification, Some(claim), now);

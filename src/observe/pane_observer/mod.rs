@@ -637,9 +637,10 @@ impl Pane {
             Follow::Bytes(stream) => (stream.rows_to_compare(), None),
         };
         PaneRequest::Resync(ResyncRequest {
-            margin: match self.requests_all() {
-                true => Margin::All,
-                false => Margin::Rows(BASELINE_ROWS.max(margin)),
+            margin: if self.requests_all() {
+                Margin::All
+            } else {
+                Margin::Rows(BASELINE_ROWS.max(margin))
             },
             known,
             spec: ResyncSpec { open_pipe },

@@ -300,12 +300,11 @@ impl Pane {
 
     /// Notes that no pipe was opened; `is_foreign` if another program has one open.
     pub fn pipe_not_opened(&mut self, is_foreign: bool, out: &mut PaneOutput<'_>) {
-        match is_foreign {
-            true => {
-                let news = self.piping.opening_refused(out.now);
-                self.report_pipe(news, out);
-            }
-            false => self.piping.cannot_open(out.now),
+        if is_foreign {
+            let news = self.piping.opening_refused(out.now);
+            self.report_pipe(news, out);
+        } else {
+            self.piping.cannot_open(out.now)
         }
     }
 

@@ -128,9 +128,10 @@ impl StreamedPane {
 
     /// Notes the end of the pipe; `in_order` if all its bytes have been fed.
     pub fn pipe_ended(&mut self, in_order: bool) {
-        self.pipe = match in_order {
-            true => PipeState::Ended,
-            false => PipeState::Lost,
+        self.pipe = if in_order {
+            PipeState::Ended
+        } else {
+            PipeState::Lost
         };
         self.check.cancel();
     }
@@ -209,9 +210,10 @@ impl StreamedPane {
             } if until <= now => self.pipe_ended(false),
             PipeState::Connecting { until, .. } if until <= now => {
                 let was_stalled = now.saturating_duration_since(until) > CONNECT_EXTENSION;
-                let extension = match was_stalled {
-                    true => CONNECT_EXTENSION_STALLED,
-                    false => CONNECT_EXTENSION,
+                let extension = if was_stalled {
+                    CONNECT_EXTENSION_STALLED
+                } else {
+                    CONNECT_EXTENSION
                 };
                 self.pipe = PipeState::Connecting {
                     until: now + extension,
@@ -221,9 +223,10 @@ impl StreamedPane {
             _ => {}
         }
         let at = self.elapsed(now);
-        match self.tracker.deadline().is_some_and(|due| due <= at) {
-            true => self.changes(now),
-            false => Vec::new(),
+        if self.tracker.deadline().is_some_and(|due| due <= at) {
+            self.changes(now)
+        } else {
+            Vec::new()
         }
     }
 
@@ -435,9 +438,10 @@ impl ScreenCheck {
         if self.is_urgent {
             return Some((self.fed_at + URGENT_QUIET).max(self.checked_at + self.retry_after));
         }
-        let interval = match self.is_retry {
-            true => self.retry_after,
-            false => ROUTINE_INTERVAL,
+        let interval = if self.is_retry {
+            self.retry_after
+        } else {
+            ROUTINE_INTERVAL
         };
         let quiet = (self.fed_at + ROUTINE_QUIET).max(self.checked_at + interval);
         let busy = (self.fed_at + URGENT_QUIET).max(self.checked_at + BUSY_INTERVAL);

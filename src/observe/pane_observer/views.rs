@@ -28,9 +28,10 @@ impl Views {
 
     /// Takes whether a client shows the pane.
     pub fn set_viewed(&mut self, is_viewed: bool, now: Instant) {
-        match is_viewed {
-            true => drop(self.viewed_since.get_or_insert(now)),
-            false => self.viewed_since = None,
+        if is_viewed {
+            self.viewed_since.get_or_insert(now);
+        } else {
+            self.viewed_since = None;
         }
     }
 

@@ -324,17 +324,19 @@ impl Work {
 
     /// Returns when the next reply is wanted: at once while a pane still has to be captured.
     fn next_reply_time(&self) -> ReplyTime {
-        match self.poller.panes.has_pending_panes() {
-            true => ReplyTime::Now,
-            false => ReplyTime::OnChange(self.schedule()),
+        if self.poller.panes.has_pending_panes() {
+            ReplyTime::Now
+        } else {
+            ReplyTime::OnChange(self.schedule())
         }
     }
 
     /// Returns the schedule of polls.
     fn schedule(&self) -> PollSchedule {
-        match self.poller.panes.is_streamed() {
-            true => PollSchedule::Fixed(STREAM_TICK),
-            false => self.poller.schedule,
+        if self.poller.panes.is_streamed() {
+            PollSchedule::Fixed(STREAM_TICK)
+        } else {
+            self.poller.schedule
         }
     }
 
@@ -496,9 +498,10 @@ impl Work {
             {
                 return;
             }
-            let panes = match again {
-                true => self.poller.panes.extra_requests(now),
-                false => self.poller.panes.requests(),
+            let panes = if again {
+                self.poller.panes.extra_requests(now)
+            } else {
+                self.poller.panes.requests()
             };
             // Without a name, the reply contains the current one.
             let session_request = SessionRequest {

@@ -9,15 +9,12 @@ use rustix::fs::Access;
 
 use crate::error::{Error, Result};
 
-/// The hidden subcommand of the drain program.
-pub(super) const SUBCOMMAND: &str = "drain";
-
 /// Returns the tmux command that opens the pipe of a pane.
 pub(super) fn pipe_pane(pane: &str, program: &Path, socket: &Path, token: &str) -> String {
     let mut shell = b"exec ".to_vec();
     shell.extend(quoted_for_shell(program.as_os_str()));
     let address = hex(socket.as_os_str().as_bytes());
-    shell.extend(format!(" {SUBCOMMAND} {address} {token}").into_bytes());
+    shell.extend(format!(" drain {address} {token}").into_bytes());
     // -I: tmux also reads from the drain, which never writes. tmux therefore notices the drain's end at once
     // instead of at the pane's next output.
     format!(

@@ -20,10 +20,6 @@ use super::socket;
 use super::socket::{readable, wait};
 use crate::error::{Error, Result};
 
-/// The maximum number of bytes that are read from an endlessly printing pane after the observer has finished
-/// the drain; more than sockets hold.
-const REST_BYTES_MAX: usize = 1 << 20;
-
 /// The number of bytes in one read from which the output counts as a flood; tmux passes on about 4 KiB at a
 /// time.
 const FLOOD_BYTES: usize = 2048;
@@ -127,7 +123,8 @@ impl DrainProcess {
             if socket.contains(PollFlags::IN) && self.input == InputState::Open {
                 match read_orders(observer)? {
                     Some(marks) => self.marks += marks,
-                    None => self.input = InputState::Rest(REST_BYTES_MAX),
+                    // More than sockets hold, from a pane that prints endlessly.
+                    None => self.input = InputState::Rest(1 << 20),
                 }
             }
             if can_read {
@@ -159,9 +156,10 @@ impl DrainProcess {
 
     /// Returns `POLLOUT` if frames are waiting to be sent.
     fn output_flag(&self) -> PollFlags {
-        match self.is_done() {
-            true => PollFlags::empty(),
-            false => PollFlags::OUT,
+        if self.is_done() {
+            PollFlags::empty()
+        } else {
+            PollFlags::OUT
         }
     }
 
@@ -251,14 +249,6 @@ fn read_orders(mut observer: &UnixStream) -> io::Result<Option<usize>> {
 /// two seconds.
 pub(super) const BYTES_MAX: usize = 64 << 20;
 
-/// The room that must be free before bytes are accepted again after a drop, so that one gap with one count
-/// results instead of thousands.
-const RESUME_BYTES: usize = BYTES_MAX / 4;
-
-/// The maximum number of bytes that are also dropped until a line ends, so that the output after a gap begins
-/// with a line. More output without a line feed is not text.
-const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
-
 /// The waiting frames, oldest first: bytes, gaps and marks.
 #[derive(Debug)]
 pub(super) struct Backlog {
@@ -277,7 +267,9 @@ pub(super) struct Backlog {
 
 impl Default for Backlog {
     fn default() -> Self {
-        Self::new(BYTES_MAX, RESUME_BYTES)
+        // A quarter must be free before bytes are accepted again after a drop, so that one gap with one count
+        // results instead of thousands.
+        Self::new(BYTES_MAX, BYTES_MAX / 4)
     }
 }
 
@@ -296,9 +288,10 @@ impl Backlog {
 
     /// Accepts bytes, and counts those without room.
     pub fn push(&mut self, bytes: &[u8]) {
-        let (before, bytes) = match self.is_dropping {
-            true => bytes.split_at(self.rest_of_gap(bytes)),
-            false => bytes.split_at(0),
+        let (before, bytes) = if self.is_dropping {
+            bytes.split_at(self.rest_of_gap(bytes))
+        } else {
+            bytes.split_at(0)
         };
         self.drop_bytes(before);
         let (taken, rest) = bytes.split_at(bytes.len().min(self.max - self.len));
@@ -311,7 +304,8 @@ impl Backlog {
         if self.max - self.len < self.resume {
             return bytes.len();
         }
-        if self.gap_ends_line || self.dropped_to_line_end >= LINE_BYTES_MAX {
+        // The output after a gap begins with a line. More output without a line feed is not text.
+        if self.gap_ends_line || self.dropped_to_line_end >= PAYLOAD_BYTES_MAX {
             return 0;
         }
         let line_end = memchr::memchr(b'\n', bytes);

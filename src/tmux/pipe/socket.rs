@@ -28,18 +28,8 @@ const PREFIX: &str = "td-observe-";
 /// The hexadecimal digits after the prefix.
 const NONCE_DIGITS: usize = 16;
 
-/// The age in seconds below which an unlocked directory without a socket may still be in use.
-const ABANDONED_SECONDS: i64 = 10;
-
-/// The number of file descriptors reserved for the rest of the program: tmux processes, and the history of
-/// polled sessions.
-const RESERVED_FDS: u64 = 256;
-
 /// The name of the socket in its directory.
 const SOCKET: &str = "drain";
-
-/// The longest socket path on all systems: `sockaddr_un` has 104 bytes on macOS and 108 on Linux.
-const PATH_BYTES_MAX: usize = 100;
 
 /// The directory that is used if the path of the system's temporary directory is too long.
 const SHORT_BASE: &str = "/tmp";
@@ -80,9 +70,10 @@ impl DrainSocket {
         let listener = locked.and_then(|lock| {
             let listener = UnixListener::bind(directory.join(SOCKET))?;
             listener.set_nonblocking(true)?;
-            match leaves_reserve(&listener) {
-                true => Ok((listener, lock)),
-                false => Err(io::Error::other("too few file descriptors are left")),
+            if leaves_reserve(&listener) {
+                Ok((listener, lock))
+            } else {
+                Err(io::Error::other("too few file descriptors are left"))
             }
         });
         match listener {
@@ -163,9 +154,10 @@ fn is_abandoned(directory: &Path, now: Timestamp) -> bool {
         return false;
     }
     let second = now.micros() / 1_000_000;
+    // An unlocked directory without a socket may be in use for its first ten seconds.
     socket.exists()
         || fs::symlink_metadata(directory)
-            .is_ok_and(|made| second.saturating_sub(made.mtime()) >= ABANDONED_SECONDS)
+            .is_ok_and(|made| second.saturating_sub(made.mtime()) >= 10)
 }
 
 /// Returns true if no process listens at the socket, or if it does not exist.
@@ -192,13 +184,15 @@ fn connect_now(path: &Path) -> rustix::io::Result<()> {
 fn leaves_reserve(listener: &UnixListener) -> bool {
     let limit = getrlimit(Resource::Nofile).current;
     let number = u64::try_from(listener.as_raw_fd()).unwrap_or(u64::MAX);
-    limit.is_none_or(|limit| number < limit.saturating_sub(RESERVED_FDS.min(limit / 2)))
+    // The rest of the program needs some for tmux processes and for the history of polled sessions.
+    limit.is_none_or(|limit| number < limit.saturating_sub((limit / 2).min(256)))
 }
 
 fn base() -> PathBuf {
     let base = std::env::temp_dir();
     let longest = base.as_os_str().len() + PREFIX.len() + NONCE_DIGITS + SOCKET.len() + 2;
-    if base.is_absolute() && longest <= PATH_BYTES_MAX {
+    // `sockaddr_un` has 104 bytes on macOS and 108 on Linux.
+    if base.is_absolute() && longest <= 100 {
         base
     } else {
         SHORT_BASE.into()
