@@ -127,6 +127,7 @@ pub const IMPURE: &[&str] = &[
 
 /// Functions that pure files may call although their files also do something else: they only compute.
 pub const PURE_FUNCTIONS: &[&str] = &[
+    "AgentEventConverter::for_screen",
     "check_types",
     "start_point",
     "time_of",
