@@ -766,7 +766,7 @@ mod tests {
         }
     }
 
-    mod tests {
+    mod turns {
         //! Turns in settled lines and on screens, and text that does not end a turn.
 
         use super::super::*;

@@ -100,12 +100,12 @@ fn rooms() -> BTreeMap<String, Size> {
 fn the_house_has_this_size() {
     let rooms = rooms();
     let all: Size = rooms.values().copied().sum();
-    println!(
+    eprintln!(
         "{:<14}{:>8}{:>8}{:>11}{:>11}",
         "room", "code", "files", "constants", "durations"
     );
     for (room, size) in rooms.iter().chain([(&"all".to_owned(), &all)]) {
-        println!(
+        eprintln!(
             "{room:<14}{:>8}{:>8}{:>11}{:>11}",
             size.code, size.files, size.constants, size.durations
         );
