@@ -46,7 +46,7 @@ pub mod recording {
 
 pub mod redact {
     pub use crate::redact::redactor::Redactor;
-    pub use crate::redact::rules::TerminalStream;
+    pub use crate::redact::terminal::TerminalStream;
 }
 
 pub mod tmux {

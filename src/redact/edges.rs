@@ -121,9 +121,20 @@ pub(super) fn in_word(text: &[u8], at: usize) -> bool {
     before.is_some_and(u8::is_ascii_alphanumeric) && !in_escape(text, at)
 }
 
-/// Returns true if the letter before the position ends an escape: `\n` in escaped text.
+/// Returns true if the letter before the position ends an escape sequence: `\n` in escaped text, or `ESC [ 1
+/// m` from a terminal.
 pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
-    matches!(text[..at], [.., b'\\', b'a'..=b'z'])
+    let Some(before) = at.checked_sub(1) else {
+        return false;
+    };
+    // Its last letter is not part of a word; longer sequences do not stand directly before a secret.
+    let rest = &text[at.saturating_sub(12)..before];
+    if text[before].is_ascii_lowercase() && rest.last() == Some(&b'\\') {
+        return true;
+    }
+    let number = |b: &u8| b.is_ascii_digit() || *b == b';';
+    let digits = rest.iter().rev().take_while(|b| number(b)).count();
+    text[before] == b'm' && rest[..rest.len() - digits].ends_with(b"\x1b[")
 }
 
 /// Returns true if a lead overlaps a marker.

@@ -20,6 +20,8 @@ mod scan;
 
 pub(crate) mod rules;
 
+pub(crate) mod terminal;
+
 pub(crate) mod redactor;
 
 #[cfg(test)]
@@ -28,4 +30,4 @@ mod tests;
 pub(crate) use edges::MARKER;
 pub(crate) use redactor::Redactor;
 pub use rules::Rules;
-pub(crate) use rules::TerminalStream;
+pub(crate) use terminal::TerminalStream;

@@ -11,8 +11,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::edges::{LEAK_BYTES, TextEnd, unite};
 use super::rule::Rule;
-use super::rules::{Rules, Scratch, StreamState, TerminalStream, if_redacted};
+use super::rules::{Rules, Scratch, StreamState};
 use super::scan::{Continuation, RuleSet, redact_spans};
+use super::terminal::{TerminalStream, if_redacted};
 use super::value::ValueCheck;
 use crate::event::{
     ExecutionId, OutputStream, PaneId, ScreenRow, Style, Styles, TdEvent, line_ends_in, lines_in,

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use super::{Home, signal};
+use super::{Home, request, signal};
 use crate::cli::{Running, assert_code, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -243,9 +243,14 @@ fn watch_beside_the_observer_takes_windows_and_follows_a_rename() {
     };
     let mut window = watch("build:7");
     let mut session = watch("build");
-    // A window that does not exist yet is awaited; the other target shows that the command observes.
-    let mut later = Running::start(home.command(&["watch", "-S", &socket, "build:0", "build:9"]));
-    later.wait_for("build");
+    // A window that does not exist yet is awaited, from the moment at which the observer has a third stream.
+    let mut later = Running::start(home.command(&["watch", "-S", &socket, "build:9"]));
+    wait_for("the third stream", CEILING, || {
+        let head = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let metrics = request(&home.socket(), head);
+        let has_three = metrics.contains("\ntd_observe_streams 3\n");
+        has_three.then_some(()).ok_or(metrics)
+    });
     home.server
         .tmux(&["send-keys", "-t", "=build:0", "not this", "Enter"]);
     home.server
