@@ -1,5 +1,6 @@
 //! A session of the UI from its start to its end.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::{ASKS, Stage, view_of};
@@ -144,10 +145,14 @@ fn on_a_narrow_terminal_enter_opens_a_view_and_escape_closes_it() {
     stage.until("both rows", |screen| {
         screen.contains("job %0") && screen.contains("other %1")
     });
-    // Rows keep their positions, whose order depends on which one was found first.
-    let is_last = (stage.screen().lines()).any(|line| line.contains("job") && !line.contains('▸'));
-    if is_last {
-        stage.types("G");
+    // Rows keep their positions, and the selection its row: which is which depends on what was found first.
+    let screen = stage.screen();
+    let job_row = screen.lines().position(|line| line.contains("job %0"));
+    let selected = screen.lines().position(|line| line.contains('▸'));
+    match job_row.cmp(&selected) {
+        Ordering::Less => stage.types("g"),
+        Ordering::Equal => {}
+        Ordering::Greater => stage.types("G"),
     }
     stage.until("job", |screen| {
         let selected = screen.lines().find(|line| line.contains('▸'));
