@@ -9,7 +9,7 @@ use std::time::Duration;
 use td_observe::{TdEvent, Watch};
 
 use crate::observed::{Observed, Replay, shown};
-use crate::support::{CEILING, Stopped, TmuxServer, wait_for, within};
+use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
 /// A pane's program that waits for [`go`] and stays after its end.
 fn waiting(program: &str) -> String {
@@ -353,11 +353,9 @@ fn each_session_has_one_poller_and_an_immediate_capture_on_request() {
     server.wait_for_text(&pane, "typed\ntyped");
     wait_for("the typed line", CEILING, || {
         observed.engine().poll_now();
-        within(Duration::from_millis(300), || {
-            observed.take_ready();
-            let seen = observed.replay(&pane).settled.len();
-            if seen >= 1 { Ok(()) } else { Err(seen) }
-        })
+        observed.take_ready();
+        let seen = observed.replay(&pane).settled.len();
+        if seen >= 1 { Ok(()) } else { Err(seen) }
     });
     observed.stop();
 }

@@ -84,6 +84,8 @@ impl Poller {
             started: false,
             hung: false,
             no_room_since: None,
+            is_urgent: false,
+            polls_again: false,
             poller: self,
         };
         let mut back_off = BACK_OFF;
@@ -106,6 +108,10 @@ struct Work {
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
+    /// The request in progress is replied to at once.
+    is_urgent: bool,
+    /// An immediate poll was requested during such a request.
+    polls_again: bool,
 }
 
 /// The result of a wait.
@@ -134,6 +140,8 @@ impl Work {
                     None => continue,
                 }
             }
+            self.is_urgent = when == ReplyTime::Now;
+            self.polls_again = false;
             let request = self.session_request(when);
             let requested = self.poller.gateway.request_session(request);
             let woken = match requested {
@@ -156,6 +164,9 @@ impl Work {
                     let reason = reason.or_else(|| self.capture_more());
                     if let Some(reason) = reason {
                         break reason;
+                    }
+                    if self.polls_again {
+                        continue;
                     }
                     when = self.next_reply_time();
                     if when == ReplyTime::Now
@@ -194,7 +205,11 @@ impl Work {
                 recv(self.poller.control) -> control => match control {
                     Ok(Control::PollNow) => {
                         self.poller.panes.wake(self.poller.clock.now());
-                        return Woken::RequestAgain;
+                        if !self.is_urgent {
+                            return Woken::RequestAgain;
+                        }
+                        // Polls in quick succession must not withdraw each other's captures.
+                        self.polls_again = true;
                     }
                     Ok(Control::Select(selection)) => {
                         self.poller.panes.select(selection);
@@ -247,6 +262,7 @@ impl Work {
 
     /// Waits for [`RETRY`]. Returns a reason if the poller must end.
     fn pause(&mut self) -> Option<SessionEndReason> {
+        self.is_urgent = false;
         let woken = self.wait(None, Some(self.poller.clock.now() + RETRY));
         matches!(woken, Woken::Stopped).then_some(SessionEndReason::Detached)
     }
