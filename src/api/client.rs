@@ -26,9 +26,6 @@ pub(crate) trait EventSource: Send {
     /// # Errors
     /// If the observer does not answer.
     fn next(&mut self, deadline: Instant) -> Result<Next, Unavailable>;
-
-    /// Continues at the socket of the next observer. A reader in this process has no other.
-    fn move_to(&mut self, _socket: &Path) {}
 }
 
 impl EventSource for Reader {
@@ -40,11 +37,12 @@ impl EventSource for Reader {
 /// Reads the stream of the observer's events. After a broken connection it continues at the same position,
 /// also with the next observer.
 pub(crate) struct EventReader {
-    socket: PathBuf,
+    /// The socket to connect to after a broken connection.
+    pub socket: PathBuf,
     path: String,
     clock: Clock,
-    /// The position after the last item.
-    cursor: Option<String>,
+    /// The position after the last item, or the one to begin at.
+    pub cursor: Option<String>,
     lines: Option<BufReader<Chunked<BufReader<UnixStream>>>>,
     /// The received part of the current line.
     line: Vec<u8>,
@@ -70,31 +68,6 @@ pub(crate) enum Unavailable {
 
 impl EventSource for EventReader {
     fn next(&mut self, deadline: Instant) -> Result<Next, Unavailable> {
-        self.next_item(deadline)
-    }
-
-    fn move_to(&mut self, socket: &Path) {
-        self.socket = socket.to_owned();
-        self.lines = None;
-    }
-}
-
-impl EventReader {
-    /// Creates a reader of the stream at a path with its query. The first call of `next` connects.
-    pub fn new(socket: &Path, path: String, clock: &Clock) -> Self {
-        Self {
-            socket: socket.to_owned(),
-            path,
-            clock: clock.clone(),
-            cursor: None,
-            lines: None,
-            line: Vec::new(),
-            frame: Frame::default(),
-            seen: SeenNumbers::default(),
-        }
-    }
-
-    fn next_item(&mut self, deadline: Instant) -> Result<Next, Unavailable> {
         if self.lines.is_none() {
             self.connect()?;
         }
@@ -115,10 +88,21 @@ impl EventReader {
             }
         }
     }
+}
 
-    /// Returns the path of the observer's socket.
-    pub fn socket(&self) -> &Path {
-        &self.socket
+impl EventReader {
+    /// Creates a reader of the stream at a path with its query.
+    pub fn new(socket: &Path, path: String, clock: &Clock) -> Self {
+        Self {
+            socket: socket.to_owned(),
+            path,
+            clock: clock.clone(),
+            cursor: None,
+            lines: None,
+            line: Vec::new(),
+            frame: Frame::default(),
+            seen: SeenNumbers::default(),
+        }
     }
 
     fn connect(&mut self) -> Result<(), Unavailable> {
@@ -127,6 +111,7 @@ impl EventReader {
             let cursor = self.cursor.as_deref();
             send(
                 &stream,
+                "GET",
                 &self.path,
                 cursor.map(|cursor| ("Last-Event-ID", cursor)),
             )?;

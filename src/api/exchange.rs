@@ -33,7 +33,7 @@ const HEADERS_MAX: usize = 32;
 pub(crate) struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
-    /// The version of the board.
+    /// The version of the board, or the position in the events.
     pub etag: Option<String>,
 }
 
@@ -57,10 +57,21 @@ pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration)
     let ask = || {
         let stream = open(socket)?;
         stream.set_read_timeout(Some(ANSWER_TIME + wait))?;
-        send(&stream, path, etag.map(|tag| ("If-None-Match", tag)))?;
+        send(&stream, "GET", path, etag.map(|tag| ("If-None-Match", tag)))?;
         read_answer(BufReader::new(stream))
     };
     ask().map_err(|cause| failed(socket, cause))
+}
+
+/// Returns the present position in the observer's events; `None` if the observer does not answer.
+pub(crate) fn position(socket: &Path) -> Option<String> {
+    let ask = || {
+        let stream = open(socket)?;
+        send(&stream, "HEAD", "/api/v1/events", None)?;
+        read_answer(BufReader::new(stream))
+    };
+    let answer = ask().map_err(|cause| log::debug!("{cause}"));
+    answer.ok()?.etag
 }
 
 /// Requests the board's rows and its version. With a known version, waits up to `hold` for another one; `None` if
@@ -150,10 +161,11 @@ pub(super) fn open(socket: &Path) -> io::Result<UnixStream> {
 /// Sends a request without a body.
 pub(super) fn send(
     mut stream: &UnixStream,
+    method: &str,
     path: &str,
     header: Option<(&str, &str)>,
 ) -> io::Result<()> {
-    let mut text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     if let Some((name, value)) = header {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -39,7 +39,7 @@ mod access;
 pub(crate) use access::Observer;
 pub(crate) use client::{EventReader, EventSource, Unavailable};
 pub(crate) use context::ApiContext;
-pub(crate) use exchange::{get, get_board, post};
+pub(crate) use exchange::{get, get_board, position, post};
 pub(crate) use panes::{ObservedServer, Panes};
 pub(crate) use request::percent_encoded;
 pub(crate) use routes::Routes;

@@ -98,7 +98,9 @@ impl Routes {
             ["api", "v1", "events"] => {
                 return match events::open(context, request) {
                     Ok(events) if with_body => events::send(events, stream, &context.clock, stop),
-                    Ok(_) => Response::empty(200).write(&mut stream, false),
+                    Ok(events) => Response::empty(200)
+                        .header("ETag", events.cursor().to_string())
+                        .write(&mut stream, false),
                     Err(response) => response.write(&mut stream, with_body),
                 };
             }

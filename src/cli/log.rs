@@ -9,14 +9,15 @@ use regex::Regex;
 use super::duration::{TimePoint, parse_time_point};
 use super::failure::Failure;
 use super::history::{EarlyEnd, Which, data_dir, report_problems, until_stopped};
-use super::log_follow::{Following, follow};
+use super::log_follow::follow;
 use super::log_show::{PageOptions, Selection, Show, page_options};
 use super::options::Options;
 use super::signals::Signals;
 use super::{known, live};
 use crate::clock::Clock;
 use crate::event::EventKind;
-use crate::history::Query;
+use crate::feed::RunLogs;
+use crate::history::{Query, RunDirectory};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
@@ -157,28 +158,27 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             print(&whiches, config, page, stop)
         });
     }
-    if let Some(Which::File(path)) = whiches.iter().find(|which| matches!(which, Which::File(_))) {
-        return Err(usage!(
+    let runs = whiches.into_iter().map(|which| match which {
+        Which::Run(run) => Ok(run),
+        Which::File(path) => Err(usage!(
             "--follow: {path:?} is a file; give a run or its directory"
-        ));
-    }
+        )),
+    });
+    let runs = runs.collect::<Result<Vec<RunDirectory>, _>>()?;
     let page = page.holding();
     // An open selection includes runs that begin later.
-    let later = match config.selection.is_open() {
-        true => Some((data_dir(options)?, config.selection)),
-        false => None,
+    let later = if config.selection.is_open() {
+        Some((data_dir(options)?, config.selection))
+    } else {
+        None
     };
-    let following = Following {
-        data: options.home()?,
-        whiches,
-        later,
-        query: config.query,
-    };
+    let data = options.home()?;
+    let logs = RunLogs::following(config.query, &clock);
     let (grep, revisions, time) = (config.grep, config.revisions, clock.clone());
     let greps = grep.0.is_some();
     until_stopped(&signals, &clock, move |stop| {
         let mut show = Show::new(page, grep, revisions);
-        let has_failed = follow(following, &mut show, &time, stop)?;
+        let has_failed = follow(data, runs, later, logs, &mut show, &time, stop)?;
         // A search without a match fails, unless it was stopped.
         let has_missed = greps && !show.has_matched && !is_stopped(stop);
         Ok(live::code(has_failed || has_missed))
@@ -207,7 +207,7 @@ fn print(
             report_problems(which, log.report())
         }
         _ => {
-            let has_failed = show.merged(whiches, config.query, stop, &mut |_, _| {})?;
+            let has_failed = show.merged(whiches, config.query, stop)?;
             show.finish()?;
             has_failed
         }

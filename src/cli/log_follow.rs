@@ -1,218 +1,189 @@
 //! `log --follow`: shows logs and everything that is appended to them, until their writers end. A run that a
-//! background observer leaves is followed further when the next observer continues it.
+//! background observer leaves is followed further when the next observer continues it, unless its execution has
+//! ended.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::history::{EarlyEnd, Which, report_problems};
-use super::log_observers::Observers;
+use super::history::{EarlyEnd, Which};
 use super::log_show::{Selection, Show};
+use super::observer;
 use crate::clock::Clock;
-use crate::history::{DataDir, Follower, LogRecord, Query, RunState};
+use crate::feed::{FOLLOW_INTERVAL, LogItem, RunLogs};
+use crate::history::{DataDir, RunDirectory, RunState};
 use crate::thread::{Stop, is_stopped};
-
-/// The poll interval of a followed log: fast enough for a reader, and cheap for the disk.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The interval of the search for new runs.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum number of records of several runs that are sorted at a time.
-const SORTED_MAX: usize = 10_000;
-
-/// The logs to follow.
-pub(super) struct Following {
-    /// The data directory, whose observer may continue runs.
-    pub data: PathBuf,
-    pub whiches: Vec<Which>,
-    /// The directory and the selection for runs that begin later.
-    pub later: Option<(DataDir, Selection)>,
-    pub query: Query,
-}
-
-/// A run that is followed.
-struct Followed {
-    which: Which,
-    log: Follower,
-    /// The number of the last event shown.
-    seq: u64,
-    /// The run's observer has ended, and the next one may continue the run.
-    was_left: bool,
-}
-
-/// Follows logs to their ends; returns true if a part cannot be read.
+/// Follows logs to their ends; returns true if a part cannot be read. `data` is the directory whose observer may
+/// continue runs, and `later` selects the runs that begin later.
 pub(super) fn follow(
-    following: Following,
+    data: PathBuf,
+    runs: Vec<RunDirectory>,
+    later: Option<(DataDir, Selection)>,
+    mut logs: RunLogs,
     show: &mut Show,
     clock: &Clock,
     stop: &Stop,
 ) -> Result<bool, EarlyEnd> {
-    let Following {
-        data,
-        whiches,
-        later,
-        query,
-    } = following;
     let mut observers = Observers::of(data);
     observers.check(false, clock.now());
     show.open_stream()?;
-    let mut has_failed = false;
-    let mut known: HashSet<PathBuf> = whiches.iter().map(|which| which.path().into()).collect();
-    let is_single = whiches.len() == 1 && later.is_none();
-    let mut followed = match is_single {
-        true => begin_all(
-            whiches.into_iter().map(|which| (which, 0)),
-            &query,
-            show,
-            stop,
-        )?,
-        false => {
-            // Checked before reading, so that a run that ends meanwhile is also read to its end.
-            let written: Vec<bool> = whiches.iter().map(Which::is_written).collect();
-            let mut seqs = vec![0; whiches.len()];
-            let mut note = |number: usize, record: &LogRecord| {
-                seqs[number] = record.envelope.seq.unwrap_or(0).max(seqs[number]);
-            };
-            has_failed = show.merged(&whiches, query.clone(), stop, &mut note)?;
-            let numbered = whiches.into_iter().zip(seqs).zip(written);
-            let written = numbered.filter(|(_, is_written)| *is_written);
-            begin_all(written.map(|(numbered, _)| numbered), &query, show, stop)?
-        }
-    };
-    let mut searched_at = clock.now();
-    let mut is_first = true;
-    loop {
-        let unwritten = read_on(&mut followed, show, stop)?;
-        observers.check(unwritten.iter().any(|run| run.was_left), clock.now());
-        for mut ended in unwritten {
-            ended.was_left = match &ended.which {
-                Which::Run(run) => observers.may_continue(run, clock.now()),
-                Which::File(_) => false,
-            };
-            if ended.was_left {
-                followed.push(ended);
-                continue;
+    let is_single = runs.len() == 1 && later.is_none();
+    let mut known: HashSet<PathBuf> = runs.iter().map(|run| run.path().into()).collect();
+    logs.follow(runs.into_iter().map(|run| (run, 0)));
+    let (mut has_failed, mut has_left, mut is_first) = (false, false, true);
+    let mut search_at = clock.now() + SEARCH_INTERVAL;
+    while !is_stopped(stop) {
+        let next = logs.next(Some(clock.now()));
+        match next {
+            LogItem::Opened(run) => show.begin(&Which::Run(run), stop)?,
+            LogItem::Event(_, record) => show.record(&record)?,
+            LogItem::Ended(log) if observers.may_continue(&log.run, clock.now()) => {
+                has_left = true;
+                logs.follow_on(*log);
             }
-            if is_single {
-                report_cut_off(&ended.which, stop);
+            LogItem::Ended(log) => {
+                let state = log.run.metadata().ok().flatten().map(|known| known.state);
+                if is_single && state == Some(RunState::Running) {
+                    message!("the run is cut off here: its writer has died");
+                }
+                let which = Which::Run(log.run);
+                has_failed |= show.end(&which, log.log.report());
             }
-            has_failed |= report_problems(&ended.which, ended.log.report());
-        }
-        match std::mem::take(&mut is_first) {
-            true => show.page().flushed()?.release()?,
-            false => show.page().flush()?,
-        }
-        if is_stopped(stop) || followed.is_empty() && later.is_none() {
-            break;
-        }
-        if let Some((data, selection)) = &later
-            && is_due(&mut searched_at, clock)
-        {
-            let runs = selection.runs_in(data)?;
-            let new = runs
-                .into_iter()
-                .filter(|run| known.insert(run.path().into()));
-            let new = new.map(|run| (Which::Run(run), 0));
-            followed.extend(begin_all(new, &query, show, stop)?);
-        }
-        select_biased! {
-            recv(stop) -> _ => break,
-            recv(clock.after(FOLLOW_INTERVAL)) -> _ => {}
+            LogItem::Failed(_, error) if is_single => return Err(error.into()),
+            LogItem::Failed(run, error) => has_failed |= failed(&Which::Run(run), &error),
+            LogItem::Missed(_) => {}
+            LogItem::Timeout | LogItem::End => {
+                observers.check(std::mem::take(&mut has_left), clock.now());
+                if std::mem::take(&mut is_first) {
+                    show.page().flushed()?.release()?;
+                } else {
+                    show.page().flush()?;
+                }
+                match &later {
+                    None if matches!(next, LogItem::End) => break,
+                    Some((data, selection)) if clock.now() >= search_at => {
+                        search_at = clock.now() + SEARCH_INTERVAL;
+                        let runs = selection.runs_in(data)?.into_iter();
+                        let new = runs.filter(|run| known.insert(run.path().into()));
+                        logs.follow(new.map(|run| (run, 0)));
+                    }
+                    _ => {}
+                }
+                select_biased! {
+                    recv(stop) -> _ => break,
+                    recv(clock.after(FOLLOW_INTERVAL)) -> _ => {}
+                }
+            }
         }
     }
     show.finish()?;
     Ok(has_failed)
 }
 
-fn is_due(searched_at: &mut Instant, clock: &Clock) -> bool {
-    let now = clock.now();
-    let is_due = now.saturating_duration_since(*searched_at) >= SEARCH_INTERVAL;
-    if is_due {
-        *searched_at = now;
+/// Reports a log that cannot be read, unless the run has been pruned meanwhile; returns true if it is reported.
+pub(super) fn failed(which: &Which, error: &crate::Error) -> bool {
+    let is_there = which.path().exists();
+    if is_there {
+        message!("{error:?}");
     }
-    is_due
+    is_there
 }
 
-/// Starts to follow runs, each after the event with this number.
-fn begin_all(
-    numbered: impl Iterator<Item = (Which, u64)>,
-    query: &Query,
-    show: &mut Show,
-    stop: &Stop,
-) -> Result<Vec<Followed>, EarlyEnd> {
-    let mut followed = Vec::new();
-    for (which, seq) in numbered {
-        let Which::Run(run) = &which else {
-            continue;
+/// The interval at which the running observer is checked.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// The time without an observer after which a message reports it.
+const ABSENCE_MAX: Duration = Duration::from_secs(2);
+
+/// The time within which a new observer continues the runs of existing sessions.
+const CONTINUES_WITHIN: Duration = Duration::from_secs(5);
+
+/// The known observers of a data directory.
+#[derive(Default)]
+pub(super) struct Observers {
+    data: PathBuf,
+    /// The pids of all observers so far.
+    seen: BTreeSet<u32>,
+    /// The pid of the running observer, and the time of its detection.
+    running: Option<(u32, Instant)>,
+    checked_at: Option<Instant>,
+    absence: Absence,
+}
+
+impl Observers {
+    pub fn of(data: PathBuf) -> Self {
+        Self {
+            data,
+            ..Self::default()
+        }
+    }
+
+    /// Checks for a running observer at most every [`INTERVAL`]. `is_waiting` states that a run waits for one.
+    pub fn check(&mut self, is_waiting: bool, now: Instant) {
+        match is_waiting {
+            true => self.absence.begin(now),
+            false => self.absence.end(),
+        }
+        let since = |at: Instant| now.saturating_duration_since(at);
+        if self.checked_at.is_some_and(|at| since(at) < INTERVAL) {
+            return;
+        }
+        self.checked_at = Some(now);
+        // An unreadable announcement counts as no observer.
+        let known = observer::running(&self.data).ok().flatten();
+        let pid = known.map(|known| known.pid);
+        self.seen.extend(pid);
+        if pid != self.running.map(|(pid, _)| pid) {
+            self.running = pid.map(|pid| (pid, now));
+        }
+    }
+
+    /// Returns true if an observer has left a run without a writer, and the next one may continue it.
+    pub fn may_continue(&self, run: &RunDirectory, now: Instant) -> bool {
+        let Ok(Some(metadata)) = run.metadata() else {
+            return false;
         };
-        let log = Follower::open(run, query.clone())?;
-        show.begin(&which, stop)?;
-        followed.push(Followed {
-            which,
-            log,
-            seq,
-            was_left: false,
-        });
-    }
-    Ok(followed)
-}
-
-/// Shows appended events, and returns the runs without a writer.
-fn read_on(
-    followed: &mut Vec<Followed>,
-    show: &mut Show,
-    stop: &Stop,
-) -> Result<Vec<Followed>, EarlyEnd> {
-    // Checked before reading, so that everything that an ended writer wrote is read.
-    let mut written = Vec::new();
-    for run in followed.iter() {
-        written.push(run.log.is_written()?);
-    }
-    let is_single = followed.len() == 1;
-    let mut is_unread = true;
-    while is_unread && !is_stopped(stop) {
-        is_unread = false;
-        let mut records: Vec<LogRecord> = Vec::new();
-        for run in followed.iter_mut() {
-            while let Some(record) = run.log.next()? {
-                if is_stopped(stop) {
-                    break;
-                }
-                let is_shown = record.envelope.seq.is_some_and(|seq| seq <= run.seq);
-                if is_shown && run.seq > 0 {
-                    continue;
-                }
-                if is_single {
-                    show.record(&record)?;
-                    continue;
-                }
-                records.push(record);
-                if records.len() >= SORTED_MAX {
-                    is_unread = true;
-                    break;
-                }
-            }
+        let is_left = matches!(metadata.state, RunState::Detached | RunState::Running);
+        if !is_left || !self.seen.contains(&metadata.pid) {
+            return false;
         }
-        // A stable sort: the events of a run keep their order.
-        records.sort_by_key(|record| record.envelope.ts);
-        for record in &records {
-            show.record(record)?;
+        match self.running {
+            // The observer that left the run is about to end.
+            Some((pid, _)) if pid == metadata.pid => true,
+            Some((_, since)) => now.saturating_duration_since(since) < CONTINUES_WITHIN,
+            None => true,
         }
     }
-    let mut written = written.into_iter();
-    let is_over = |_: &mut Followed| written.next() == Some(false);
-    Ok(followed.extract_if(.., is_over).collect())
 }
 
-fn report_cut_off(which: &Which, stop: &Stop) {
-    let Which::Run(run) = which else {
-        return;
-    };
-    let state = run.metadata().ok().flatten().map(|known| known.state);
-    if state == Some(RunState::Running) && !is_stopped(stop) {
-        message!("the run is cut off here: its writer has died");
+/// Reports on standard error that no observer runs, and that one runs again.
+#[derive(Default)]
+pub(super) struct Absence {
+    since: Option<Instant>,
+    has_reported: bool,
+}
+
+impl Absence {
+    /// Records that no observer runs.
+    pub fn begin(&mut self, now: Instant) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= ABSENCE_MAX && !self.has_reported {
+            self.has_reported = true;
+            message!("the observer has ended; waiting for another one (td-observe start)");
+        }
+    }
+
+    /// Records that an observer runs.
+    pub fn end(&mut self) {
+        self.since = None;
+        if std::mem::take(&mut self.has_reported) {
+            message!("an observer runs again");
+        }
     }
 }

@@ -8,12 +8,13 @@ use regex::Regex;
 
 use super::failure::Failure;
 use super::history::{EarlyEnd, Which, data_dir, report_problems};
+use super::log_follow::failed;
 use super::options::Options;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent, lines_in};
 use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
 use crate::history::{
-    DataDir, LogRecord, Merged, MergedLogs, Query, RunDirectory, glob_matches, is_glob,
+    DataDir, LogRecord, Merged, MergedLogs, Query, ReadReport, RunDirectory, glob_matches, is_glob,
 };
 use crate::thread::{Stop, is_stopped};
 
@@ -147,14 +148,20 @@ impl Show {
         Ok(self.page.flushed()?.release()?)
     }
 
-    /// Shows several logs merged by time. Calls `note` for each record with the number of its log. Returns true
-    /// if a part cannot be read.
+    /// Reports the problems of a log that has ended; returns true if a part cannot be read.
+    pub fn end(&mut self, which: &Which, report: &ReadReport) -> bool {
+        if let Which::Run(run) = which {
+            self.finals.forget(run.execution_id());
+        }
+        report_problems(which, report)
+    }
+
+    /// Shows several logs merged by time; returns true if a part cannot be read.
     pub fn merged(
         &mut self,
         whiches: &[Which],
         query: Query,
         stop: &Stop,
-        note: &mut dyn FnMut(usize, &LogRecord),
     ) -> Result<bool, EarlyEnd> {
         let mut has_failed = false;
         let sources = whiches.iter().map(Which::source).collect();
@@ -164,23 +171,11 @@ impl Show {
             }
             match merged {
                 Merged::Opened(number) => self.begin(&whiches[number], stop)?,
-                Merged::Record(number, record) => {
-                    note(number, &record);
-                    self.record(&record)?;
-                }
+                Merged::Record(_, record) => self.record(&record)?,
                 Merged::Closed(number, report) => {
-                    if let Which::Run(run) = &whiches[number] {
-                        self.finals.forget(run.execution_id());
-                    }
-                    has_failed |= report_problems(&whiches[number], &report);
+                    has_failed |= self.end(&whiches[number], &report);
                 }
-                Merged::Failed(number, error) => {
-                    // A missing run has been pruned meanwhile.
-                    if whiches[number].path().exists() {
-                        message!("{error:?}");
-                        has_failed = true;
-                    }
-                }
+                Merged::Failed(number, error) => has_failed |= failed(&whiches[number], &error),
             }
         }
         Ok(has_failed)

@@ -51,7 +51,6 @@ mod history;
 mod export;
 mod log;
 mod log_follow;
-mod log_observers;
 mod log_show;
 mod replay;
 mod runs;

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use super::failure::Failure;
 use super::options::Options;
 
-pub(super) use announcement::{Announcement, running};
+pub(super) use announcement::running;
 pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
 #[cfg(feature = "tui")]

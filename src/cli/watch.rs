@@ -15,6 +15,7 @@ use super::watch_args::{Mode, SourceKind, TypedWatch};
 use super::watch_observer::{self, EventSelection};
 use super::{live, observer};
 use crate::agent::Markers;
+use crate::api::{EventReader, position};
 use crate::clock::Clock;
 use crate::observe::{self, Watch};
 use crate::tmux::{AdaptivePolling, DrainProgram, Listing, PollSchedule, Server, Target};
@@ -176,13 +177,20 @@ fn beside_observer(
             known.pid
         ));
     }
+    if options.verbose > 0 {
+        message!("an observer runs (pid {}): these are its events", known.pid);
+    }
+    let mut reader = EventReader::new(&known.socket, "/api/v1/events".to_owned(), clock);
+    // Taken before targets are reported as missing, so that their first output is shown.
+    reader.cursor = position(&known.socket);
     let selection = EventSelection {
+        reader,
         socket,
         targets: config.targets.clone(),
         states: super::states::rules(options, &config.typed.reading)?,
     };
     report_absent(options, &config.targets, clock);
-    watch_observer::run(options, &known, selection, signals, clock).map(Some)
+    watch_observer::run(options, selection, signals, clock).map(Some)
 }
 
 fn listing(server: &Server, clock: &Clock) -> crate::Result<Listing> {

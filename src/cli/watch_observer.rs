@@ -1,6 +1,6 @@
 //! `td-observe watch` with a running observer: shows the observer's events, and observes nothing itself.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use crossbeam_channel::{bounded, select_biased};
 
 use super::failure::Failure;
 use super::live;
-use super::log_observers::Absence;
-use super::observer::{self, Announcement};
+use super::log_follow::Absence;
+use super::observer;
 use super::options::Options;
 use super::signals::Signals;
 use super::watch_filter::EventFilter;
@@ -34,6 +34,8 @@ const CHECK: Duration = Duration::from_millis(200);
 
 /// The part of the observer's events to show.
 pub(super) struct EventSelection {
+    pub reader: EventReader,
+    /// The socket of the tmux server.
     pub socket: PathBuf,
     pub targets: Vec<Target>,
     pub states: Option<StateRules>,
@@ -42,20 +44,15 @@ pub(super) struct EventSelection {
 /// Shows the events of an observer until the targets have ended or a signal arrives.
 pub(super) fn run(
     options: &Options,
-    known: &Announcement,
     selection: EventSelection,
     signals: &Signals,
     clock: &Clock,
 ) -> Result<ExitCode, Failure> {
-    if options.verbose > 0 {
-        message!("an observer runs (pid {}): these are its events", known.pid);
-    }
     let (running, stop) = stop_pair();
     let (end, ended) = bounded(1);
     let data = DataDir::new(options.home()?);
-    let path = "/api/v1/events".to_owned();
     let mut deliveries = ObserverEvents {
-        reader: EventReader::new(&known.socket, path, clock),
+        reader: selection.reader,
         filter: EventFilter::new(
             data.clone(),
             (options.server.server(), selection.socket),
@@ -64,7 +61,7 @@ pub(super) fn run(
         ),
         data,
         pending: VecDeque::new(),
-        has_context: false,
+        context: None,
         absence: Absence::default(),
         stop,
         _end: end,
@@ -98,8 +95,8 @@ struct ObserverEvents {
     filter: EventFilter,
     data: DataDir,
     pending: VecDeque<Delivery>,
-    /// The sessions and panes that existed at the start have been queued.
-    has_context: bool,
+    /// The runs and numbers of the queued events that name the existing sessions and panes, once they are known.
+    context: Option<HashSet<(ExecutionId, Option<u64>)>>,
     absence: Absence,
     stop: Stop,
     /// Closed with the printer.
@@ -130,23 +127,26 @@ impl ObserverEvents {
             if is_stopped(&self.stop) || self.filter.is_over() {
                 return Err(RecvTimeoutError::Closed);
             }
+            if self.context.is_none() && self.queue_context() {
+                continue;
+            }
             let now = self.clock.now();
             let until = deadline.unwrap_or(now + CHECK).min(now + CHECK);
             match self.reader.next(until) {
                 Ok(Next::Missed(missed)) => return Ok(Delivery::Lagged { missed }),
                 Ok(Next::Event(envelope)) => {
                     self.absence.end();
-                    if self.filter.selects(&envelope) {
+                    let is_queued = self.context.as_ref().is_some_and(|context| {
+                        context.contains(&(envelope.event.execution_id().into(), envelope.seq))
+                    });
+                    if self.filter.selects(&envelope) && !is_queued {
                         return Ok(Delivery::Event(envelope));
                     }
                 }
                 Ok(Next::End) => return Err(RecvTimeoutError::Closed),
                 Ok(Next::Timeout) => {
                     self.absence.end();
-                    if !self.has_context {
-                        self.has_context = true;
-                        self.queue_context();
-                    } else if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
+                    if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
                         return Err(RecvTimeoutError::Timeout);
                     }
                 }
@@ -162,36 +162,40 @@ impl ObserverEvents {
         }
     }
 
-    /// Queues the events that name the existing sessions and panes.
-    fn queue_context(&mut self) {
-        let board = get_board(self.reader.socket(), None, Duration::ZERO);
+    /// Queues the events that name the existing sessions and panes, once the observer answers.
+    fn queue_context(&mut self) -> bool {
+        let board = get_board(&self.reader.socket, None, Duration::ZERO);
         let Ok(Some((rows, _))) = board else {
-            return;
+            return false;
         };
         let is_open = |row: &&Row| row.kind == ExecutionKind::Pane && !row.has_ended();
         let open = rows.iter().filter(is_open);
         let executions: BTreeSet<&ExecutionId> = open.map(|row| &row.execution_id).collect();
+        let context = self.context.get_or_insert_default();
         for execution in executions {
             let path = format!(
                 "/api/v1/runs/{}/events?type=SessionStarted,SessionRenamed,PaneOpened",
                 percent_encoded(execution)
             );
-            let Ok(answer) = get(self.reader.socket(), &path, None, Duration::ZERO) else {
+            let Ok(answer) = get(&self.reader.socket, &path, None, Duration::ZERO) else {
                 continue;
             };
             let lines = answer.body.split(|byte| *byte == b'\n');
             let mut past = lines.filter_map(|line| parse_line(line).ok()).collect();
             self.filter.keep_present(&mut past);
-            let past = past.into_iter();
-            (self.pending).extend(past.map(|envelope| Delivery::Event(envelope.into())));
+            for envelope in past {
+                context.insert((execution.clone(), envelope.seq));
+                self.pending.push_back(Delivery::Event(envelope.into()));
+            }
         }
+        true
     }
 
     /// Searches for the next observer after the previous one has ended.
     fn find_another(&mut self) {
         self.absence.begin(self.clock.now());
         if let Ok(Some(known)) = observer::running(self.data.path()) {
-            self.reader.move_to(&known.socket);
+            self.reader.socket = known.socket;
         }
         park(Some(RETRY));
     }

@@ -1,12 +1,12 @@
-//! Merges the logs of several runs by time, each between given numbers.
+//! Merges the logs of several runs by time, each between given numbers, or followed while it is written.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::position::Numbers;
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{ExecutionId, LogGapRange};
 use crate::history::{DataDir, Follower, LogRecord, Query, RunDirectory};
 use crate::thread::park;
@@ -17,17 +17,28 @@ use crate::timestamp::Timestamp;
 const LOG_WAIT_MAX: Duration = Duration::from_secs(5);
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
+/// The interval at which followed runs are read: fast enough for a reader, and cheap for the disk.
+pub(crate) const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The events of a run may be slightly older than its directory, because another thread creates it.
+const OLDER_MICROS: i64 = 60_000_000;
+
 /// Merges runs by the times of their events. Events with equal times are ordered by the names of their runs,
 /// so that the order is the same at each reading.
 #[derive(Debug)]
-pub(super) struct RunLogs {
+pub(crate) struct RunLogs {
     /// Runs that begin later than the time reached, the earliest first. They are opened when due, because an
     /// open run takes descriptors.
     waiting: VecDeque<(Timestamp, RunPart)>,
-    open: BinaryHeap<Reverse<NextEvent>>,
-    runs: Vec<OpenPart>,
-    /// The run whose next event is not written yet.
-    unwritten: Option<usize>,
+    heads: BinaryHeap<Reverse<NextEvent>>,
+    open: BTreeMap<usize, OpenLog>,
+    opened: usize,
+    /// The runs to read before the next event is known.
+    unread: Vec<usize>,
+    /// Followed runs that are read to their present ends, and the time at which they are read again.
+    idle: Vec<usize>,
+    poll_at: Instant,
+    query: Query,
     /// The number of events that are missing in the logs and were not reported yet.
     missed: u64,
     clock: Clock,
@@ -49,12 +60,18 @@ enum Reading {
     Whole,
     /// Each number after `from` is an event, or counted as missing.
     Exact,
+    /// All events are read until the run has no writer.
+    Followed,
 }
 
+/// A run that is read.
 #[derive(Debug)]
-struct OpenPart {
-    log: Follower,
-    part: RunPart,
+pub(crate) struct OpenLog {
+    pub run: RunDirectory,
+    pub log: Follower,
+    from: u64,
+    until: u64,
+    reading: Reading,
     record: Option<LogRecord>,
     /// The time until which the log may make no progress.
     patience: Option<Instant>,
@@ -71,10 +88,17 @@ struct NextEvent {
 }
 
 /// An item of the merged logs.
-pub(super) enum LogItem {
-    Event(Box<LogRecord>),
+pub(crate) enum LogItem {
+    /// The first event of a followed run may follow.
+    Opened(RunDirectory),
+    /// An event in the log of a run.
+    Event(ExecutionId, Box<LogRecord>),
     /// The number of events that are missing in the logs.
     Missed(u64),
+    /// A followed run has no writer, and its events are read.
+    Ended(Box<OpenLog>),
+    /// A followed run cannot be read.
+    Failed(RunDirectory, Error),
     /// The next event is not written before the deadline.
     Timeout,
     /// Everything is read.
@@ -84,7 +108,7 @@ pub(super) enum LogItem {
 impl RunLogs {
     /// Merges all selected runs from their beginning. A run is read up to its number in `until`, or to its
     /// end if it has none.
-    pub fn whole(
+    pub(super) fn whole(
         data: &DataDir,
         until: &Numbers,
         mut is_selected: impl FnMut(&str) -> bool,
@@ -106,11 +130,11 @@ impl RunLogs {
             };
             (run.started, part)
         });
-        Ok(Self::new(parts.collect(), clock))
+        Ok(Self::new(parts.collect(), Query::all(), clock))
     }
 
     /// Merges the events between two positions.
-    pub fn between(
+    pub(super) fn between(
         data: &DataDir,
         from: &Numbers,
         until: &Numbers,
@@ -130,38 +154,97 @@ impl RunLogs {
             };
             (Timestamp::default(), part)
         });
-        Self::new(parts.collect(), clock)
+        Self::new(parts.collect(), Query::all(), clock)
     }
 
     /// Reads the numbers of one run after `from`, up to and including `until`: all, if that is the maximum.
     /// Without a log, they are missing.
-    pub fn of_run(run: Option<RunDirectory>, from: u64, until: u64, clock: &Clock) -> Self {
-        let part = run.map(|run| RunPart {
-            run,
-            from,
-            until,
-            reading: Reading::Exact,
+    pub(super) fn of_run(run: Option<RunDirectory>, from: u64, until: u64, clock: &Clock) -> Self {
+        let parts = run.map(|run| {
+            let part = RunPart {
+                run,
+                from,
+                until,
+                reading: Reading::Exact,
+            };
+            (Timestamp::default(), part)
         });
-        let mut logs = Self::new(Vec::new(), clock);
-        match part {
-            Some(part) => logs.waiting.push_back((Timestamp::default(), part)),
-            None => logs.missed = missing(from, until),
+        let missed = match &parts {
+            Some(_) => 0,
+            None => missing(from, until),
+        };
+        Self {
+            missed,
+            ..Self::new(parts.into_iter().collect(), Query::all(), clock)
         }
+    }
+
+    /// Follows the runs that are added with [`RunLogs::follow`].
+    pub fn following(query: Query, clock: &Clock) -> Self {
+        Self::new(Vec::new(), query, clock)
+    }
+
+    fn new(parts: Vec<(Timestamp, RunPart)>, query: Query, clock: &Clock) -> Self {
+        let mut logs = Self {
+            waiting: parts.into(),
+            heads: BinaryHeap::new(),
+            open: BTreeMap::new(),
+            opened: 0,
+            unread: Vec::new(),
+            idle: Vec::new(),
+            poll_at: clock.now(),
+            query,
+            missed: 0,
+            clock: clock.clone(),
+        };
+        logs.sort();
         logs
     }
 
-    fn new(mut parts: Vec<(Timestamp, RunPart)>, clock: &Clock) -> Self {
-        parts.sort_by(|(a, of_a), (b, of_b)| {
+    fn sort(&mut self) {
+        let waiting = self.waiting.make_contiguous();
+        waiting.sort_by(|(a, of_a), (b, of_b)| {
             (a, of_a.run.execution_id()).cmp(&(b, of_b.run.execution_id()))
         });
-        Self {
-            waiting: parts.into(),
-            open: BinaryHeap::new(),
-            runs: Vec::new(),
-            unwritten: None,
-            missed: 0,
-            clock: clock.clone(),
-        }
+    }
+
+    /// Follows runs, each after a number: events up to it may come first. 0 gives all events, also those
+    /// without a number.
+    pub fn follow(&mut self, runs: impl IntoIterator<Item = (RunDirectory, u64)>) {
+        self.waiting.extend(runs.into_iter().map(|(run, from)| {
+            let created = run.metadata().ok().flatten().map(|known| known.created);
+            let started = created.map_or(i64::MIN, |at| at.micros().saturating_sub(OLDER_MICROS));
+            let part = RunPart {
+                run,
+                from,
+                until: u64::MAX,
+                reading: Reading::Followed,
+            };
+            (Timestamp::from_micros(started), part)
+        }));
+        self.sort();
+    }
+
+    /// Follows a run again that has ended, because another writer may continue it.
+    pub fn follow_on(&mut self, mut log: OpenLog) {
+        log.was_written = true;
+        self.idle.push(self.opened);
+        self.insert(log);
+    }
+
+    /// No longer follows a run.
+    pub fn leave(&mut self, id: &ExecutionId) {
+        self.open.retain(|_, open| open.run.execution_id() != id);
+    }
+
+    /// Reads followed runs at the next call, instead of when the interval is over.
+    pub fn poll(&mut self) {
+        self.poll_at = self.clock.now();
+    }
+
+    fn insert(&mut self, log: OpenLog) {
+        self.open.insert(self.opened, log);
+        self.opened += 1;
     }
 
     /// Returns the next item. Waits until the deadline for events that are not written yet.
@@ -170,53 +253,39 @@ impl RunLogs {
             if self.missed > 0 {
                 return LogItem::Missed(std::mem::take(&mut self.missed));
             }
-            if let Some(index) = self.unwritten.take() {
-                self.advance(index);
-            }
-            // Open the runs that may have an earlier event than the open ones.
-            while self.unwritten.is_none()
-                && let Some(part) = self.next_due()
-            {
-                let log = if part.from > 0 {
-                    part.run.follow_after(part.from)
-                } else {
-                    Follower::open(&part.run, Query::all())
-                };
-                match log {
-                    Ok(log) => {
-                        self.runs.push(OpenPart {
-                            log,
-                            part,
-                            record: None,
-                            patience: None,
-                            was_written: true,
-                        });
-                        self.advance(self.runs.len() - 1);
-                    }
-                    // The run was pruned, or has no log.
-                    Err(error) => {
-                        log::debug!("{error:?}");
-                        self.missed += missing(part.from, part.until);
+            if let Some(index) = self.unread.pop() {
+                match self.advance(index) {
+                    Advance::Done => {}
+                    Advance::Item(item) => return item,
+                    Advance::Unwritten => {
+                        self.unread.push(index);
+                        if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
+                            return LogItem::Timeout;
+                        }
+                        park(Some(LOG_PAUSE));
                     }
                 }
-            }
-            if self.unwritten.is_some() {
-                if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
+            } else if let Some(part) = self.next_due() {
+                if let Some(item) = self.open(part) {
+                    return item;
+                }
+            } else if !self.idle.is_empty() && self.clock.now() >= self.poll_at {
+                self.poll_at = self.clock.now() + FOLLOW_INTERVAL;
+                self.unread.append(&mut self.idle);
+            } else if let Some(Reverse(next_event)) = self.heads.pop() {
+                self.unread.push(next_event.index);
+                let open = self.open.get_mut(&next_event.index);
+                if let Some(record) = open.and_then(|open| open.record.take()) {
+                    return LogItem::Event(next_event.execution_id, Box::new(record));
+                }
+            } else if self.idle.is_empty() {
+                return LogItem::End;
+            } else {
+                let now = self.clock.now();
+                if deadline.is_some_and(|deadline| now >= deadline) {
                     return LogItem::Timeout;
                 }
-                park(Some(LOG_PAUSE));
-                continue;
-            }
-            if self.missed > 0 {
-                continue;
-            }
-            let Some(Reverse(next_event)) = self.open.pop() else {
-                return LogItem::End;
-            };
-            let record = self.runs[next_event.index].record.take();
-            self.advance(next_event.index);
-            if let Some(record) = record {
-                return LogItem::Event(Box::new(record));
+                park(Some(self.poll_at.saturating_duration_since(now)));
             }
         }
     }
@@ -224,7 +293,7 @@ impl RunLogs {
     /// Returns the next run to open, if its events may precede those of the open runs.
     fn next_due(&mut self) -> Option<RunPart> {
         let (started, _) = self.waiting.front()?;
-        let is_due = match self.open.peek() {
+        let is_due = match self.heads.peek() {
             Some(Reverse(next_event)) => *started <= next_event.ts,
             None => true,
         };
@@ -234,58 +303,110 @@ impl RunLogs {
         self.waiting.pop_front().map(|(_, part)| part)
     }
 
+    fn open(&mut self, part: RunPart) -> Option<LogItem> {
+        let is_followed = part.reading == Reading::Followed;
+        let log = if part.from > 0 {
+            part.run.follow_after(part.from)
+        } else {
+            Follower::open(&part.run, self.query.clone())
+        };
+        match log {
+            Ok(log) => {
+                let opened = is_followed.then(|| LogItem::Opened(part.run.clone()));
+                // As many threads for each of several logs would be too many.
+                let is_alone = self.open.is_empty() && self.waiting.is_empty();
+                self.unread.push(self.opened);
+                self.insert(OpenLog {
+                    run: part.run,
+                    log: if is_followed && !is_alone {
+                        log.in_this_thread()
+                    } else {
+                        log
+                    },
+                    from: part.from,
+                    until: part.until,
+                    reading: part.reading,
+                    record: None,
+                    patience: None,
+                    was_written: true,
+                });
+                opened
+            }
+            Err(error) if is_followed => Some(LogItem::Failed(part.run, error)),
+            // The run was pruned, or has no log.
+            Err(error) => {
+                log::debug!("{error:?}");
+                self.missed += missing(part.from, part.until);
+                None
+            }
+        }
+    }
+
     /// Reads the next event of a run. At the end of the log, waits for its writer, or counts the missing
     /// events.
-    fn advance(&mut self, index: usize) {
-        let open = &mut self.runs[index];
-        let part = &mut open.part;
-        while part.from < part.until {
+    fn advance(&mut self, index: usize) -> Advance {
+        let Some(open) = self.open.get_mut(&index) else {
+            return Advance::Done;
+        };
+        while open.from < open.until {
             match open.log.next() {
                 Ok(Some(record)) => {
                     open.patience = None;
                     let numbers = LogGapRange::of(&record.envelope);
-                    let is_first = part.reading == Reading::Exact && part.from == 0;
-                    let (last, ts) = match numbers {
-                        Some(numbers) if numbers.last <= part.from => continue,
-                        Some(numbers) => {
-                            let is_counted = part.reading == Reading::Exact || part.from > 0;
-                            let before = numbers.first.saturating_sub(1).min(part.until);
-                            if is_counted {
-                                self.missed += missing(part.from, before);
+                    let (last, ts) = match (numbers, open.reading) {
+                        (_, Reading::Followed) => (open.from, record.envelope.ts),
+                        (Some(numbers), _) if numbers.last <= open.from => continue,
+                        (Some(numbers), reading) => {
+                            let before = numbers.first.saturating_sub(1).min(open.until);
+                            if reading == Reading::Exact || open.from > 0 {
+                                self.missed += missing(open.from, before);
                             }
-                            if numbers.first > part.until {
-                                part.from = part.until;
-                                return;
+                            if numbers.first > open.until {
+                                open.from = open.until;
+                                break;
                             }
                             (numbers.last, numbers.ts)
                         }
                         // Lines of an older log have no numbers, and precede all numbered ones.
-                        None if is_first => (0, record.envelope.ts),
-                        None => continue,
+                        (None, Reading::Exact) if open.from == 0 => (0, record.envelope.ts),
+                        (None, _) => continue,
                     };
-                    part.from = last;
+                    open.from = last;
                     open.record = Some(record);
-                    self.open.push(Reverse(NextEvent {
+                    self.heads.push(Reverse(NextEvent {
                         ts,
-                        execution_id: part.run.execution_id().clone(),
+                        execution_id: open.run.execution_id().clone(),
                         index,
                     }));
-                    return;
+                    return Advance::Done;
                 }
-                Ok(None) if part.reading == Reading::Whole && part.until == u64::MAX => return,
+                Ok(None) if open.reading == Reading::Followed && !open.was_written => {
+                    let ended = self.open.remove(&index).map(Box::new);
+                    return ended.map_or(Advance::Done, |log| Advance::Item(LogItem::Ended(log)));
+                }
+                Ok(None) if open.reading == Reading::Whole && open.until == u64::MAX => break,
                 Ok(None) => {
                     let now = self.clock.now();
-                    let patience = *open.patience.get_or_insert(now + LOG_WAIT_MAX);
-                    if now >= patience || !open.was_written {
+                    let is_late = now >= *open.patience.get_or_insert(now + LOG_WAIT_MAX);
+                    let is_followed = open.reading == Reading::Followed;
+                    if !is_followed && (is_late || !open.was_written) {
                         break;
                     }
                     // Read once more after the writer has ended, because it may have written events since the
                     // last read.
                     open.was_written = open.log.is_written().unwrap_or(false);
-                    if open.was_written {
-                        self.unwritten = Some(index);
-                        return;
+                    if open.was_written && is_followed {
+                        self.idle.push(index);
+                        return Advance::Done;
                     }
+                    if open.was_written {
+                        return Advance::Unwritten;
+                    }
+                }
+                Err(error) if open.reading == Reading::Followed => {
+                    let failed = LogItem::Failed(open.run.clone(), error);
+                    self.open.remove(&index);
+                    return Advance::Item(failed);
                 }
                 Err(error) => {
                     log::warn!("{error:?}");
@@ -293,9 +414,20 @@ impl RunLogs {
                 }
             }
         }
-        self.missed += missing(part.from, part.until);
-        part.from = part.until;
+        self.missed += missing(open.from, open.until);
+        // Closes its files.
+        self.open.remove(&index);
+        Advance::Done
     }
+}
+
+/// What the next read of a run has found.
+enum Advance {
+    /// Its next event is known, or there is none.
+    Done,
+    /// Its next event is not written yet.
+    Unwritten,
+    Item(LogItem),
 }
 
 /// Returns the number of events after `from`, up to and including `until`; 0 if it is not known where they end.

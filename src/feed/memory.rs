@@ -242,21 +242,25 @@ impl Feed {
         state.journal.last_of(id)
     }
 
-    /// Adds events of a run that another process writes. Returns false if the observer itself has taken over
-    /// the execution; the remaining events are not added then.
-    pub fn take_other(&self, id: &ExecutionId, events: Vec<Envelope>) -> bool {
-        for events in events.chunks(BATCH_MAX) {
+    /// Adds events of runs that other processes write. Returns the runs that the observer itself has taken
+    /// over; their events are not added.
+    pub fn take_others(&self, events: Vec<Envelope>) -> BTreeSet<ExecutionId> {
+        let mut own = BTreeSet::new();
+        let mut events = events.into_iter().peekable();
+        while events.peek().is_some() {
             let mut state = self.lock();
-            if !state.others.contains(id) {
-                return false;
-            }
-            for event in events {
-                state.take_event(event.clone().into(), &self.shared.data);
+            for event in events.by_ref().take(BATCH_MAX) {
+                let id = event.event.execution_id();
+                if state.others.contains(id) {
+                    state.take_event(event.into(), &self.shared.data);
+                } else {
+                    own.insert(id.into());
+                }
             }
             drop(state);
             self.shared.arrived.notify_all();
         }
-        true
+        own
     }
 
     /// Ends the rows of a run whose writer is gone.

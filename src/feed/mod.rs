@@ -27,6 +27,8 @@ mod summary;
 pub use reader::{Next, Reader};
 
 #[cfg(feature = "cli")]
+pub(crate) use logs::{FOLLOW_INTERVAL, LogItem, RunLogs};
+#[cfg(feature = "cli")]
 pub(crate) use memory::{Feed, StreamGauge};
 #[cfg(feature = "cli")]
 pub(crate) use others::{Others, real};

@@ -9,11 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::logs::{LogItem, RunLogs};
 use super::memory::Feed;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{Envelope, ExecutionId, LogGapRange};
-use crate::history::{Change, DataDir, Follower, RunChanges, RunDirectory, RunMetadata, host};
+use crate::event::{ExecutionId, LogGapRange};
+use crate::history::{Change, DataDir, Query, RunChanges, RunDirectory, RunMetadata, host};
 use crate::thread::{self, Handle, Panicked};
 use crate::timestamp::Timestamp;
 
@@ -23,7 +24,7 @@ const FOLLOWED_MAX: usize = 128;
 /// The most runs that wait for a followed one to end. Further runs are found by a later scan.
 const WAITING_MAX: usize = 10_000;
 
-/// The most events that are read from a run before the next run is read.
+/// The most events that are read before notifications are handled.
 const BATCH_MAX: usize = 1024;
 
 /// The time in which notifications of changes are collected.
@@ -57,6 +58,7 @@ impl Others {
             data: feed.data().clone(),
             servers: servers.iter().map(|socket| real(socket)).collect(),
             host: host(),
+            logs: RunLogs::following(Query::all(), feed.clock()),
             followed: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_full: false,
@@ -80,6 +82,7 @@ struct OthersFollower {
     data: DataDir,
     servers: Vec<PathBuf>,
     host: String,
+    logs: RunLogs,
     followed: BTreeMap<ExecutionId, FollowedRun>,
     waiting: BTreeMap<ExecutionId, RunDirectory>,
     /// The user was warned that runs are waiting.
@@ -90,23 +93,9 @@ struct OthersFollower {
 /// A run of another process.
 struct FollowedRun {
     run: RunDirectory,
-    log: Follower,
-    /// The number of the last event that was read.
+    /// The number and time of the last event that was read.
     seq: u64,
     last: Timestamp,
-}
-
-/// The progress of reading a run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// More events may follow.
-    More,
-    /// All present events were read.
-    Read,
-    /// All events were read, and the run has ended or was taken over by the observer.
-    Over,
-    /// The run could not be read. A later scan finds it again if it is being written.
-    Failed,
 }
 
 impl OthersFollower {
@@ -125,13 +114,15 @@ impl OthersFollower {
                 thread::park(Some(COLLECT_PAUSE));
             }
             let now = self.clock.now();
-            let until = match self.followed.is_empty() {
-                true => scan_at,
-                false => scan_at.min(now + READ_INTERVAL),
+            let until = if self.followed.is_empty() {
+                scan_at
+            } else {
+                scan_at.min(now + READ_INTERVAL)
             };
-            let timeout = match is_behind {
-                true => Duration::ZERO,
-                false => until.saturating_duration_since(now),
+            let timeout = if is_behind {
+                Duration::ZERO
+            } else {
+                until.saturating_duration_since(now)
             };
             match self.changes.wait(woken, timeout) {
                 Change::Stop => return,
@@ -164,9 +155,10 @@ impl OthersFollower {
             Err(error) => log::debug!("{error:?}"),
         }
         let now = self.clock.now();
-        let interval = match self.changes.are_reported() {
-            true => SCAN_INTERVAL,
-            false => SCAN_INTERVAL_UNREPORTED,
+        let interval = if self.changes.are_reported() {
+            SCAN_INTERVAL
+        } else {
+            SCAN_INTERVAL_UNREPORTED
         };
         now + interval.max(now.saturating_duration_since(began) * SCAN_SHARE)
     }
@@ -198,21 +190,13 @@ impl OthersFollower {
         // Watch before reading, so that no change is missed.
         self.changes.watch(&run);
         let seq = self.feed.begin_other(id);
-        match run.follow_after(seq) {
-            Ok(log) => {
-                let followed = FollowedRun {
-                    run: run.clone(),
-                    log,
-                    seq,
-                    last: metadata.updated,
-                };
-                self.followed.insert(id.clone(), followed);
-            }
-            Err(error) => {
-                log::debug!("{error:?}");
-                self.changes.unwatch(&run);
-            }
-        }
+        let followed = FollowedRun {
+            run: run.clone(),
+            seq,
+            last: metadata.updated,
+        };
+        self.followed.insert(id.clone(), followed);
+        self.logs.follow([(run, seq)]);
     }
 
     /// Returns true for a run that this observer writes, or of a tmux server that it observes.
@@ -227,25 +211,46 @@ impl OthersFollower {
 
     /// Reads appended events of all runs; returns true if more may follow.
     fn read_all(&mut self) -> bool {
-        let mut is_behind = false;
-        let Self {
-            changes,
-            feed,
-            followed,
-            ..
-        } = self;
-        followed.retain(|_, followed| {
-            let progress = followed.read(feed);
-            is_behind |= progress == Progress::More;
-            if progress == Progress::Over {
-                followed.end(feed);
+        let mut events = Vec::new();
+        let mut ended = Vec::new();
+        self.logs.poll();
+        while events.len() < BATCH_MAX {
+            match self.logs.next(Some(self.clock.now())) {
+                LogItem::Event(run, record) => {
+                    let envelope = record.envelope;
+                    let known = self.followed.get_mut(&run);
+                    // Skip headers, lines of older logs, events that the feed has, and events of other
+                    // executions, because they would get wrong numbers.
+                    if let (Some(known), Some(numbers)) = (known, LogGapRange::of(&envelope))
+                        && numbers.last > known.seq
+                        && envelope.event.execution_id() == run.as_str()
+                    {
+                        (known.seq, known.last) = (numbers.last, numbers.ts);
+                        events.push(envelope);
+                    }
+                }
+                LogItem::Ended(log) => ended.push(log.run),
+                LogItem::Failed(run, error) => {
+                    // A later scan finds it again if it is being written.
+                    log::warn!("{error:?}");
+                    self.leave(run.execution_id());
+                }
+                LogItem::Timeout | LogItem::End => break,
+                LogItem::Opened(_) | LogItem::Missed(_) => {}
             }
-            let is_over = matches!(progress, Progress::Over | Progress::Failed);
-            if is_over {
-                changes.unwatch(&followed.run);
+        }
+        let mut is_behind = events.len() == BATCH_MAX;
+        for id in self.feed.take_others(events) {
+            self.leave(&id);
+        }
+        for run in ended {
+            if let Some(known) = self.leave(run.execution_id()) {
+                // The exit status is unknown if the metadata have none.
+                let metadata = run.metadata().ok().flatten();
+                let exit_status = metadata.and_then(|metadata| metadata.exit_status);
+                (self.feed).end_other(run.execution_id(), exit_status, known.last);
             }
-            !is_over
-        });
+        }
         while self.followed.len() < FOLLOWED_MAX
             && let Some((_, run)) = self.waiting.pop_first()
         {
@@ -254,51 +259,13 @@ impl OthersFollower {
         }
         is_behind
     }
-}
 
-impl FollowedRun {
-    fn read(&mut self, feed: &Feed) -> Progress {
-        // Check before reading, so that the events before the writer's end are read.
-        let is_written = self.log.is_written().unwrap_or(false);
-        match self.read_batch() {
-            Ok(events) if events.is_empty() && is_written => Progress::Read,
-            Ok(events) if events.is_empty() => Progress::Over,
-            Ok(events) => match feed.take_other(self.run.execution_id(), events) {
-                true => Progress::More,
-                false => Progress::Over,
-            },
-            Err(error) => {
-                log::warn!("{error:?}");
-                Progress::Failed
-            }
-        }
-    }
-
-    fn read_batch(&mut self) -> Result<Vec<Envelope>> {
-        let mut events = Vec::new();
-        while events.len() < BATCH_MAX
-            && let Some(record) = self.log.next()?
-        {
-            let envelope = record.envelope;
-            // Skip headers, lines of older logs, and events that the feed has.
-            let Some(numbers) = LogGapRange::of(&envelope).filter(|range| range.last > self.seq)
-            else {
-                continue;
-            };
-            // Skip events of other executions, because they would get wrong numbers.
-            if envelope.event.execution_id() == self.run.execution_id().as_str() {
-                (self.seq, self.last) = (numbers.last, numbers.ts);
-                events.push(envelope);
-            }
-        }
-        Ok(events)
-    }
-
-    /// Ends the rows of a run whose writer is gone. The exit status is unknown if the metadata have none.
-    fn end(&self, feed: &Feed) {
-        let metadata = self.run.metadata().ok().flatten();
-        let exit_status = metadata.and_then(|metadata| metadata.exit_status);
-        feed.end_other(self.run.execution_id(), exit_status, self.last);
+    /// No longer follows a run.
+    fn leave(&mut self, id: &ExecutionId) -> Option<FollowedRun> {
+        self.logs.leave(id);
+        let known = self.followed.remove(id)?;
+        self.changes.unwatch(&known.run);
+        Some(known)
     }
 }
 

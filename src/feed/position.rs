@@ -159,8 +159,8 @@ pub(crate) struct StreamCursor {
 /// A place in the histories of all runs, which are merged in a stable order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HistoryPlace {
-    /// The position from which the history is read. `reader.rs` defines the value for the beginning of all
-    /// runs.
+    /// The position from which the history is read. `reader.rs` defines the values for the beginning of all
+    /// runs and for one run.
     pub from: u64,
     /// The hash of the last event's execution; see [`run_hash`]. 0 before the first event.
     pub run: u64,

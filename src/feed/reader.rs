@@ -23,6 +23,9 @@ use crate::timestamp::Timestamp;
 /// The value of [`HistoryPlace::from`] for a history from the beginning of all runs.
 const BEGINNING: u64 = u64::MAX;
 
+/// The value of [`HistoryPlace::from`] for the events of one run after a number.
+const ONE_RUN: u64 = u64::MAX - 1;
+
 /// The time by which the cursor of another observer is moved back, because events of several sources may have
 /// been distributed in another order than that of their times.
 const OVERLAP_MICROS: i64 = 2_000_000;
@@ -169,9 +172,7 @@ impl Reader {
         } else if let Some((position, numbers)) = feed.position_after(id, seq) {
             (reader.position, reader.numbers) = (position, numbers);
         } else {
-            let mut from = reader.numbers.clone();
-            from.insert(id.clone(), seq);
-            reader.read_between(feed, reader.position, &from, None);
+            reader.read_after(feed, id, seq);
         }
         Ok(reader)
     }
@@ -235,6 +236,18 @@ impl Reader {
     ) -> Result<()> {
         let is_ours = cursor.instance == feed.instance();
         let numbers = is_ours.then(|| feed.numbers_at(cursor.position)).flatten();
+        let of_run = cursor.history.filter(|place| place.from == ONE_RUN);
+        let runs = numbers.as_ref().unwrap_or(&self.numbers);
+        if let Some(place) = of_run
+            && let Some(id) = runs.keys().find(|id| run_hash(id) == place.run).cloned()
+        {
+            // The number names the place to each observer.
+            if let Some(numbers) = numbers {
+                (self.position, self.numbers) = (cursor.position, numbers);
+            }
+            self.read_after(feed, &id, place.seq);
+            return Ok(());
+        }
         let Some(numbers) = numbers else {
             // The cursor is of another observer, or too old, so continue at its time.
             let is_begin = cursor.history.is_some_and(HistoryPlace::is_before_all);
@@ -289,6 +302,24 @@ impl Reader {
             point,
         });
         Ok(())
+    }
+
+    /// Begins to read the log of one run after a number, up to the position.
+    fn read_after(&mut self, feed: &Feed, id: &ExecutionId, seq: u64) {
+        let mut from = self.numbers.clone();
+        from.insert(id.clone(), seq);
+        self.read_between(feed, ONE_RUN, &from, None);
+        if let Some(replay) = &mut self.replay {
+            let place = HistoryPlace {
+                from: ONE_RUN,
+                run: run_hash(id),
+                seq,
+            };
+            replay.point = StreamCursor {
+                history: Some(place),
+                ..feed.cursor(self.position, self.ts)
+            };
+        }
     }
 
     /// Begins to read the logs between an earlier position and the present one.
@@ -461,13 +492,15 @@ impl Reader {
                 return Next::End;
             };
             let record = match replay.logs.next(deadline) {
-                LogItem::Event(record) => record,
+                LogItem::Event(_, record) => record,
                 LogItem::Missed(missed) => return Next::Missed(missed),
                 LogItem::Timeout => return Next::Timeout,
                 LogItem::End => {
                     self.replay = None;
                     return Next::End;
                 }
+                // Only followed runs have these.
+                LogItem::Opened(_) | LogItem::Ended(_) | LogItem::Failed(..) => continue,
             };
             let envelope = record.envelope;
             let run = run_hash(envelope.event.execution_id());

@@ -120,6 +120,12 @@ impl Follower {
         })
     }
 
+    /// Reads existing events in the thread of the caller, where several logs are read at the same time.
+    pub(crate) fn in_this_thread(mut self) -> Self {
+        self.backlog = self.backlog.map(LogReader::in_this_thread);
+        self
+    }
+
     /// Returns `true` if a writer has the run open.
     ///
     /// # Errors

@@ -127,6 +127,10 @@ impl LogReader {
         self
     }
 
+    pub(super) fn in_this_thread(self) -> Self {
+        self.in_blocks_of(SEQUENTIAL_BLOCK_BYTES)
+    }
+
     fn new(run: &RunDirectory, query: Query, keeps_lines: bool) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);

@@ -293,6 +293,22 @@ fn a_stream_begins_at_a_number_in_the_log_or_in_memory() {
         assert!(numbers.last() >= Some(&last), "{last}");
     }
     assert!(numbers_from(last + 100).is_empty());
+    // A reader that is cut off while the log is read continues there.
+    let mut reader = Reader {
+        socket: home.socket(),
+        path: format!("/api/v1/events?execution={id}&from_seq=3"),
+        last_id: None,
+        seen: Vec::new(),
+    };
+    // Already the first frame, which is no event, names the place.
+    for bytes in [600, 5_000, 100_000, 1_000_000, 100_000_000] {
+        reader.read(bytes, Duration::from_secs(2));
+        assert!(reader.last_id.is_some());
+    }
+    let numbers: Vec<u64> = reader.seen.iter().map(|(_, seq)| *seq).collect();
+    let expected: Vec<u64> = (3..).take(numbers.len()).collect();
+    assert_eq!(numbers, expected);
+    assert!(numbers.last() >= Some(&last), "{last}");
     assert_code(&home.run(&["stop"]), 0);
 }
 

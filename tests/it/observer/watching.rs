@@ -1,6 +1,7 @@
 //! `watch` beside an observer says and does the same as without one.
 
-use std::process::Output;
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
 
 use rustix::process::Signal;
 
@@ -71,6 +72,32 @@ fn a_missing_server_is_reported_beside_an_observer() {
         printed.len() == 1 && printed.iter().all(is_expected),
         "{printed:?}"
     );
+}
+
+#[test]
+fn what_a_missing_window_prints_at_once_is_shown_beside_an_observer() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    home.start();
+    for number in 0..5 {
+        let window = format!("new{number}");
+        let socket = home.server.socket().display().to_string();
+        let mut command = home.command(&["watch", "-S", &socket, &format!("build:{window}")]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut shown = command.spawn().unwrap();
+        let mut reported = String::new();
+        let mut stderr = BufReader::new(shown.stderr.take().unwrap());
+        stderr.read_line(&mut reported).unwrap();
+        assert!(reported.contains("does not exist"), "{reported}");
+        let script = format!("echo first of {window}; exec cat");
+        home.server
+            .tmux(&["new-window", "-d", "-t", "=build:", "-n", &window, &script]);
+        let mut lines = BufReader::new(shown.stdout.take().unwrap()).lines();
+        let text = format!("first of {window}");
+        assert!(lines.any(|line| line.unwrap().ends_with(&text)));
+        shown.kill().unwrap();
+        shown.wait().unwrap();
+    }
 }
 
 #[test]
