@@ -32,7 +32,7 @@ pub(crate) use state::RowKind;
 pub(crate) use state::StateDebouncer;
 pub use state::{AgentScreen, DetectedState, StateRules};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
-pub(crate) use stream::{FollowUp, SseRecord, SseRecords};
+pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp};
 pub(crate) use summary::{is_limit, one_line, tool_question};
 pub use turn::Markers;
 pub(crate) use turn::{ChangeContext, RedrawDetector, Turn, TurnDetector};

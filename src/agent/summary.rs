@@ -60,7 +60,7 @@ fn split_word_bytes(kept: &str, rest: &str) -> usize {
 
 /// The beginning of a text that arrives in pieces.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TextPrefix {
+pub(crate) struct TextPrefix {
     text: String,
 }
 

@@ -30,6 +30,12 @@ impl TokenUsage {
         }
     }
 
+    /// Replaces known counts, which are cumulative, so that the last ones are final.
+    pub fn replace(&mut self, input: Option<u64>, output: Option<u64>) {
+        self.input_tokens = input.unwrap_or(self.input_tokens);
+        self.output_tokens = output.unwrap_or(self.output_tokens);
+    }
+
     /// Returns the difference to `other`, at least 0.
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -532,15 +538,6 @@ pub(super) struct OpenMessage {
     pub text: TextPrefix,
     pub usage: TokenUsage,
     pub has_tool_calls: bool,
-}
-
-/// A tool call whose arguments arrive in pieces.
-#[derive(Debug, Default)]
-pub(super) struct PartialCall {
-    pub index: u64,
-    pub id: String,
-    pub name: String,
-    pub arguments: TextPrefix,
 }
 
 /// The open messages, oldest first.

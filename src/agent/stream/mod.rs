@@ -14,6 +14,7 @@ mod event_writer;
 mod json_lines;
 
 mod aider;
+mod api;
 mod claude;
 mod codex;
 mod copilot;
@@ -29,16 +30,16 @@ mod tests;
 
 // The vocabulary of the formats.
 use event_writer::EventTime;
+use event_writer::OpenMessages;
 use event_writer::{EventWriter, TokenUsage};
 use event_writer::{FormatReader, RecordHandler};
-use event_writer::{OpenMessages, PartialCall};
 use event_writer::{RecentIds, hash};
 use lenient::{AnyText, ErrorText};
 use lenient::{Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, default_visits, token_counts};
 
+pub(crate) use api::{ApiDialect, ApiPart, ApiStream};
 pub use event::AgentEvent;
 pub(crate) use event::FollowUp;
 pub use event::StreamStatus;
 pub use event::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;
-pub(crate) use sse::{SseRecord, SseRecords};

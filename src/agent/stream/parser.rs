@@ -1,6 +1,7 @@
 //! Parses the stream of one agent in any format: bytes in, events and status out (pure).
 
 use super::aider::AiderHistory;
+use super::api::{ApiAnswers, ApiDialect};
 use super::claude::{ClaudePrint, ClaudeTranscript};
 use super::codex::{CodexExec, CodexRollout};
 use super::copilot::CopilotEvents;
@@ -12,7 +13,7 @@ use super::json_lines::{ByteLine, FormatProbe, GenericJson, LineEnd, LineSplitte
 use super::lenient::Maybe;
 use super::opencode::OpenCodeRun;
 use super::qwen::QwenSession;
-use super::sse::{AnthropicMessage, ChatCompletion, Framing, ResponseStream, SseEvent, SseFrames};
+use super::sse::{Framing, SseEvent, SseFrames};
 use crate::timestamp::Timestamp;
 
 /// Converts the output of an agent to events.
@@ -309,7 +310,12 @@ fn reader_of(format: StreamFormat, bytes_max: usize) -> Box<dyn FormatReader> {
         Box::new(RecordReader { framing, handler })
     }
     let lines = || Framing::lines(bytes_max);
-    let events = || Framing::events(bytes_max);
+    let api = |dialect: ApiDialect| {
+        Box::new(RecordReader {
+            framing: Framing::events(bytes_max),
+            handler: ApiAnswers::new(dialect),
+        })
+    };
     match format {
         StreamFormat::ClaudeStream => of::<ClaudePrint>(lines()),
         StreamFormat::ClaudeTranscript => of::<ClaudeTranscript>(lines()),
@@ -321,9 +327,9 @@ fn reader_of(format: StreamFormat, bytes_max: usize) -> Box<dyn FormatReader> {
         StreamFormat::CopilotSession => of::<CopilotEvents>(lines()),
         StreamFormat::OpenCodeRun => of::<OpenCodeRun>(lines()),
         StreamFormat::AiderHistory => Box::new(AiderHistory::new(bytes_max)),
-        StreamFormat::AnthropicSse => of::<AnthropicMessage>(events()),
-        StreamFormat::OpenAiChatSse => of::<ChatCompletion>(events()),
-        StreamFormat::OpenAiResponsesSse => of::<ResponseStream>(events()),
+        StreamFormat::AnthropicSse => api(ApiDialect::Anthropic),
+        StreamFormat::OpenAiChatSse => api(ApiDialect::Chat),
+        StreamFormat::OpenAiResponsesSse => api(ApiDialect::Responses),
         StreamFormat::Json => of::<GenericJson>(lines()),
         StreamFormat::Text => Box::new(TextReader),
     }

@@ -2,16 +2,17 @@
 
 use super::messages::{StopReason, StreamChunk, Usage};
 use super::{AnswerError, ReadResult, ResponseBuilder};
-use crate::agent::{AgentEvent, Format, SseRecord, SseRecords, StreamFormat, StreamStatus};
+use crate::agent::{
+    AgentEvent, ApiDialect, ApiPart, ApiStream, Format, StreamFormat, StreamStatus,
+};
 use crate::clock::Clock;
 use crate::process::{RecordPart, RecordSplitter};
 use crate::text::{Utf8Decoder, last_bytes};
-use serde_json::Value;
 
 /// Creates a reader for output of this format.
 pub(super) fn reader(format: Format, clock: &Clock) -> Box<dyn AnswerReader> {
     match format {
-        Format::Sse => Box::new(DetectingReader::new(clock.clone())),
+        Format::Sse => Box::new(SseReader::new(None)),
         _ => record_reader(format, clock),
     }
 }
@@ -42,108 +43,67 @@ pub(super) trait AnswerReader: Send {
     }
 }
 
-/// Interprets the events of one API.
-pub(super) trait Dialect: Send {
-    /// Processes an event.
-    ///
-    /// # Errors
-    /// When the API reports a failure, or the event makes the answer incomplete.
-    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult;
-
-    fn done(&mut self, _response: &mut ResponseBuilder<'_>) {}
-
-    /// Returns true if the answer is complete when its stream has ended.
-    fn is_complete(&self) -> bool {
-        self.is_done()
-    }
-
-    /// Returns true if later events do not belong to the answer.
-    fn is_done(&self) -> bool;
-}
-
-/// Sets the usage. Counts are cumulative, so the last ones are final.
-pub(super) fn set_usage(
-    input_tokens: &Value,
-    output_tokens: &Value,
-    response: &mut ResponseBuilder<'_>,
-) {
-    let usage = response.usage();
-    usage.input_tokens = input_tokens.as_u64().unwrap_or(usage.input_tokens);
-    usage.output_tokens = output_tokens.as_u64().unwrap_or(usage.output_tokens);
-}
-
-// Reads the streams of APIs: server-sent events, the first of which identifies the API.
+// Reads the streams of APIs.
 
 /// Maximum size of an event, which may contain the complete input of a tool.
 const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Maximum number of bytes before the first event. They are parsed again with each read.
-const PENDING_BYTES_MAX: usize = 1024 * 1024;
-
+/// Reads a stream of an API, with the complete inputs of tools.
 pub(super) struct SseReader {
-    records: SseRecords,
-    dialect: Box<dyn Dialect>,
+    stream: ApiStream,
+    answer: ApiAnswer,
     error: Option<AnswerError>,
 }
 
+/// The state of the answer.
+#[derive(Debug, Default)]
+struct ApiAnswer {
+    /// Calls whose input is incomplete: their indexes in the stream and in the response.
+    open: Vec<(u64, usize)>,
+    has_calls: bool,
+    /// True after a reason for the end.
+    is_stopped: bool,
+    is_done: bool,
+}
+
 impl SseReader {
-    pub fn new(dialect: impl Dialect + 'static) -> Self {
+    /// Creates a reader for this dialect, or for the one that the first event shows.
+    pub fn new(dialect: Option<ApiDialect>) -> Self {
         Self {
-            records: SseRecords::new(RECORD_BYTES_MAX),
-            dialect: Box::new(dialect),
+            stream: ApiStream::new(dialect, RECORD_BYTES_MAX),
+            answer: ApiAnswer::default(),
             error: None,
         }
     }
 }
 
-fn handle_record(
-    record: &SseRecord,
-    dialect: &mut dyn Dialect,
-    error: &mut Option<AnswerError>,
-    response: &mut ResponseBuilder<'_>,
-) {
-    // Events after the end or after an error are ignored.
-    if error.is_some() || dialect.is_done() {
-        return;
-    }
-    let result = match record {
-        SseRecord::Value(event) => dialect.event(event, response),
-        SseRecord::Done => {
-            dialect.done(response);
-            Ok(())
-        }
-        SseRecord::Broken(text) => Err(AnswerError::new(format!(
-            "the stream contains an invalid event: {text}"
-        ))),
-        SseRecord::TooLong(bytes) => Err(AnswerError::new(format!(
-            "an event of the stream has {bytes} bytes"
-        ))),
-    };
-    *error = result.err();
-}
-
 impl AnswerReader for SseReader {
     fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
-        let (dialect, error) = (&mut *self.dialect, &mut self.error);
-        self.records.push(bytes, &mut |record| {
-            handle_record(&record, dialect, error, response)
+        let (answer, error) = (&mut self.answer, &mut self.error);
+        self.stream.push(bytes, &mut |part| {
+            // Parts after the end or after an error are ignored.
+            if error.is_none() && !answer.is_done {
+                *error = answer.part(part, response).err();
+            }
         });
         self.error.clone().map_or(Ok(()), Err)
     }
 
     fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
-        if !self.dialect.is_done() {
-            let (dialect, error) = (&mut *self.dialect, &mut self.error);
+        let (answer, error) = (&mut self.answer, &mut self.error);
+        self.stream.finish(&mut |part| {
             // A last event without its blank line is often truncated, so it is ignored if invalid.
-            self.records.finish(&mut |record| {
-                if !matches!(record, SseRecord::Broken(_)) {
-                    handle_record(&record, dialect, error, response);
-                }
-            });
-        }
+            let is_broken = matches!(part, ApiPart::Broken(_));
+            if !is_broken && error.is_none() && !answer.is_done {
+                *error = answer.part(part, response).err();
+            }
+        });
+        let is_chat = self.stream.dialect == Some(ApiDialect::Chat);
         match &self.error {
             Some(error) => Err(error.clone()),
-            None if self.dialect.is_complete() => Ok(()),
+            // `[DONE]` alone does not complete an answer; a finish reason must precede it.
+            None if self.answer.is_done && (self.answer.is_stopped || !is_chat) => Ok(()),
+            None if self.stream.dialect.is_none() => Err(AnswerError::new("the answer is empty")),
             None => Err(AnswerError::new(
                 "the stream ended before the answer was complete",
             )),
@@ -151,280 +111,80 @@ impl AnswerReader for SseReader {
     }
 
     fn is_done(&self) -> bool {
-        self.dialect.is_done()
+        self.answer.is_done
     }
 }
 
-/// Reads a stream whose API the first event identifies.
-pub(super) struct DetectingReader {
-    api: Option<Box<dyn AnswerReader>>,
-    /// The bytes received before the API is known.
-    pending: Vec<u8>,
-    clock: Clock,
-}
-
-impl DetectingReader {
-    pub fn new(clock: Clock) -> Self {
-        Self {
-            api: None,
-            pending: Vec::new(),
-            clock,
-        }
-    }
-
-    fn detect(&mut self, is_end: bool) {
-        let mut records = SseRecords::new(RECORD_BYTES_MAX);
-        let mut first = None;
-        let mut keep_first = |record: SseRecord| {
-            first.get_or_insert(record);
-        };
-        records.push(&self.pending, &mut keep_first);
-        if is_end {
-            records.finish(&mut keep_first);
-        }
-        let Some(first) = first else {
-            return;
-        };
-        let kind = match &first {
-            SseRecord::Value(event) => event["type"].as_str(),
-            _ => None,
-        };
-        self.api = Some(match kind {
-            // Tool inputs are not read, because no client here uses this API.
-            Some(kind) if kind.starts_with("response.") => record_reader(Format::Sse, &self.clock),
-            Some(_) => Box::new(SseReader::new(AnthropicDialect::default())),
-            None => Box::new(SseReader::new(ChatDialect::default())),
-        });
-    }
-
-    fn read(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
-        match &mut self.api {
-            Some(api) => api.push(&std::mem::take(&mut self.pending), response),
-            None => Ok(()),
-        }
-    }
-}
-
-impl AnswerReader for DetectingReader {
-    fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
-        if let Some(api) = &mut self.api {
-            return api.push(bytes, response);
-        }
-        self.pending.extend_from_slice(bytes);
-        self.detect(false);
-        if self.api.is_none() && self.pending.len() > PENDING_BYTES_MAX {
-            return Err(AnswerError::new("the data is not a stream of an API"));
-        }
-        self.read(response)
-    }
-
-    fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
-        if self.api.is_none() {
-            self.detect(true);
-            self.read(response)?;
-        }
-        match &mut self.api {
-            Some(api) => api.finish(response),
-            None => Err(AnswerError::new("the answer is empty")),
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.api.as_ref().is_some_and(|api| api.is_done())
-    }
-}
-
-// Interprets events of Anthropic's Messages API, from `message_start` to `message_stop`, with complete
-// tool inputs.
-
-#[derive(Debug, Default)]
-pub(super) struct AnthropicDialect {
-    /// Calls whose input is incomplete: the indexes of their blocks and of the calls.
-    open: Vec<(u64, usize)>,
-    is_done: bool,
-}
-
-impl Dialect for AnthropicDialect {
-    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
-        let index = event["index"].as_u64().unwrap_or_default();
-        match event["type"].as_str().unwrap_or_default() {
-            "message_start" => {
-                let usage = &event["message"]["usage"];
-                set_usage(&usage["input_tokens"], &usage["output_tokens"], response);
-            }
-            "content_block_start" => return self.block(index, &event["content_block"], response),
-            "content_block_delta" => {
-                let delta = &event["delta"];
-                if let Some(text) = delta["text"].as_str() {
-                    response.text(text.to_owned());
-                } else if let Some(json) = delta["partial_json"].as_str()
-                    && let Some((_, call)) = self.open.iter().find(|(open, _)| *open == index)
-                {
-                    response.add_input(*call, json)?;
+impl ApiAnswer {
+    fn part(&mut self, part: ApiPart<'_>, response: &mut ResponseBuilder<'_>) -> ReadResult {
+        let position = |index: u64| self.open.iter().position(|(open, _)| *open == index);
+        match part {
+            // Tools that the API runs itself are skipped.
+            ApiPart::Began(_)
+            | ApiPart::CallResult { .. }
+            | ApiPart::CallBegan {
+                is_by_api: true, ..
+            } => {}
+            ApiPart::Text(text) => response.text(text.to_owned()),
+            ApiPart::CallBegan {
+                index, id, name, ..
+            } => {
+                if position(index).is_none() {
+                    self.open.push((index, response.begin_call(id, name)?));
+                    self.has_calls = true;
                 }
             }
-            "content_block_stop" => {
-                if let Some(open) = self.open.iter().position(|(open, _)| *open == index) {
-                    let (_, call) = self.open.remove(open);
+            ApiPart::CallInput { index, json } => {
+                if let Some(at) = position(index) {
+                    response.add_input(self.open[at].1, &json)?;
+                }
+            }
+            ApiPart::CallEnded { index } => {
+                if let Some(at) = position(index) {
+                    response.end_call(self.open.remove(at).1);
+                }
+            }
+            ApiPart::Usage(input, output) => {
+                let usage = response.usage();
+                usage.input_tokens = input.unwrap_or(usage.input_tokens);
+                usage.output_tokens = output.unwrap_or(usage.output_tokens);
+            }
+            ApiPart::Stopped(reason) => {
+                // The input of a truncated call is invalid, which the parsing of the input reports.
+                for (_, call) in self.open.drain(..) {
                     response.end_call(call);
                 }
+                self.is_stopped = true;
+                response.stop(match reason {
+                    "end_turn" | "stop" => StopReason::EndTurn,
+                    "tool_use" | "tool_calls" | "function_call" => StopReason::ToolUse,
+                    "max_tokens" | "length" | "max_output_tokens" => StopReason::MaxTokens,
+                    "stop_sequence" => StopReason::StopSequence,
+                    "refusal" | "content_filter" => StopReason::Refusal,
+                    other => StopReason::Other(other.to_owned()),
+                });
             }
-            "message_delta" => {
-                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
-                    response.stop(match reason {
-                        "end_turn" => StopReason::EndTurn,
-                        "tool_use" => StopReason::ToolUse,
-                        "max_tokens" => StopReason::MaxTokens,
-                        "stop_sequence" => StopReason::StopSequence,
-                        "refusal" => StopReason::Refusal,
-                        other => StopReason::Other(other.to_owned()),
-                    });
+            ApiPart::Complete => {
+                self.is_done = true;
+                if !self.is_stopped && self.has_calls {
+                    response.stop(StopReason::ToolUse);
                 }
-                let usage = &event["usage"];
-                set_usage(&usage["input_tokens"], &usage["output_tokens"], response);
             }
-            "message_stop" => self.is_done = true,
-            "error" => return Err(failure(&event["error"])),
-            // Pings, and events of newer versions.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_done
-    }
-}
-
-impl AnthropicDialect {
-    fn block(
-        &mut self,
-        index: u64,
-        block: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> ReadResult {
-        // Tools that the API runs itself are skipped.
-        if block["type"] == "tool_use" {
-            let (id, name) = (block["id"].as_str(), block["name"].as_str());
-            let call = response.begin_call(id.unwrap_or_default(), name.unwrap_or_default())?;
-            // Usually empty, because the input follows in deltas.
-            let input = block["input"].as_object().filter(|input| !input.is_empty());
-            if input.is_some() {
-                response.add_input(call, &block["input"].to_string())?;
+            ApiPart::Failed(error) => {
+                return Err(AnswerError::new(format!("the API failed: {error}")));
             }
-            self.open.push((index, call));
-        } else if let Some(text) = block["text"].as_str() {
-            response.text(text.to_owned());
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn failure(error: &Value) -> AnswerError {
-    let kind = error["type"].as_str().or(error["code"].as_str());
-    let message = error["message"].as_str().or(error.as_str());
-    AnswerError::new(match (kind, message) {
-        (Some(kind), Some(message)) => format!("the API failed: {kind}: {message}"),
-        (Some(text), None) | (None, Some(text)) => format!("the API failed: {text}"),
-        (None, None) => format!("the API failed: {error}"),
-    })
-}
-
-// Interprets OpenAI's chat completions: chunks, a finish reason, an optional usage, and `[DONE]`, with
-// complete tool inputs.
-
-#[derive(Debug, Default)]
-pub(super) struct ChatDialect {
-    /// The calls: their indexes in the API and in the response.
-    calls: Vec<(u64, usize)>,
-    /// True after a finish reason.
-    is_finished: bool,
-    is_done: bool,
-}
-
-impl Dialect for ChatDialect {
-    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
-        if !event["error"].is_null() {
-            return Err(failure(&event["error"]));
-        }
-        let usage = &event["usage"];
-        set_usage(
-            &usage["prompt_tokens"],
-            &usage["completion_tokens"],
-            response,
-        );
-        for choice in event["choices"].as_array().into_iter().flatten() {
-            // Alternative answers to the same prompt are skipped.
-            if choice["index"].as_u64().unwrap_or_default() == 0 {
-                self.choice(choice, response)?;
+            ApiPart::Broken(text) => {
+                return Err(AnswerError::new(format!(
+                    "the stream contains an invalid event: {text}"
+                )));
+            }
+            ApiPart::TooLong(bytes) => {
+                return Err(AnswerError::new(format!(
+                    "an event of the stream has {bytes} bytes"
+                )));
             }
         }
         Ok(())
-    }
-
-    fn done(&mut self, response: &mut ResponseBuilder<'_>) {
-        self.end_calls(response);
-        self.is_done = true;
-    }
-
-    fn is_complete(&self) -> bool {
-        // `[DONE]` alone does not complete an answer; a finish reason must precede it.
-        self.is_done && self.is_finished
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_done
-    }
-}
-
-impl ChatDialect {
-    fn choice(&mut self, choice: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
-        let delta = &choice["delta"];
-        for text in [&delta["content"], &delta["refusal"]] {
-            if let Some(text) = text.as_str() {
-                response.text(text.to_owned());
-            }
-        }
-        for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.call(call, response)?;
-        }
-        if let Some(reason) = choice["finish_reason"].as_str() {
-            self.is_finished = true;
-            // The input of a truncated call is invalid, which the parsing of the input reports.
-            self.end_calls(response);
-            response.stop(match reason {
-                "stop" => StopReason::EndTurn,
-                "tool_calls" | "function_call" => StopReason::ToolUse,
-                "length" => StopReason::MaxTokens,
-                "content_filter" => StopReason::Refusal,
-                other => StopReason::Other(other.to_owned()),
-            });
-        }
-        Ok(())
-    }
-
-    fn call(&mut self, call: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
-        let index = call["index"].as_u64().unwrap_or_default();
-        let function = &call["function"];
-        let known = self.calls.iter().find(|(known, _)| *known == index);
-        let call_index = match known {
-            Some((_, call_index)) => *call_index,
-            None => {
-                let (id, name) = (call["id"].as_str(), function["name"].as_str());
-                let call_index =
-                    response.begin_call(id.unwrap_or_default(), name.unwrap_or_default())?;
-                self.calls.push((index, call_index));
-                call_index
-            }
-        };
-        let arguments = function["arguments"].as_str().unwrap_or_default();
-        response.add_input(call_index, arguments)
-    }
-
-    fn end_calls(&mut self, response: &mut ResponseBuilder<'_>) {
-        for (_, call_index) in &self.calls {
-            response.end_call(*call_index);
-        }
     }
 }
 

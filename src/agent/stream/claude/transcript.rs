@@ -6,18 +6,19 @@
 
 use std::borrow::Cow;
 
+use super::super::api::{ApiDialect, ApiPart, LiveMessage};
 use super::super::{
     AnyText, Count, EventWriter, Flag, FollowUp, List, Maybe, OpenMessages, RecordHandler, Str,
     StreamStatus, Time, TokenUsage,
 };
 use super::{
-    ApiEvent, ApiMessage, Launch, LiveMessage, Notification, PendingWork, SYNTHETIC, Speaker,
-    StreamStep, UsageCounts, is_aside, is_hook_feedback, is_interruption, report_assistant,
-    report_tool_results,
+    ApiMessage, Launch, Notification, PendingWork, SYNTHETIC, Speaker, UsageCounts, is_aside,
+    is_hook_feedback, is_interruption, report_assistant, report_tool_results,
 };
 use crate::agent::summary::summary;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The first version that writes a stop reason for every complete message.
@@ -407,7 +408,7 @@ pub struct ClaudePrintRecord<'a> {
     #[serde(rename = "type")]
     kind: Str<'a>,
     subtype: Str<'a>,
-    event: Maybe<Box<ApiEvent<'a>>>,
+    event: Maybe<Value>,
     message: Maybe<Box<ApiMessage<'a>>>,
     parent_tool_use_id: Str<'a>,
     timestamp: Time<'a>,
@@ -535,25 +536,30 @@ impl ClaudePrint {
         let (Some(event), true) = (record.event.0, record.parent_tool_use_id.is_absent()) else {
             return;
         };
-        if event.kind.as_str() == "message_start" {
-            writer.working("a message");
-            self.is_live = true;
-        } else if !self.is_live {
-            // The stream began within a message, which follows in full.
-            return;
-        }
         let when = writer.time(record.timestamp.read());
-        if self.message.event(*event, when, true, writer) == StreamStep::Stopped {
-            self.is_live = false;
-            if let Some(open) = self.messages.open(&self.message.id, true, writer) {
-                open.usage = self.message.usage;
-                open.has_tool_calls |= self.message.has_tool_calls;
-                if open.text.is_empty() {
-                    open.text = std::mem::take(&mut self.message.text);
-                }
+        ApiDialect::Anthropic.parts(&event, &mut |part| match part {
+            ApiPart::Began(id) => {
+                writer.working("a message");
+                self.is_live = true;
+                self.message.begin(id);
             }
-            self.messages.complete_own(writer);
+            // The stream began within a message, which follows in full.
+            _ if !self.is_live => {}
+            ApiPart::Complete => self.message_complete(writer),
+            part => self.message.take(part, when, true, writer),
+        });
+    }
+
+    fn message_complete(&mut self, writer: &mut EventWriter) {
+        self.is_live = false;
+        if let Some(open) = self.messages.open(&self.message.id, true, writer) {
+            open.usage = self.message.usage;
+            open.has_tool_calls |= self.message.has_tool_calls;
+            if open.text.is_empty() {
+                open.text = std::mem::take(&mut self.message.text);
+            }
         }
+        self.messages.complete_own(writer);
     }
 
     fn assistant(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
@@ -563,7 +569,7 @@ impl ClaudePrint {
         let is_own = record.parent_tool_use_id.is_absent();
         let speaker = Speaker {
             is_own,
-            is_repeated: self.message.has_deltas && message.id.as_str() == self.message.id,
+            is_repeated: self.message.has_text && message.id.as_str() == self.message.id,
         };
         if is_own {
             writer.working("an assistant's message");
@@ -603,7 +609,7 @@ impl ClaudePrint {
     fn result(&mut self, record: &ClaudePrintRecord<'_>, writer: &mut EventWriter) {
         if let Some(usage) = record.usage.0 {
             let mut tokens = TokenUsage::default();
-            usage.replace(&mut tokens);
+            tokens.replace(usage.input_tokens.0, usage.output_tokens.0);
             self.total_usage = self.total_usage.plus(tokens);
         }
         // Messages contain the counts of their beginning; the result has the total. Totals by model

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::messages::{Request, Response, StreamChunk};
-use super::reader::{AnswerReader, AnthropicDialect, ChatDialect, SseReader};
+use super::reader::{AnswerReader, SseReader};
 use super::{AnswerError, Cancel, LlmClient, LlmError, LlmErrorKind, ResponseBuilder};
+use crate::agent::ApiDialect;
 use crate::agent::summary::{result, summary};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -202,13 +203,6 @@ impl HttpClient {
         config.build().into()
     }
 
-    fn reader(&self) -> SseReader {
-        match self.api {
-            Api::Anthropic => SseReader::new(AnthropicDialect::default()),
-            Api::OpenAi => SseReader::new(ChatDialect::default()),
-        }
-    }
-
     /// Redacts a text from the server or the network: the key, and all other text that resembles one, because
     /// the message of a server may contain a part of the request.
     fn redact(&self, text: &str) -> String {
@@ -275,7 +269,11 @@ impl HttpClient {
         if head.status != 200 {
             return Ok(Some(self.refusal(&exchange, head, cancel)?));
         }
-        let mut reader = self.reader();
+        let dialect = match self.api {
+            Api::Anthropic => ApiDialect::Anthropic,
+            Api::OpenAi => ApiDialect::Chat,
+        };
+        let mut reader = SseReader::new(Some(dialect));
         match self.read(&exchange, &mut reader, response, cancel)? {
             None => Ok(None),
             Some(error) => {
