@@ -29,7 +29,6 @@ pub(crate) use reports::{STATUS_BYTES_MAX, StatusFile};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
 pub(crate) use state::RowKind;
-pub(crate) use state::StateDebouncer;
 pub use state::{AgentScreen, DetectedState, StateRules};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp};

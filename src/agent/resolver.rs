@@ -1,32 +1,37 @@
-//! Resolves an agent's state from the claims of its sources, in order of authority (pure).
+//! Decides an agent's state from the claims of its sources (pure).
 //!
-//! A source overrules others only in states that it can express. Claude's status file knows `busy`,
+//! Each source has one rank, its place in [`StateSource`], and one settle time, [`settle_time`]. A
+//! source overrules others only in states that it can express. Claude's status file knows `busy`,
 //! `waiting` and `idle`; the transcript, or else the screen, shows whether an idle agent is done,
 //! has failed or has reached a limit. A transcript shows how turns end. Its "working" only means
 //! that the turn has not ended, so a title or a screen may still show that the agent waits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::AgentState;
+use super::{AgentState, DetectedState};
 pub(crate) use crate::event::StateSource;
 
-/// The time to wait for a delayed source of higher authority. An agent writes its transcript about
-/// 0.1 s after its status (0.03 to 0.3 s on Claude Code 2.1.330).
-const SOURCE_LAG: Duration = Duration::from_millis(400);
+/// The time for which a claim must hold before it counts without the source that may confirm or
+/// correct it.
+fn settle_time(source: StateSource) -> Duration {
+    Duration::from_millis(match source {
+        // An agent writes its transcript about 0.1 s after its status (0.03 to 0.3 s on Claude Code
+        // 2.1.330).
+        StateSource::StatusFile => 400,
+        // An answer that no record and no other source confirms as the end of the turn.
+        StateSource::Transcript => 2_000,
+        // The transcript follows. Of the agents without a status file, Qwen Code 0.24 took longest:
+        // 1.0 s on a busy machine.
+        StateSource::Title | StateSource::Notification | StateSource::Hook => 1_300,
+        // Between two steps, agents redraw their screens, and briefly show an empty box; dialogues
+        // are drawn in steps. Seven real agents show none of this for longer.
+        StateSource::Screen => 300,
+    })
+}
 
-/// The time to wait for a transcript after a title, a notification or the screen shows that the
-/// turn has ended or that the agent waits. Of the agents without a status file, Qwen Code 0.24 took
-/// longest: 1.0 s on a busy machine.
-const TRANSCRIPT_LAG: Duration = Duration::from_millis(1300);
-
-/// The minimum number of bytes for comparing two questions if one is the beginning of the other.
-const QUESTION_BYTES_MIN: usize = 8;
-
-/// The time after which an unconfirmed answer ends the turn, if no other source shows its end.
-const ANSWER_FINAL_AFTER: Duration = Duration::from_secs(2);
-
-/// The time after which a disagreement between sources is logged.
-const DISAGREEMENT_LOGGED_AFTER: Duration = Duration::from_secs(2);
+/// The time that an idle screen must persist after a turn. opencode 1.18 shows an empty box for up
+/// to 0.5 s before it draws the indicator of the next turn.
+const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
@@ -51,59 +56,128 @@ pub(crate) struct ResolvedState {
 #[derive(Clone, Debug)]
 struct HeldClaim {
     claim: StateClaim,
-    since: Duration,
+    since: Instant,
+}
+
+impl HeldClaim {
+    fn is_busy(&self) -> bool {
+        is_busy(self.claim.state)
+    }
 }
 
 /// The claims of all sources about one agent, and the last reported state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateResolver {
+    /// True if the agent's process was found. Without it, the screen is the only evidence of an agent.
+    has_program: bool,
     held: [Option<HeldClaim>; StateSource::ALL.len()],
+    /// The state on the last screen, and its start.
+    on_screen: Option<(DetectedState, Instant)>,
+    /// The last state that has settled on the screen.
+    settled: Option<DetectedState>,
     reported: Option<ResolvedState>,
     /// The turn of the transcript at the last report.
     turn: u64,
     /// The question of the last dialogue that was reported.
     last_question: Option<String>,
-    /// The question of the dialogue that the screen shows.
-    screen_question: Option<String>,
     /// The time at which a source below the transcript started to claim that the agent works.
-    busy_since: Option<Duration>,
-    /// The time at which two sources started to disagree, and whether this was logged.
-    disagreement: Option<(Duration, bool)>,
+    busy_since: Option<Instant>,
+    /// The time at which the decision may change without a new claim.
+    deadline: Option<Instant>,
 }
 
 impl StateResolver {
-    /// Sets or, with `None`, removes the claim of a source.
-    pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Duration) {
-        let held = &mut self.held[source as usize];
-        let was_busy = held.as_ref().is_some_and(|held| is_busy(held.claim.state));
-        let begins = !was_busy && claim.as_ref().is_some_and(|claim| is_busy(claim.state));
-        if source > StateSource::Transcript && begins {
-            self.busy_since = Some(now);
+    /// Begins without claims. `has_program`: the agent's process was found.
+    pub fn new(has_program: bool) -> Self {
+        Self {
+            has_program,
+            ..Self::default()
         }
-        let same = |held: &HeldClaim| {
-            claim.as_ref().is_some_and(|claim| {
-                (claim.state, claim.turn) == (held.claim.state, held.claim.turn)
-            })
-        };
-        let since = held
-            .as_ref()
-            .filter(|held| same(held))
-            .map_or(now, |held| held.since);
-        *held = claim.map(|claim| HeldClaim { claim, since });
     }
 
-    /// Sets the question of the dialogue on the screen; `None` if there is no dialogue or its
-    /// question is unknown.
-    pub fn set_screen_question(&mut self, question: Option<String>) {
-        self.screen_question = question;
+    /// Sets or, with `None`, removes the claim of a source.
+    pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
+        let before = self.held[source as usize].take();
+        let was_busy = before.as_ref().is_some_and(HeldClaim::is_busy);
+        let is_begin = !was_busy && claim.as_ref().is_some_and(|claim| is_busy(claim.state));
+        if source > StateSource::Transcript && is_begin {
+            self.busy_since = Some(now);
+        }
+        self.held[source as usize] = claim.map(|claim| {
+            let same = before.filter(|before| {
+                (claim.state, claim.turn) == (before.claim.state, before.claim.turn)
+            });
+            let since = same.map_or(now, |before| before.since);
+            HeldClaim { claim, since }
+        });
+        self.deadline = Some(now);
+    }
+
+    /// Sets the state that the screen shows. It becomes the screen's claim once it has settled; a
+    /// screen without a state leaves the claim as it is.
+    pub fn set_screen(&mut self, detected: Option<DetectedState>, now: Instant) {
+        let before = self.on_screen.take();
+        self.on_screen = detected.map(|detected| match before {
+            Some((before, since)) if is_same_screen(&before, &detected) => (detected, since),
+            _ => (detected, now),
+        });
+        self.deadline = Some(now);
+    }
+
+    /// Returns the last state that has settled on the screen.
+    pub fn screen(&self) -> Option<&DetectedState> {
+        self.settled.as_ref()
+    }
+
+    /// Makes the state on the screen a claim if it has settled.
+    pub fn settle_screen(&mut self, now: Instant) {
+        if self.screen_settles_at().is_none_or(|at| at > now) {
+            return;
+        }
+        if let Some((detected, _)) = &self.on_screen {
+            let claim = StateClaim {
+                state: detected.state,
+                is_confirmed: !detected.inferred && self.has_program,
+                asks: detected.asks.clone(),
+                detail: format!("{}: {}", detected.rule, detected.line),
+                turn: 0,
+            };
+            self.settled = Some(detected.clone());
+            self.set_claim(StateSource::Screen, Some(claim), now);
+        }
+    }
+
+    /// Returns when a state on the screen settles that differs from the last settled one.
+    fn screen_settles_at(&self) -> Option<Instant> {
+        let (detected, since) = self.on_screen.as_ref()?;
+        let settled = self.settled.as_ref();
+        if settled.is_some_and(|settled| is_same_screen(detected, settled)) {
+            return None;
+        }
+        let was_done = settled.is_some_and(|settled| settled.state == AgentState::Done);
+        let time = match detected.state {
+            AgentState::Idle if was_done => IDLE_AFTER_DONE,
+            _ => settle_time(StateSource::Screen),
+        };
+        Some(*since + time)
+    }
+
+    /// Returns when [`StateResolver::next_change`] is due if no claim arrives.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Returns the state if it or its question differs from the last report.
-    pub fn next_change(&mut self, now: Duration) -> Option<ResolvedState> {
-        let report = self.resolve(now)?;
+    pub fn next_change(&mut self, now: Instant) -> Option<ResolvedState> {
+        let settles = StateSource::ALL
+            .into_iter()
+            .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
+        let deadlines = settles.chain(self.screen_settles_at());
+        self.deadline = deadlines.filter(|at| *at > now).min();
+        let report = self.decide(now)?;
         // A turn that begins and ends between two polls shows only its end.
-        let ends = !is_busy(report.claim.state) && report.claim.state != AgentState::Idle;
-        let is_next_turn = ends && report.claim.turn > self.turn;
+        let is_end = !is_busy(report.claim.state) && report.claim.state != AgentState::Idle;
+        let is_next_turn = is_end && report.claim.turn > self.turn;
         let is_same = self.reported.as_ref().is_some_and(|before| {
             before.claim.state == report.claim.state
                 // A question that is no longer known does not count as a new one.
@@ -121,55 +195,6 @@ impl StateResolver {
         Some(report)
     }
 
-    /// Returns the time at which [`StateResolver::next_change`] may change without a new claim.
-    pub fn deadline(&self, now: Duration) -> Option<Duration> {
-        let lags = StateSource::ALL.into_iter().filter_map(|source| {
-            let since = self.get(source)?.since;
-            let ends = [since + SOURCE_LAG, since + TRANSCRIPT_LAG];
-            ends.into_iter().find(|at| *at > now)
-        });
-        let answer = self
-            .get(StateSource::Transcript)
-            .map(|held| held.since + ANSWER_FINAL_AFTER);
-        lags.chain(answer).filter(|at| *at > now).min()
-    }
-
-    /// Describes a persistent disagreement between sources, once.
-    pub fn disagreement(&mut self, now: Duration) -> Option<String> {
-        let state = self
-            .reported
-            .as_ref()
-            .map(|report| (report.source, report.claim.state));
-        let other = state.and_then(|(source, state)| {
-            let held = StateSource::ALL
-                .into_iter()
-                .filter_map(|other| Some((other, self.get(other)?)));
-            held.filter(|(other, _)| *other > source)
-                .find(|(_, held)| is_busy(held.claim.state) != is_busy(state))
-                .map(|(other, held)| (other, held.claim.state))
-        });
-        let Some(((source, state), (other, other_state))) = state.zip(other) else {
-            self.disagreement = None;
-            return None;
-        };
-        let (since, is_noted) = self.disagreement.get_or_insert((now, false));
-        if *is_noted || now.saturating_sub(*since) < DISAGREEMENT_LOGGED_AFTER {
-            return None;
-        }
-        *is_noted = true;
-        Some(format!(
-            "{} reports {state}, {} reports {other_state}: using {}",
-            source.as_str(),
-            other.as_str(),
-            source.as_str()
-        ))
-    }
-
-    fn is_waiting(&self) -> bool {
-        let reported = self.reported.as_ref();
-        reported.is_some_and(|report| report.claim.state == AgentState::Waiting)
-    }
-
     fn get(&self, source: StateSource) -> Option<&HeldClaim> {
         self.held[source as usize].as_ref()
     }
@@ -179,11 +204,17 @@ impl StateResolver {
         Some(ResolvedState { source, claim })
     }
 
+    /// Returns true if the claim of a source has settled.
+    fn has_settled(&self, source: StateSource, now: Instant) -> bool {
+        self.get(source)
+            .is_some_and(|held| now >= held.since + settle_time(source))
+    }
+
     /// Returns `None` if the state is unknown or a source is delayed.
-    fn resolve(&self, now: Duration) -> Option<ResolvedState> {
+    fn decide(&self, now: Instant) -> Option<ResolvedState> {
         let mut report = match self.get(StateSource::StatusFile) {
-            Some(status) => self.resolve_status_file(status, now)?,
-            None => self.resolve_other_sources(now)?,
+            Some(status) => self.decide_by_status_file(status, now)?,
+            None => self.decide_by_other_sources(now)?,
         };
         if report.claim.state != AgentState::Waiting {
             // An agent that does not wait has no question.
@@ -195,101 +226,86 @@ impl StateResolver {
         }
         // The question is written shortly after the status, so a known question may belong to the
         // previous dialogue. A screen shows a dialogue and its question at the same time.
-        let since = self.get(report.source).map_or(now, |held| held.since);
+        let reported = self.reported.as_ref();
+        let was_waiting = reported.is_some_and(|before| before.claim.state == AgentState::Waiting);
         let is_old = self.last_question == report.claim.asks
             && report.source != StateSource::Screen
-            && !self.is_waiting();
+            && !was_waiting;
         let is_unknown = report.claim.asks.is_none() || is_old;
-        let is_late = match report.source {
-            StateSource::StatusFile => now >= since + SOURCE_LAG,
-            _ => now >= since + TRANSCRIPT_LAG,
-        };
-        (is_late || !is_unknown).then_some(report)
+        (!is_unknown || self.has_settled(report.source, now)).then_some(report)
     }
 
-    fn resolve_status_file(&self, status: &HeldClaim, now: Duration) -> Option<ResolvedState> {
+    fn decide_by_status_file(&self, status: &HeldClaim, now: Instant) -> Option<ResolvedState> {
+        use StateSource::{Screen, StatusFile, Transcript};
         if status.claim.state != AgentState::Idle {
-            return self.report(StateSource::StatusFile);
+            return self.report(StatusFile);
         }
-        let final_claim = |source: StateSource| {
-            let held = self.get(source)?;
-            (!is_busy(held.claim.state)).then(|| self.report(source))?
-        };
-        if let Some(ended) = final_claim(StateSource::Transcript) {
-            return Some(ended);
+        match self.get(Transcript) {
+            Some(transcript) if !transcript.is_busy() => return self.report(Transcript),
+            // The end of the turn is about to be written to the transcript.
+            Some(_) if !self.has_settled(StatusFile, now) => return None,
+            _ => {}
         }
-        // The end of the turn is about to be written to the transcript.
-        if self.get(StateSource::Transcript).is_some() && now < status.since + SOURCE_LAG {
-            return None;
+        let is_more = |held: &HeldClaim| !held.is_busy() && held.claim.state != AgentState::Idle;
+        match self.get(Screen).is_some_and(is_more) {
+            true => self.report(Screen),
+            false => self.report(StatusFile),
         }
-        let screen = final_claim(StateSource::Screen)
-            .filter(|report| report.claim.state != AgentState::Idle);
-        screen.or_else(|| self.report(StateSource::StatusFile))
     }
 
-    fn resolve_other_sources(&self, now: Duration) -> Option<ResolvedState> {
+    fn decide_by_other_sources(&self, now: Instant) -> Option<ResolvedState> {
         use StateSource::{Hook, Notification, Screen, Title, Transcript};
-        let lower = [Title, Notification, Hook, Screen];
-        let first = lower.into_iter().find(|source| self.get(*source).is_some());
-        let transcript = self.get(Transcript);
-        let state = first.and_then(|source| Some(self.get(source)?.claim.state));
-        // After a title or a screen shows the end of the turn, the transcript will soon show how it ended.
+        let mut lower = [Title, Notification, Hook, Screen].into_iter();
+        let first = lower.find_map(|source| Some((source, self.get(source)?)));
+        // A title or a screen showed work after this claim.
         let precedes_work =
             |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
-        let is_behind =
-            transcript.is_some_and(|held| is_busy(held.claim.state) || precedes_work(held));
-        let idle_since = first.and_then(|source| Some(self.get(source)?.since));
-        let has_waited = |since: Duration| {
-            let is_older = transcript.is_some_and(|held| held.since > since);
-            is_older || now >= since + TRANSCRIPT_LAG
-        };
-        if is_behind
-            && state.is_some_and(|state| !is_busy(state))
-            && !idle_since.is_some_and(has_waited)
-        {
-            return None;
-        }
         // An inferred failure does not describe later work: `/clear` of Qwen Code 0.24 shows work
         // in the title, and starts a transcript only with the next prompt.
-        let is_outdated = |held: &&HeldClaim| {
+        let is_outdated = |held: &HeldClaim| {
             let is_failure = matches!(held.claim.state, AgentState::Error | AgentState::Limited);
-            is_failure && !held.claim.is_confirmed && state.is_some() && precedes_work(held)
+            is_failure && !held.claim.is_confirmed && precedes_work(held)
         };
-        let transcript = transcript.filter(|held| !is_outdated(held));
-        if let Some(ended) = transcript.filter(|held| !is_busy(held.claim.state)) {
-            return match state {
-                _ if ended.claim.is_confirmed => self.report(Transcript),
-                // The turn continues after this answer.
-                Some(state) if is_busy(state) => self.report(first?),
-                Some(_) => self.report(Transcript),
-                None if now >= ended.since + ANSWER_FINAL_AFTER => self.report(Transcript),
-                None => None,
-            };
-        }
-        let Some(first) = first else {
-            return self.report(Transcript);
+        let transcript = self.get(Transcript);
+        let Some((first, lower)) = first else {
+            // No other source confirms an answer.
+            let is_open = transcript
+                .is_some_and(|held| !held.is_busy() && !held.claim.is_confirmed)
+                && !self.has_settled(Transcript, now);
+            return self.report(Transcript).filter(|_| !is_open);
         };
-        let lower = self.get(first)?;
-        let state = lower.claim.state;
-        // An idle state from before the turn is no evidence about the turn.
-        if transcript.is_some_and(|held| held.since > lower.since) && !is_busy(state) {
-            return self.report(Transcript);
+        let has_settled = self.has_settled(first, now);
+        if let Some(transcript) = transcript {
+            // After a title or a screen shows the end of the turn, the transcript will soon show how
+            // it ended.
+            let is_behind = transcript.is_busy() || precedes_work(transcript);
+            let is_newer = transcript.since > lower.since;
+            if is_behind && !lower.is_busy() && !is_newer && !has_settled {
+                return None;
+            }
+            if !transcript.is_busy() && !is_outdated(transcript) {
+                // The turn continues after an unconfirmed answer.
+                return self.report(match lower.is_busy() && !transcript.claim.is_confirmed {
+                    true => first,
+                    false => Transcript,
+                });
+            }
+            // An idle state from before the turn is no evidence about the turn.
+            if transcript.is_busy() && is_newer && !lower.is_busy() {
+                return self.report(Transcript);
+            }
         }
-        // A title is briefly blank between two states. A screen state has already been debounced.
+        // A title is briefly blank between two states. A screen's claim has already settled.
         let reported = self.reported.as_ref();
         let was_busy = reported.is_some_and(|report| is_busy(report.claim.state));
-        let is_screen = |source| source == Screen;
-        let by_screens =
-            is_screen(first) && reported.is_some_and(|report| is_screen(report.source));
-        if was_busy && !is_busy(state) && !by_screens && now < lower.since + SOURCE_LAG {
+        let by_screens = first == Screen && reported.is_some_and(|report| report.source == Screen);
+        if was_busy && !lower.is_busy() && !by_screens && !has_settled {
             return None;
         }
         // Titles do not show how a turn ended, so the screen refines `idle`.
-        let screen = self.get(Screen).filter(|held| !is_busy(held.claim.state));
-        match (state, screen) {
-            (AgentState::Idle, Some(_)) => self.report(Screen),
-            _ => self.report(first),
-        }
+        let is_refined = lower.claim.state == AgentState::Idle
+            && self.get(Screen).is_some_and(|held| !held.is_busy());
+        self.report(if is_refined { Screen } else { first })
     }
 
     /// Returns the question from another source, if the source that claims `waiting` does not show it.
@@ -297,8 +313,17 @@ impl StateResolver {
         let sources = StateSource::ALL.into_iter();
         let mut others = sources.filter(|source| *source != StateSource::Screen);
         let claimed = others.find_map(|source| self.get(source)?.claim.asks.clone());
-        claimed.or_else(|| self.screen_question.clone())
+        // The dialogue may have been closed since it settled.
+        let is_settled = self.screen_settles_at().is_none();
+        let shown = self.on_screen.as_ref().filter(|_| is_settled);
+        claimed.or_else(|| shown?.0.asks.clone())
     }
+}
+
+/// Returns true if two screens show the same state. Another dialogue is another state, if the screen
+/// shows its question.
+fn is_same_screen(a: &DetectedState, b: &DetectedState) -> bool {
+    a.agent == b.agent && a.state == b.state && (a.asks == b.asks || a.asks.is_none())
 }
 
 /// Returns true if two questions are the same. A source may show only the beginning of a question,
@@ -309,8 +334,8 @@ fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
     };
     let (before, now) = (before.trim_end_matches('…'), now.trim_end_matches('…'));
     let shorter = before.len().min(now.len());
-    before == now
-        || shorter >= QUESTION_BYTES_MIN && (before.starts_with(now) || now.starts_with(before))
+    // A short text may be the beginning of another question by chance.
+    before == now || shorter >= 8 && (before.starts_with(now) || now.starts_with(before))
 }
 
 /// Returns true if a turn is in progress.
@@ -325,7 +350,10 @@ mod tests {
 
         use super::super::AgentState::{Done, Error, Idle, Waiting, Working};
         use super::super::StateSource::{Screen, StatusFile, Title, Transcript};
+        use std::sync::LazyLock;
+
         use super::super::*;
+        use crate::clock::Clock;
         use proptest::prelude::*;
 
         fn claim(state: AgentState, asks: Option<&str>) -> Option<StateClaim> {
@@ -338,8 +366,20 @@ mod tests {
             })
         }
 
-        fn ms(at: u64) -> Duration {
-            Duration::from_millis(at)
+        fn ms(at: u64) -> Instant {
+            static START: LazyLock<Instant> = LazyLock::new(|| Clock::system().now());
+            *START + Duration::from_millis(at)
+        }
+
+        fn screen(state: AgentState, asks: Option<&str>) -> Option<DetectedState> {
+            Some(DetectedState {
+                agent: "codex".into(),
+                state,
+                rule: String::new(),
+                line: String::new(),
+                inferred: false,
+                asks: asks.map(str::to_owned),
+            })
         }
 
         fn states(
@@ -362,7 +402,7 @@ mod tests {
                 None,
                 "the transcript is about to say more"
             );
-            assert!(claims.deadline(ms(1000)).is_some_and(|at| at <= ms(1400)));
+            assert!(claims.deadline().is_some_and(|at| at <= ms(1400)));
             claims.set_claim(Transcript, claim(Done, None), ms(1100));
             assert_eq!(states(&mut claims, 1100), Some((Transcript, Done, None)));
             assert_eq!(states(&mut claims, 1400), None, "once");
@@ -476,22 +516,27 @@ mod tests {
             let mut claims = StateResolver::default();
             claims.set_claim(Title, claim(Waiting, None), ms(0));
             assert_eq!(states(&mut claims, 0), None, "it is not drawn yet");
-            claims.set_screen_question(Some("touch a".into()));
-            assert_eq!(
-                states(&mut claims, 200),
-                Some((Title, Waiting, Some("touch a".into())))
-            );
-            claims.set_screen_question(None);
-            assert_eq!(states(&mut claims, 300), None);
-            claims.set_screen_question(Some("touch b".into()));
+            claims.set_screen(screen(Waiting, Some("touch a")), ms(100));
+            claims.settle_screen(ms(399));
+            assert_eq!(states(&mut claims, 399), None, "it is being drawn");
+            assert_eq!(claims.deadline(), Some(ms(400)));
+            claims.settle_screen(ms(400));
             assert_eq!(
                 states(&mut claims, 400),
+                Some((Title, Waiting, Some("touch a".into())))
+            );
+            claims.set_screen(None, ms(500));
+            assert_eq!(states(&mut claims, 500), None);
+            claims.set_screen(screen(Waiting, Some("touch b")), ms(600));
+            claims.settle_screen(ms(900));
+            assert_eq!(
+                states(&mut claims, 900),
                 Some((Title, Waiting, Some("touch b".into()))),
                 "the next dialogue, without a state between"
             );
-            claims.set_claim(Transcript, claim(Working, Some("touch b; ls")), ms(500));
+            claims.set_claim(Transcript, claim(Working, Some("touch b; ls")), ms(1000));
             assert_eq!(
-                states(&mut claims, 500).map(|state| state.2),
+                states(&mut claims, 1000).map(|state| state.2),
                 Some(Some("touch b; ls".into())),
                 "too short to be the beginning of the other"
             );
@@ -507,6 +552,57 @@ mod tests {
             assert!(!same("touch par-a.txt", "touch par-b.txt"));
             assert!(is_same_question(Some("ls"), None));
             assert!(!is_same_question(None, Some("ls")));
+        }
+
+        fn settled(screens: &[(u64, Option<DetectedState>)]) -> Vec<(u64, AgentState)> {
+            let mut claims = StateResolver::new(true);
+            let mut settled = Vec::new();
+            for (at, detected) in screens {
+                claims.set_screen(detected.clone(), ms(*at));
+                let before = claims.screen().cloned();
+                claims.settle_screen(ms(*at));
+                let change = claims.screen().filter(|now| Some(*now) != before.as_ref());
+                settled.extend(change.map(|change| (*at, change.state)));
+            }
+            settled
+        }
+
+        #[test]
+        fn a_screen_counts_once_it_has_persisted() {
+            let (working, idle) = (screen(Working, None), screen(Idle, None));
+            let screens = [
+                (0, &working),
+                (300, &working),
+                (400, &idle),
+                (600, &working),
+                (1_000, &idle),
+                (1_100, &None),
+                (1_400, &idle),
+                (1_500, &working),
+                (2_000, &idle),
+                (2_299, &idle),
+                (2_300, &idle),
+                (9_000, &idle),
+            ];
+            let screens = screens.map(|(at, detected)| (at, detected.clone()));
+            assert_eq!(settled(&screens), [(300, Working), (2_300, Idle)]);
+        }
+
+        #[test]
+        fn an_empty_box_after_a_turn_is_not_yet_idle() {
+            let screens = [
+                (0, Done),
+                (300, Done),
+                (400, Idle),
+                (900, Idle),
+                (1_000, Working),
+                (1_300, Working),
+                (1_400, Idle),
+                (1_700, Idle),
+            ];
+            let screens = screens.map(|(at, state)| (at, screen(state, None)));
+            let expected = [(300, Done), (1_300, Working), (1_700, Idle)];
+            assert_eq!(settled(&screens), expected);
         }
 
         #[test]
@@ -537,22 +633,6 @@ mod tests {
             assert_eq!(states(&mut claims, 1500), Some((Screen, Error, None)));
             claims.set_claim(Transcript, claim(Done, None), ms(300));
             assert_eq!(states(&mut claims, 300), Some((Transcript, Done, None)));
-        }
-
-        #[test]
-        fn a_disagreement_of_two_seconds_is_logged_once() {
-            let mut claims = StateResolver::default();
-            claims.set_claim(StatusFile, claim(Working, None), ms(0));
-            claims.set_claim(Screen, claim(Idle, None), ms(0));
-            let _ = states(&mut claims, 0);
-            assert_eq!(claims.disagreement(ms(0)), None);
-            assert_eq!(claims.disagreement(ms(1999)), None);
-            let text = claims.disagreement(ms(2000)).unwrap();
-            assert_eq!(
-                text,
-                "status_file reports working, screen reports idle: using status_file"
-            );
-            assert_eq!(claims.disagreement(ms(9000)), None);
         }
 
         #[test]
@@ -588,7 +668,7 @@ mod tests {
             ) {
                 let (mut claims, mut now, mut last) = (StateResolver::default(), ms(0), None);
                 for (source, claimed, passed) in steps {
-                    now += ms(passed);
+                    now += Duration::from_millis(passed);
                     claims.set_claim(StateSource::ALL[source], claimed, now);
                     if let Some(report) = claims.next_change(now) {
                         let key = (report.claim.state, report.claim.asks.clone());
@@ -602,7 +682,7 @@ mod tests {
                     }
                     prop_assert_eq!(claims.next_change(now), None);
                     // No report is delayed indefinitely.
-                    prop_assert!(claims.deadline(now).is_none_or(|at| at <= now + ANSWER_FINAL_AFTER));
+                    prop_assert!(claims.deadline().is_none_or(|at| at <= now + settle_time(Transcript)));
                 }
             }
         }

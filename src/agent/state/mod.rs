@@ -14,12 +14,9 @@ use crate::text::first_chars;
 pub use agent_rules::DetectedState;
 pub(crate) use agent_rules::RowKind;
 use agent_rules::{AgentRules, Candidate, Confidence, LINE_CHARS_MAX};
-pub(crate) use debounce::StateDebouncer;
 use rule_file::read;
 pub use screen::AgentScreen;
 use screen::{RuleScreen, ShellRules};
-
-mod debounce;
 
 mod agent_rules;
 

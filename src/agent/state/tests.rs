@@ -1,7 +1,5 @@
 //! Screens as agents draw them, and the rules that detect their states.
 
-use std::time::Duration;
-
 use super::*;
 
 mod odd {
@@ -620,39 +618,4 @@ fn the_shell_is_the_fallback() {
         detected.map(|detected| detected.state),
         Some(AgentState::Idle)
     );
-}
-
-#[test]
-fn a_persistent_change_is_reported_once() {
-    let detected = |state| {
-        let mut detected = detect("Go on? [y/n]:").unwrap();
-        detected.state = state;
-        Some(detected)
-    };
-    let (working, idle) = (detected(AgentState::Working), detected(AgentState::Idle));
-    let mut tracker = StateDebouncer::new(Duration::from_millis(500));
-    let mut reported = Vec::new();
-    for (at, detected) in [
-        (0, &working),
-        (500, &working),
-        (600, &idle),
-        (700, &working),
-        (1_000, &idle),
-        (1_100, &None),
-        (1_600, &idle),
-        (1_700, &working),
-        (2_000, &idle),
-        (2_499, &idle),
-        (2_500, &idle),
-        (9_000, &idle),
-    ] {
-        let change = tracker.update(detected.clone(), Duration::from_millis(at));
-        reported.extend(change.map(|change| (at, change.state)));
-    }
-    let expected = [(500, AgentState::Working), (2_500, AgentState::Idle)];
-    assert_eq!(reported, expected);
-    assert_eq!(tracker.deadline(), None);
-    assert_eq!(tracker.current(), idle.as_ref());
-    let _ = tracker.update(working, Duration::from_secs(10));
-    assert_eq!(tracker.deadline(), Some(Duration::from_millis(10_500)));
 }

@@ -7,29 +7,14 @@ use std::time::{Duration, Instant};
 use super::super::agent_files::AgentEventConverter;
 use crate::agent::{
     AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ResolvedState,
-    ScreenReader, StateClaim, StateDebouncer, StateResolver, StateRules, StateSource,
-    state_of_title,
+    ScreenReader, StateClaim, StateResolver, StateRules, StateSource, state_of_title,
 };
 use crate::track::{Capture, TerminalNotice};
-
-/// The time for which a screen must show a state: between two steps, agents redraw their screens, and
-/// briefly show an empty box. Seven real agents show none for longer; see also the debouncer.
-const STATE_PERIOD: Duration = Duration::from_millis(300);
-
-/// The time for which a screen must show a question: agents draw a dialogue in steps.
-const QUESTION_PERIOD: Duration = Duration::from_millis(200);
 
 /// The state of the agent in one pane.
 #[derive(Debug)]
 pub(in crate::observe) struct AgentStates {
     rules: StateRules,
-    debouncer: StateDebouncer,
-    /// The state on the last screen, which applies until the next screen.
-    on_screen: Option<DetectedState>,
-    /// The question of the dialogue on the last screens, and when it first appeared.
-    question: Option<(String, Instant)>,
-    /// When that question has been shown long enough.
-    question_at: Option<Instant>,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
     /// The program in the pane's foreground.
@@ -38,10 +23,6 @@ pub(in crate::observe) struct AgentStates {
     /// The name of the machine.
     host: String,
     resolver: StateResolver,
-    /// The deadline of the resolver.
-    resolver_at: Option<Instant>,
-    /// The origin of the clock of the debouncer and the resolver.
-    epoch: Instant,
 }
 
 /// A change of state to report.
@@ -53,20 +34,14 @@ pub(in crate::observe) struct ReportedState {
 
 impl AgentStates {
     /// Begins without any evidence.
-    pub fn new(rules: &StateRules, host: &str, now: Instant) -> Self {
+    pub fn new(rules: &StateRules, host: &str) -> Self {
         Self {
             rules: rules.clone(),
-            debouncer: StateDebouncer::new(STATE_PERIOD),
-            on_screen: None,
-            question: None,
-            question_at: None,
             program: None,
             title: String::new(),
             foreground: None,
             host: host.to_owned(),
-            resolver: StateResolver::default(),
-            resolver_at: None,
-            epoch: now,
+            resolver: StateResolver::new(false),
         }
     }
 
@@ -87,24 +62,20 @@ impl AgentStates {
 
     /// Returns the agent that the screen shows.
     fn agent_on_screen(&self) -> Option<KnownAgent> {
-        KnownAgent::named(&self.debouncer.current()?.agent)
+        KnownAgent::named(&self.resolver.screen()?.agent)
     }
 
     /// Sets the agent that runs in the pane.
     pub fn set_program(&mut self, program: Option<AgentProgram>) {
         if self.program != program {
-            self.program = program;
-            self.resolver = StateResolver::default();
             // The last screen belongs to another program.
-            self.debouncer = StateDebouncer::new(STATE_PERIOD);
-            self.on_screen = None;
-            self.question = None;
+            self.resolver = StateResolver::new(program.is_some());
+            self.program = program;
         }
     }
 
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
-        self.resolver.set_claim(source, claim, self.elapsed(now));
-        self.resolver_at = Some(now);
+        self.resolver.set_claim(source, claim, now);
     }
 
     /// Sets the pane's title.
@@ -162,69 +133,31 @@ impl AgentStates {
     /// Takes a screen.
     pub fn handle_screen(&mut self, capture: &Capture, now: Instant) -> Option<ReportedState> {
         // The last screen of a program that has ended shows no state.
-        self.on_screen = match capture.dead {
+        let detected = match capture.dead {
             Some(_) => None,
             None => self.detect(capture),
         };
-        let detected = self.on_screen.as_ref();
-        let asks = detected.and_then(|detected| detected.asks.clone());
-        let earlier = self.question.take();
-        self.question = asks.map(|asks| match earlier {
-            Some((before, since)) if before == asks => (before, since),
-            _ => (asks, now),
-        });
+        self.resolver.set_screen(detected, now);
         self.handle_timeout(now)
     }
 
     /// Returns when [`AgentStates::handle_timeout`] is due if no evidence arrives.
     pub fn deadline(&self) -> Option<Instant> {
-        let screen = self.debouncer.deadline();
-        let screen = screen.and_then(|at| self.epoch.checked_add(at));
-        let deadlines = [screen, self.resolver_at, self.question_at];
-        deadlines.into_iter().flatten().min()
+        self.resolver.deadline()
     }
 
     /// Returns the change of state to report by now.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<ReportedState> {
-        let at = self.elapsed(now);
-        let question = self.question.as_ref();
-        let question = question.map(|(asks, since)| (asks, *since + QUESTION_PERIOD));
-        let shown = question.filter(|(_, at)| *at <= now);
-        self.resolver
-            .set_screen_question(shown.map(|(asks, _)| asks.clone()));
-        self.question_at = question.map(|(_, at)| at).filter(|at| *at > now);
-        self.debouncer.update(self.on_screen.clone(), at);
-        let screen = self.debouncer.current().cloned();
-        let claim = screen.as_ref().map(|detected| self.screen_claim(detected));
-        self.resolver.set_claim(StateSource::Screen, claim, at);
+        self.resolver.settle_screen(now);
         if self.program.is_none() {
-            self.resolver
-                .set_claim(StateSource::Title, self.title_claim(), at);
+            self.set_claim(StateSource::Title, self.title_claim(), now);
         }
-        let report = self.resolver.next_change(at);
-        let deadline = self.resolver.deadline(at);
-        self.resolver_at = deadline.and_then(|at| self.epoch.checked_add(at));
-        let report = report?;
-        let agent = match (&self.program, screen) {
-            (Some(program), _) => program.name().to_owned(),
-            (None, Some(detected)) => detected.agent,
-            (None, None) => return None,
+        let report = self.resolver.next_change(now)?;
+        let agent = match &self.program {
+            Some(program) => program.name().to_owned(),
+            None => self.resolver.screen()?.agent.clone(),
         };
-        if let Some(text) = self.resolver.disagreement(at) {
-            log::debug!("{agent}: {text}");
-        }
         Some(ReportedState { agent, report })
-    }
-
-    fn screen_claim(&self, detected: &DetectedState) -> StateClaim {
-        StateClaim {
-            state: detected.state,
-            // Without the agent's process, the screen is the only evidence of an agent.
-            is_confirmed: !detected.inferred && self.program.is_some(),
-            asks: detected.asks.clone(),
-            detail: format!("{}: {}", detected.rule, detected.line),
-            turn: 0,
-        }
     }
 
     fn detect(&self, capture: &Capture) -> Option<DetectedState> {
@@ -242,11 +175,11 @@ impl AgentStates {
         // After a shell showed its prompt, the foreground program shows that the shell runs one.
         let detected = detected.or_else(|| {
             let running = self.rules.detect_program(program?)?;
-            let current = self.debouncer.current()?;
+            let current = self.resolver.screen()?;
             (current.agent == running.agent).then_some(running)
         });
         let detected = detected.or_else(|| {
-            let current = self.debouncer.current()?;
+            let current = self.resolver.screen()?;
             self.rules.detect_answered(current, &screen)
         });
         // The rules of other agents do not apply to this one.
@@ -256,10 +189,6 @@ impl AgentStates {
             let agent = self.program.as_ref();
             agent.map_or(!is_file, |agent| agent.name() == detected.agent)
         })
-    }
-
-    fn elapsed(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.epoch)
     }
 }
 

@@ -193,7 +193,7 @@ impl Pane {
             }
         }
         let states = options.states.map(|(rules, host)| {
-            let mut states = AgentStates::new(rules, host, out.now);
+            let mut states = AgentStates::new(rules, host);
             states.set_foreground(options.foreground);
             states
         });
