@@ -211,6 +211,15 @@ pub(super) fn report_problems(which: &Which, report: &ReadReport) -> bool {
     print_problems(&report.problems)
 }
 
+/// Reports a log that cannot be read, unless the run has been pruned meanwhile; returns true if it is reported.
+pub(super) fn report_failure(which: &Which, error: &Error) -> bool {
+    let is_there = which.path().exists();
+    if is_there {
+        message!("{error:?}");
+    }
+    is_there
+}
+
 /// Prints problems of reading the history; returns true if there are any.
 pub(super) fn print_problems(problems: &[Error]) -> bool {
     for problem in problems {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::history::{EarlyEnd, Which};
+use super::history::{EarlyEnd, Which, report_failure};
 use super::log_show::{Selection, Show};
 use super::observer;
 use crate::clock::Clock;
@@ -56,7 +56,7 @@ pub(super) fn follow(
                 has_failed |= show.end(&which, log.log.report());
             }
             LogItem::Failed(_, error) if is_single => return Err(error.into()),
-            LogItem::Failed(run, error) => has_failed |= failed(&Which::Run(run), &error),
+            LogItem::Failed(run, error) => has_failed |= report_failure(&Which::Run(run), &error),
             LogItem::Missed(_) => {}
             LogItem::Timeout | LogItem::End => {
                 observers.check(std::mem::take(&mut has_left), clock.now());
@@ -84,15 +84,6 @@ pub(super) fn follow(
     }
     show.finish()?;
     Ok(has_failed)
-}
-
-/// Reports a log that cannot be read, unless the run has been pruned meanwhile; returns true if it is reported.
-pub(super) fn failed(which: &Which, error: &crate::Error) -> bool {
-    let is_there = which.path().exists();
-    if is_there {
-        message!("{error:?}");
-    }
-    is_there
 }
 
 /// The interval at which the running observer is checked.

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 use super::failure::Failure;
-use super::history::{EarlyEnd, Which, data_dir, report_problems};
-use super::log_follow::failed;
+use super::history::{EarlyEnd, Which, data_dir, report_failure, report_problems};
 use super::options::Options;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent, lines_in};
@@ -175,7 +174,9 @@ impl Show {
                 Merged::Closed(number, report) => {
                     has_failed |= self.end(&whiches[number], &report);
                 }
-                Merged::Failed(number, error) => has_failed |= failed(&whiches[number], &error),
+                Merged::Failed(number, error) => {
+                    has_failed |= report_failure(&whiches[number], &error)
+                }
             }
         }
         Ok(has_failed)

@@ -20,16 +20,13 @@ const LOG_PAUSE: Duration = Duration::from_millis(2);
 /// The interval at which followed runs are read: fast enough for a reader, and cheap for the disk.
 pub(crate) const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The events of a run may be slightly older than its directory, because another thread creates it.
-const OLDER_MICROS: i64 = 60_000_000;
-
 /// Merges runs by the times of their events. Events with equal times are ordered by the names of their runs,
 /// so that the order is the same at each reading.
 #[derive(Debug)]
 pub(crate) struct RunLogs {
     /// Runs that begin later than the time reached, the earliest first. They are opened when due, because an
     /// open run takes descriptors.
-    waiting: VecDeque<(Timestamp, RunPart)>,
+    waiting: VecDeque<RunPart>,
     heads: BinaryHeap<Reverse<NextEvent>>,
     open: BTreeMap<usize, OpenLog>,
     opened: usize,
@@ -48,9 +45,23 @@ pub(crate) struct RunLogs {
 #[derive(Debug)]
 struct RunPart {
     run: RunDirectory,
+    started: Timestamp,
     from: u64,
     until: u64,
     reading: Reading,
+}
+
+impl RunPart {
+    fn new(run: RunDirectory, started: Timestamp, numbers: (u64, u64), reading: Reading) -> Self {
+        let (from, until) = numbers;
+        Self {
+            run,
+            started,
+            from,
+            until,
+            reading,
+        }
+    }
 }
 
 /// The treatment of what a log has, and of what it lacks.
@@ -122,13 +133,7 @@ impl RunLogs {
         let selected = runs.filter(|run| is_selected(&run.execution_id));
         let parts = selected.map(|run| {
             let until = until.get(&run.execution_id).copied().unwrap_or(u64::MAX);
-            let part = RunPart {
-                run: run.directory,
-                from: 0,
-                until,
-                reading: Reading::Whole,
-            };
-            (run.started, part)
+            RunPart::new(run.directory, run.started, (0, until), Reading::Whole)
         });
         Ok(Self::new(parts.collect(), Query::all(), clock))
     }
@@ -146,13 +151,8 @@ impl RunLogs {
             (from < *until && is_selected(run)).then_some((run, from, *until))
         });
         let parts = changed.map(|(run, from, until)| {
-            let part = RunPart {
-                run: data.run(run),
-                from,
-                until,
-                reading: Reading::Exact,
-            };
-            (Timestamp::default(), part)
+            let started = Timestamp::default();
+            RunPart::new(data.run(run), started, (from, until), Reading::Exact)
         });
         Self::new(parts.collect(), Query::all(), clock)
     }
@@ -160,33 +160,23 @@ impl RunLogs {
     /// Reads the numbers of one run after `from`, up to and including `until`: all, if that is the maximum.
     /// Without a log, they are missing.
     pub(super) fn of_run(run: Option<RunDirectory>, from: u64, until: u64, clock: &Clock) -> Self {
-        let parts = run.map(|run| {
-            let part = RunPart {
-                run,
-                from,
-                until,
-                reading: Reading::Exact,
-            };
-            (Timestamp::default(), part)
-        });
-        let missed = match &parts {
-            Some(_) => 0,
-            None => missing(from, until),
-        };
+        let missed = run.as_ref().map_or(missing(from, until), |_| 0);
+        let started = Timestamp::default();
+        let part = run.map(|run| RunPart::new(run, started, (from, until), Reading::Exact));
         Self {
             missed,
-            ..Self::new(parts.into_iter().collect(), Query::all(), clock)
+            ..Self::new(part.into_iter().collect(), Query::all(), clock)
         }
     }
 
     /// Follows the runs that are added with [`RunLogs::follow`].
     pub fn following(query: Query, clock: &Clock) -> Self {
-        Self::new(Vec::new(), query, clock)
+        Self::new(VecDeque::new(), query, clock)
     }
 
-    fn new(parts: Vec<(Timestamp, RunPart)>, query: Query, clock: &Clock) -> Self {
+    fn new(waiting: VecDeque<RunPart>, query: Query, clock: &Clock) -> Self {
         let mut logs = Self {
-            waiting: parts.into(),
+            waiting,
             heads: BinaryHeap::new(),
             open: BTreeMap::new(),
             opened: 0,
@@ -203,9 +193,7 @@ impl RunLogs {
 
     fn sort(&mut self) {
         let waiting = self.waiting.make_contiguous();
-        waiting.sort_by(|(a, of_a), (b, of_b)| {
-            (a, of_a.run.execution_id()).cmp(&(b, of_b.run.execution_id()))
-        });
+        waiting.sort_by_cached_key(|part| (part.started, part.run.execution_id().clone()));
     }
 
     /// Follows runs, each after a number: events up to it may come first. 0 gives all events, also those
@@ -213,14 +201,10 @@ impl RunLogs {
     pub fn follow(&mut self, runs: impl IntoIterator<Item = (RunDirectory, u64)>) {
         self.waiting.extend(runs.into_iter().map(|(run, from)| {
             let created = run.metadata().ok().flatten().map(|known| known.created);
-            let started = created.map_or(i64::MIN, |at| at.micros().saturating_sub(OLDER_MICROS));
-            let part = RunPart {
-                run,
-                from,
-                until: u64::MAX,
-                reading: Reading::Followed,
-            };
-            (Timestamp::from_micros(started), part)
+            // The events of a run may be slightly older than its directory, because another thread creates it.
+            let started = created.map_or(i64::MIN, |at| at.micros().saturating_sub(60_000_000));
+            let started = Timestamp::from_micros(started);
+            RunPart::new(run, started, (from, u64::MAX), Reading::Followed)
         }));
         self.sort();
     }
@@ -255,15 +239,15 @@ impl RunLogs {
             }
             if let Some(index) = self.unread.pop() {
                 match self.advance(index) {
-                    Advance::Done => {}
-                    Advance::Item(item) => return item,
-                    Advance::Unwritten => {
+                    None => {}
+                    Some(LogItem::Timeout) => {
                         self.unread.push(index);
                         if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
                             return LogItem::Timeout;
                         }
                         park(Some(LOG_PAUSE));
                     }
+                    Some(item) => return item,
                 }
             } else if let Some(part) = self.next_due() {
                 if let Some(item) = self.open(part) {
@@ -292,15 +276,9 @@ impl RunLogs {
 
     /// Returns the next run to open, if its events may precede those of the open runs.
     fn next_due(&mut self) -> Option<RunPart> {
-        let (started, _) = self.waiting.front()?;
-        let is_due = match self.heads.peek() {
-            Some(Reverse(next_event)) => *started <= next_event.ts,
-            None => true,
-        };
-        if !is_due {
-            return None;
-        }
-        self.waiting.pop_front().map(|(_, part)| part)
+        let next = self.heads.peek().map(|Reverse(next_event)| next_event.ts);
+        let is_due = |part: &RunPart| next.is_none_or(|ts| part.started <= ts);
+        self.waiting.front().is_some_and(is_due).then(|| self.waiting.pop_front())?
     }
 
     fn open(&mut self, part: RunPart) -> Option<LogItem> {
@@ -342,12 +320,10 @@ impl RunLogs {
         }
     }
 
-    /// Reads the next event of a run. At the end of the log, waits for its writer, or counts the missing
-    /// events.
-    fn advance(&mut self, index: usize) -> Advance {
-        let Some(open) = self.open.get_mut(&index) else {
-            return Advance::Done;
-        };
+    /// Reads the next event of a run; [`LogItem::Timeout`] means that it is not written yet. At the end of the
+    /// log, counts the missing events.
+    fn advance(&mut self, index: usize) -> Option<LogItem> {
+        let open = self.open.get_mut(&index)?;
         while open.from < open.until {
             match open.log.next() {
                 Ok(Some(record)) => {
@@ -378,11 +354,11 @@ impl RunLogs {
                         execution_id: open.run.execution_id().clone(),
                         index,
                     }));
-                    return Advance::Done;
+                    return None;
                 }
                 Ok(None) if open.reading == Reading::Followed && !open.was_written => {
-                    let ended = self.open.remove(&index).map(Box::new);
-                    return ended.map_or(Advance::Done, |log| Advance::Item(LogItem::Ended(log)));
+                    let ended = self.open.remove(&index)?;
+                    return Some(LogItem::Ended(Box::new(ended)));
                 }
                 Ok(None) if open.reading == Reading::Whole && open.until == u64::MAX => break,
                 Ok(None) => {
@@ -397,16 +373,15 @@ impl RunLogs {
                     open.was_written = open.log.is_written().unwrap_or(false);
                     if open.was_written && is_followed {
                         self.idle.push(index);
-                        return Advance::Done;
+                        return None;
                     }
                     if open.was_written {
-                        return Advance::Unwritten;
+                        return Some(LogItem::Timeout);
                     }
                 }
                 Err(error) if open.reading == Reading::Followed => {
-                    let failed = LogItem::Failed(open.run.clone(), error);
-                    self.open.remove(&index);
-                    return Advance::Item(failed);
+                    let failed = self.open.remove(&index)?;
+                    return Some(LogItem::Failed(failed.run, error));
                 }
                 Err(error) => {
                     log::warn!("{error:?}");
@@ -417,17 +392,8 @@ impl RunLogs {
         self.missed += missing(open.from, open.until);
         // Closes its files.
         self.open.remove(&index);
-        Advance::Done
+        None
     }
-}
-
-/// What the next read of a run has found.
-enum Advance {
-    /// Its next event is known, or there is none.
-    Done,
-    /// Its next event is not written yet.
-    Unwritten,
-    Item(LogItem),
 }
 
 /// Returns the number of events after `from`, up to and including `until`; 0 if it is not known where they end.
