@@ -93,8 +93,8 @@ pub mod fuzzing {
     use std::time::Duration;
 
     use crate::agent::{HookChange, HookFile, HookInput, StatusFile};
-    use crate::api::exchange::read_answer;
-    use crate::api::request::{Head, Request};
+    use crate::api::client::read_answer;
+    use crate::api::http::{Head, Request};
     use crate::api::{EventReader, EventSource, Unavailable};
     use crate::clock::Clock;
     use crate::feed::{Next, StreamCursor};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::client::{EventReader, EventSource};
-use super::context::ApiContext;
-use super::exchange::{get, get_board};
-use super::request::percent_encoded;
-use super::screen::{ScreenView, view};
+use super::client::{get, get_board};
+use super::http::percent_encoded;
+use super::panes::ApiContext;
+use super::panes::{ScreenView, view};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::Result;

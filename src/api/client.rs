@@ -1,16 +1,20 @@
-//! The client of the API: a stream of events that reconnects by itself.
+//! The client of the API: single requests, each on its own connection, and a stream of events that reconnects by
+//! itself.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::chunked::Chunked;
-use super::exchange::{Answer, open, read_head, send};
+use super::http::HEAD_BYTES_MAX;
 use super::seen::SeenNumbers;
+use super::server::connect;
+use crate::board::Row;
 use crate::clock::Clock;
+use crate::error::{Error, Result};
 use crate::event::TdEvent;
 use crate::feed::{Next, Reader};
 use crate::history::parse_line;
@@ -129,14 +133,7 @@ impl EventReader {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader).map_err(Unavailable::Broken)?;
         if head.status != 200 {
-            let mut body = Vec::new();
-            // A partly read problem is still useful.
-            let _ = reader.take(4096).read_to_end(&mut body);
-            let answer = Answer {
-                status: head.status,
-                body,
-                etag: None,
-            };
+            let answer = read_body(head, reader).map_err(Unavailable::Broken)?;
             return Err(Unavailable::Refused(answer.problem()));
         }
         self.line.clear();
@@ -153,7 +150,7 @@ impl EventReader {
         let left = deadline.saturating_duration_since(self.clock.now());
         // A socket timeout of zero would mean no timeout.
         let left = left.max(Duration::from_millis(1));
-        let stream = lines.get_ref().get_ref().get_ref();
+        let stream = lines.get_ref().reader.get_ref();
         let room = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
         let read = stream
             .set_read_timeout(Some(left))
@@ -204,46 +201,405 @@ impl EventReader {
     }
 }
 
+/// The time to wait for an answer. The observer answers in milliseconds.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// The interval at which a waiting client checks whether to cancel.
+const CHECK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// The largest body of an answer.
+const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The most headers of an answer.
+const HEADERS_MAX: usize = 32;
+
+/// An answer of the observer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+    /// The version of the board, or the position in the events.
+    pub etag: Option<String>,
+}
+
+impl Answer {
+    /// Returns the reason for a refused request.
+    pub fn problem(&self) -> String {
+        let problem: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let detail = problem.as_ref().and_then(|problem| problem.get("detail"));
+        match detail.and_then(serde_json::Value::as_str) {
+            Some(detail) => detail.to_owned(),
+            None => format!("status {}", self.status),
+        }
+    }
+}
+
+/// Requests a path. `wait` extends the time that the observer has to answer.
+///
+/// # Errors
+/// [`Error::is_gone`] if no observer listens at the socket; another error if the answer is late or invalid.
+pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration) -> Result<Answer> {
+    let ask = || {
+        let stream = open(socket)?;
+        stream.set_read_timeout(Some(ANSWER_TIME + wait))?;
+        send(&stream, "GET", path, etag.map(|tag| ("If-None-Match", tag)))?;
+        read_answer(BufReader::new(stream))
+    };
+    ask().map_err(|cause| failed(socket, cause))
+}
+
+/// Returns the present position in the observer's events; `None` if the observer does not answer.
+pub(crate) fn position(socket: &Path) -> Option<String> {
+    let ask = || {
+        let stream = open(socket)?;
+        send(&stream, "HEAD", "/api/v1/events", None)?;
+        read_answer(BufReader::new(stream))
+    };
+    let answer = ask().map_err(|cause| log::debug!("{cause}"));
+    answer.ok()?.etag
+}
+
+/// Requests the board's rows and its version. With a known version, waits up to `hold` for another one; `None` if
+/// there is none.
+///
+/// # Errors
+/// As for [`get`], or if the observer refuses the request.
+pub(crate) fn get_board(
+    socket: &Path,
+    etag: Option<&str>,
+    hold: Duration,
+) -> Result<Option<(Vec<Row>, Option<String>)>> {
+    let path = match hold.as_secs() {
+        0 => "/api/v1/board".to_owned(),
+        seconds => format!("/api/v1/board?wait={seconds}"),
+    };
+    let answer = get(socket, &path, etag, hold)?;
+    match answer.status {
+        200 => match rows_of(&answer.body) {
+            Ok(rows) => Ok(Some((rows, answer.etag))),
+            Err(cause) => Err(Error::other("the observer's board cannot be read").because(cause)),
+        },
+        304 => Ok(None),
+        _ => Err(Error::other(format!(
+            "the observer refuses the request: {}",
+            answer.problem()
+        ))),
+    }
+}
+
+/// Reads the rows of a board. Leaves out rows that cannot be read, such as those of a kind that only a later
+/// version of the observer knows.
+fn rows_of(board: &[u8]) -> serde_json::Result<Vec<Row>> {
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(board)?;
+    let known = rows
+        .into_iter()
+        .filter_map(|row| serde_json::from_value(row).ok());
+    Ok(known.collect())
+}
+
+/// Sends a JSON body to a path and waits for the answer. Returns `None` once `is_over()` returns true.
+pub(crate) fn post(
+    socket: &Path,
+    path: &str,
+    body: &serde_json::Value,
+    is_over: impl Fn() -> bool,
+) -> Result<Option<Answer>> {
+    let ask = || {
+        let mut stream = open(socket)?;
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes())?;
+        loop {
+            if is_over() {
+                return Ok(None);
+            }
+            match poll(&mut [PollFd::new(&stream, PollFlags::IN)], Some(&CHECK)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return read_answer(BufReader::new(stream)).map(Some),
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+    };
+    ask().map_err(|cause| failed(socket, cause))
+}
+
+fn failed(socket: &Path, cause: io::Error) -> Error {
+    match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            Error::gone("no observer listens at").at(socket)
+        }
+        _ => Error::file("cannot talk to the observer at", socket, cause),
+    }
+}
+
+/// Connects to an observer, with timeouts for reads and writes.
+fn open(socket: &Path) -> io::Result<UnixStream> {
+    let stream = connect(socket)?;
+    stream.set_read_timeout(Some(ANSWER_TIME))?;
+    stream.set_write_timeout(Some(ANSWER_TIME))?;
+    Ok(stream)
+}
+
+/// Sends a request without a body.
+fn send(
+    mut stream: &UnixStream,
+    method: &str,
+    path: &str,
+    header: Option<(&str, &str)>,
+) -> io::Result<()> {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    if let Some((name, value)) = header {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    stream.write_all(text.as_bytes())
+}
+
+/// Reads an answer and at most 64 MiB of its body.
+pub(crate) fn read_answer(mut reader: impl BufRead) -> io::Result<Answer> {
+    let head = read_head(&mut reader)?;
+    read_body(head, reader)
+}
+
+fn read_body(head: AnswerHead, reader: impl BufRead) -> io::Result<Answer> {
+    let mut body = Vec::new();
+    let bytes_max = head.length.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX);
+    let mut reader: Box<dyn Read + '_> = if head.is_chunked && head.length.is_none() {
+        Box::new(Chunked::new(reader))
+    } else {
+        Box::new(reader)
+    };
+    reader.by_ref().take(bytes_max).read_to_end(&mut body)?;
+    if head
+        .length
+        .is_some_and(|length| (body.len() as u64) < length)
+    {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Answer {
+        status: head.status,
+        body,
+        etag: head.etag,
+    })
+}
+
+/// The head of an answer.
+struct AnswerHead {
+    status: u16,
+    length: Option<u64>,
+    is_chunked: bool,
+    etag: Option<String>,
+}
+
+/// Reads the head of an answer.
+fn read_head(reader: &mut impl BufRead) -> io::Result<AnswerHead> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let limit = HEAD_BYTES_MAX - head.len().min(HEAD_BYTES_MAX);
+        if reader.take(limit as u64).read_until(b'\n', &mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Response::new(&mut headers);
+    parsed.parse(&head).map_err(io::Error::other)?;
+    let header = |name: &str| {
+        let mut headers = parsed.headers.iter();
+        let found = headers.find(|header| header.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(found.value).ok().map(str::trim)
+    };
+    Ok(AnswerHead {
+        status: parsed.code.unwrap_or(0),
+        length: header("content-length").and_then(|text| text.parse().ok()),
+        is_chunked: header("transfer-encoding") == Some("chunked"),
+        etag: header("etag").map(str::to_owned),
+    })
+}
+
+/// The longest accepted line with the size of a chunk.
+const SIZE_BYTES_MAX: usize = 64;
+
+/// Decodes a chunked body. A read that times out within a chunk loses no bytes.
+struct Chunked<R> {
+    reader: R,
+    /// The received part of a chunk's size line. It is kept because a read may time out within the line.
+    size: Vec<u8>,
+    left: u64,
+    is_over: bool,
+}
+
+impl<R: BufRead> Chunked<R> {
+    fn new(reader: R) -> Self {
+        Self {
+            reader,
+            size: Vec::new(),
+            left: 0,
+            is_over: false,
+        }
+    }
+
+    fn begin_chunk(&mut self) -> io::Result<()> {
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size");
+        // The line end after the previous chunk, if any, then the size.
+        loop {
+            let room = SIZE_BYTES_MAX.saturating_sub(self.size.len()) as u64;
+            let mut line = (&mut self.reader).take(room);
+            if line.read_until(b'\n', &mut self.size)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if self.size != b"\r\n" {
+                break;
+            }
+            self.size.clear();
+        }
+        let line = std::mem::take(&mut self.size);
+        let text = std::str::from_utf8(&line).map_err(|_| invalid())?;
+        let text = text.strip_suffix('\n').ok_or_else(invalid)?;
+        self.left = u64::from_str_radix(text.trim(), 16).map_err(|_| invalid())?;
+        self.is_over = self.left == 0;
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for Chunked<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !self.is_over {
+            self.begin_chunk()?;
+        }
+        if self.is_over {
+            return Ok(0);
+        }
+        let room = out
+            .len()
+            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let count = self.reader.read(&mut out[..room])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    mod client {
+        use serde_json::json;
 
-    use super::*;
-    use crate::event::{Envelope, StreamEvent};
-    use crate::timestamp::Timestamp;
+        use super::super::*;
+        use crate::event::{Envelope, StreamEvent};
+        use crate::timestamp::Timestamp;
 
-    #[test]
-    fn events_of_the_stream_differ_from_those_of_executions() {
-        let clock = Clock::system();
-        let mut reader = EventReader::new(Path::new("none"), "/".to_owned(), &clock);
-        let mut item = |data: Vec<u8>| {
-            reader.frame.data = data;
-            reader.ended_frame()
-        };
-        let at = Timestamp::from_micros(1);
-        let stream = |event: &StreamEvent| serde_json::to_vec(&event.at(at)).unwrap();
-        assert!(item(stream(&StreamEvent::opened())).is_none());
-        let missed = item(stream(&StreamEvent::Lagged { missed: 7 }));
-        assert!(matches!(missed, Some(Next::Missed(7))), "{missed:?}");
-        let mut without_number =
-            serde_json::to_value(StreamEvent::Lagged { missed: 7 }.at(at)).unwrap();
-        for missed in [json!("7"), json!(-7), Value::Null] {
-            without_number["event"]["missed"] = missed;
-            let nothing = item(serde_json::to_vec(&without_number).unwrap());
-            assert!(nothing.is_none(), "{nothing:?}");
-        }
-        let warning = TdEvent::Warning {
-            execution_id: "a".into(),
-            context: "c".into(),
-            message: "m".into(),
-        };
-        for seq in [None, Some(3)] {
-            let envelope = Envelope::new(seq, at, warning.clone());
-            let event = item(serde_json::to_vec(&envelope).unwrap());
-            let Some(Next::Event(event)) = event else {
-                panic!("{event:?}")
+        #[test]
+        fn events_of_the_stream_differ_from_those_of_executions() {
+            let clock = Clock::system();
+            let mut reader = EventReader::new(Path::new("none"), "/".to_owned(), &clock);
+            let mut item = |data: Vec<u8>| {
+                reader.frame.data = data;
+                reader.ended_frame()
             };
-            assert_eq!(event.seq, seq);
+            let at = Timestamp::from_micros(1);
+            let stream = |event: &StreamEvent| serde_json::to_vec(&event.at(at)).unwrap();
+            assert!(item(stream(&StreamEvent::opened())).is_none());
+            let missed = item(stream(&StreamEvent::Lagged { missed: 7 }));
+            assert!(matches!(missed, Some(Next::Missed(7))), "{missed:?}");
+            let mut without_number =
+                serde_json::to_value(StreamEvent::Lagged { missed: 7 }.at(at)).unwrap();
+            for missed in [json!("7"), json!(-7), Value::Null] {
+                without_number["event"]["missed"] = missed;
+                let nothing = item(serde_json::to_vec(&without_number).unwrap());
+                assert!(nothing.is_none(), "{nothing:?}");
+            }
+            let warning = TdEvent::Warning {
+                execution_id: "a".into(),
+                context: "c".into(),
+                message: "m".into(),
+            };
+            for seq in [None, Some(3)] {
+                let envelope = Envelope::new(seq, at, warning.clone());
+                let event = item(serde_json::to_vec(&envelope).unwrap());
+                let Some(Next::Event(event)) = event else {
+                    panic!("{event:?}")
+                };
+                assert_eq!(event.seq, seq);
+            }
+        }
+    }
+
+    mod exchange {
+        use serde_json::json;
+
+        use super::super::rows_of;
+
+        #[test]
+        fn rows_of_unknown_kinds_are_left_out() {
+            let row = |kind: &str| {
+                json!({
+                    "execution_id": "a", "name": kind, "kind": kind, "state": "running",
+                    "since": "2026-11-27T00:00:00.000000Z", "last_line": "", "turns": 0, "gaps": 0,
+                    "errors": 0,
+                })
+            };
+            let board = json!([row("pane"), row("satellite"), row("command")]);
+            let rows = rows_of(board.to_string().as_bytes()).unwrap();
+            let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+            assert_eq!(names, ["pane", "command"]);
+            assert!(rows_of(b"{}").is_err());
+        }
+    }
+
+    mod chunked {
+        use std::io::BufReader;
+
+        use super::super::*;
+
+        /// Times out once before each byte.
+        struct Slow<'a>(&'a [u8], bool);
+
+        impl Read for Slow<'_> {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                self.1 = !self.1;
+                match self.1 {
+                    true => Err(io::ErrorKind::WouldBlock.into()),
+                    false => self.0.read(&mut out[..1]),
+                }
+            }
+        }
+
+        #[test]
+        fn a_wait_that_ends_loses_nothing() {
+            let text = b"10\r\n0123456789abcdef\r\n3\r\nxyz\r\n0\r\n\r\n";
+            let mut body = Chunked::new(BufReader::with_capacity(1, Slow(text, false)));
+            let (mut out, mut buffer) = (Vec::new(), [0; 5]);
+            loop {
+                match body.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) => out.extend_from_slice(&buffer[..count]),
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                }
+            }
+            assert_eq!(out, b"0123456789abcdefxyz");
+        }
+
+        #[test]
+        fn sizes_are_checked() {
+            let long = "0".repeat(SIZE_BYTES_MAX) + "1\r\nx";
+            for (text, kind) in [
+                ("x\r\n", io::ErrorKind::InvalidData),
+                ("\r\n\r\n3", io::ErrorKind::InvalidData),
+                (&long, io::ErrorKind::InvalidData),
+                ("", io::ErrorKind::UnexpectedEof),
+                ("3\r\nab", io::ErrorKind::UnexpectedEof),
+            ] {
+                let read = Chunked::new(text.as_bytes()).read_to_end(&mut Vec::new());
+                assert_eq!(read.unwrap_err().kind(), kind, "{text:?}");
+            }
         }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::context::ApiContext;
+use super::http::Request;
+use super::http::{ChunkedBody, Response};
 use super::liveness::KEEP_ALIVE;
-use super::request::Request;
-use super::response::{ChunkedBody, Response};
+use super::panes::ApiContext;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::{EventKind, ExecutionId, StreamEvent};

@@ -1,48 +1,27 @@
 //! The API of the observer: its feed, board, runs and panes over a Unix socket, and its client.
 //!
-//! The server speaks HTTP/1.1 with JSON; the paths are in [`routes`]. Faces use [`exchange`] and [`client`],
-//! which resumes its stream after a broken connection.
+//! The server speaks HTTP/1.1 with JSON; the paths are in [`routes`]. Faces use [`client`], which
+//! resumes its stream after a broken connection.
 
-mod chunked;
+pub(crate) mod http;
 mod liveness;
-pub(crate) mod request;
 mod seen;
-mod slots;
-
-mod response;
-mod socket;
 
 mod client_message;
 mod events;
+mod panes;
+mod wait;
 mod ws;
 
-mod metrics;
-
-mod panes;
-mod states;
-
-mod context;
-mod input;
-mod screen;
-mod wait;
-
 mod routes;
-
 mod server;
 
-pub(crate) mod exchange;
-
-mod client;
-
 mod access;
+pub(crate) mod client;
 
 pub(crate) use access::Observer;
-pub(crate) use client::{EventReader, EventSource, Unavailable};
-pub(crate) use context::ApiContext;
-pub(crate) use exchange::{get, get_board, position, post};
-pub(crate) use panes::{ObservedServer, Panes};
-pub(crate) use request::percent_encoded;
-pub(crate) use routes::Routes;
-pub(crate) use server::Server;
-pub(crate) use slots::Slots;
-pub(crate) use socket::socket_path;
+pub(crate) use client::{EventReader, EventSource, Unavailable, get, get_board, position, post};
+pub(crate) use http::percent_encoded;
+pub(crate) use panes::{ApiContext, ObservedServer, Panes};
+pub(crate) use routes::{Routes, Slots};
+pub(crate) use server::{Server, socket_path};

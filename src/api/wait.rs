@@ -3,24 +3,24 @@
 //! The connection's thread waits. Meanwhile, `td-api-wait` reads the states of agents from the feed, and
 //! cancels the wait when the client disconnects or the observer ends.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
-use super::context::ApiContext;
 use super::events::is_gone;
-use super::input::refused;
-use super::panes::{self, failed};
-use super::request::Request;
-use super::response::Response;
-use super::states::{Ended, StateFollower, TargetPanes};
+use super::http::Request;
+use super::http::Response;
+use super::panes::{self, ApiContext, failed, refused};
+use crate::board::RowState;
 use crate::clock::Clock;
-use crate::event::AgentState;
+use crate::event::{AgentState, ExecutionId, PaneId, TdEvent};
+use crate::feed::{Feed, Next, Reader};
 use crate::thread::{Stop, StopGuard, is_stopped, run_beside, stop_pair};
-use crate::tmux::{Server, Target, Typing};
-use crate::wait::{StateMatcher, Wait, WaitEnd, WaitMatch, WaitSpec, Waiter};
+use crate::tmux::{Server, ServerIdentity, Target, Typing};
+use crate::wait::{StartedWait, StateMatcher, Wait, WaitEnd, WaitMatch, WaitSpec, Waiter};
 
 /// The longest time until a wait ends after its client has disconnected or the observer has ended.
 const CHECK: Duration = Duration::from_millis(100);
@@ -75,7 +75,7 @@ fn read(
     stop: &Stop,
 ) -> Result<RequestedWait, Response> {
     let invalid = |error: crate::Error| Response::problem(400, &error.to_string());
-    let spec: WaitSpec = panes::body(body)?;
+    let spec: WaitSpec = panes::parsed(body)?;
     let target = Target::parse(&spec.target).map_err(invalid)?;
     let wait = spec.wait(target.clone(), "").map_err(invalid)?;
     let states = spec.state.iter().map(|name| {
@@ -194,6 +194,149 @@ impl WaitMonitor<'_> {
             }
             if self.followers.try_recv().err() == Some(TryRecvError::Disconnected) {
                 return;
+            }
+        }
+    }
+}
+
+/// Selects the panes of a target among those of all servers and sessions.
+#[derive(Debug)]
+struct TargetPanes {
+    feed: Feed,
+    server: ServerIdentity,
+    /// The panes at the start of the wait.
+    panes: Vec<PaneId>,
+    /// The session, if its later panes belong to the target, too.
+    session: Option<String>,
+    known: HashMap<String, ExecutionPlace>,
+}
+
+/// The place of an execution.
+#[derive(Clone, Copy, Debug)]
+struct ExecutionPlace {
+    is_of_server: bool,
+    is_of_session: bool,
+}
+
+impl TargetPanes {
+    /// Creates the selection for a started wait.
+    fn of(started: &StartedWait<'_>, feed: &Feed) -> Self {
+        Self {
+            feed: feed.clone(),
+            server: started.server().clone(),
+            panes: started.panes(),
+            session: started.whole_session().map(|session| session.to_string()),
+            known: HashMap::new(),
+        }
+    }
+
+    /// Returns true if a pane of an execution belongs to the target.
+    fn contain(&mut self, execution: &str, pane: &PaneId) -> bool {
+        if !self.known.contains_key(execution) {
+            // Unknown executions are read again at the next event.
+            let Some(place) = self.place_of(execution) else {
+                return false;
+            };
+            self.known.insert(execution.to_owned(), place);
+        }
+        self.known.get(execution).is_some_and(|place| {
+            place.is_of_session || place.is_of_server && self.panes.contains(pane)
+        })
+    }
+
+    fn place_of(&self, execution: &str) -> Option<ExecutionPlace> {
+        let run = self.feed.data().run(&ExecutionId::from(execution));
+        let identity = run.metadata().ok()??.identity;
+        let of_server = identity.filter(|of| {
+            self.server.socket.to_str() == Some(&of.socket)
+                && (of.server_pid, of.server_started) == (self.server.pid, self.server.start_time)
+        });
+        Some(ExecutionPlace {
+            is_of_server: of_server.is_some(),
+            is_of_session: of_server.is_some_and(|of| Some(of.session_id) == self.session),
+        })
+    }
+}
+
+/// The observer is ending; no events follow.
+#[derive(Debug)]
+struct Ended;
+
+/// Reads the feed until an agent is in one of the requested states.
+#[derive(Debug)]
+struct StateFollower {
+    matcher: StateMatcher,
+    panes: TargetPanes,
+    reader: Reader,
+    /// The states of the board must be checked, too.
+    checks_board: bool,
+    /// A text was sent, so earlier states on the board do not count.
+    is_sent: bool,
+}
+
+impl StateFollower {
+    /// Creates a follower that begins with the present states; after a sent text, only later states count.
+    fn begin(feed: &Feed, matcher: StateMatcher, panes: TargetPanes, is_sent: bool) -> Self {
+        // Events between the position and the board are handled twice, which is harmless.
+        let mut follower = Self {
+            matcher,
+            panes,
+            reader: Reader::live(feed),
+            checks_board: !is_sent,
+            is_sent,
+        };
+        follower.note_board();
+        follower
+    }
+
+    /// Waits for events until the deadline, and checks them for a requested state.
+    ///
+    /// # Errors
+    /// [`Ended`] when the observer ends.
+    fn poll(&mut self, deadline: Instant, clock: &Clock) -> Result<Option<WaitMatch>, Ended> {
+        if std::mem::take(&mut self.checks_board)
+            && let Some(met) = self.matcher.met()
+        {
+            return Ok(Some(met));
+        }
+        let settles_at = self.matcher.settles_at();
+        let until = settles_at.map_or(deadline, |at| at.min(deadline));
+        Ok(match self.reader.next(Some(until)) {
+            Next::Event(event) => self.handle(&event.event, clock.now()),
+            Next::Missed(_) => {
+                self.note_board();
+                self.checks_board = !self.is_sent;
+                None
+            }
+            Next::Timeout if settles_at.is_some_and(|at| at <= clock.now()) => {
+                self.matcher.settled()
+            }
+            Next::Timeout => None,
+            Next::End => return Err(Ended),
+        })
+    }
+
+    fn handle(&mut self, event: &TdEvent, now: Instant) -> Option<WaitMatch> {
+        let is_state = matches!(event, TdEvent::AgentState { .. });
+        if !is_state && !self.is_sent {
+            return None;
+        }
+        let pane = event.pane()?;
+        if !self.panes.contain(event.execution_id(), pane) {
+            return None;
+        }
+        self.matcher.handle(event, now)
+    }
+
+    /// Records the states on the board.
+    fn note_board(&mut self) {
+        for row in self.panes.feed.rows() {
+            if let (Some(pane), RowState::Agent(state), false) =
+                (&row.pane, &row.state, row.has_ended())
+                && self.panes.contain(row.execution_id.as_str(), pane)
+            {
+                let asks = row.asks.as_deref().unwrap_or("");
+                self.matcher.note_state(pane, state.known(), asks);
             }
         }
     }

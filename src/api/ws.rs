@@ -14,11 +14,11 @@ use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error, Message, WebSocket};
 
 use super::client_message;
-use super::context::ApiContext;
 use super::events;
+use super::http::Request;
+use super::http::{Response, problem};
 use super::liveness::{Liveness, Step};
-use super::request::Request;
-use super::response::{Response, problem};
+use super::panes::ApiContext;
 use crate::clock::Clock;
 use crate::event::StreamEvent;
 use crate::feed::{Next, Reader, StreamCursor};
@@ -265,8 +265,8 @@ fn framed(cursor: &StreamCursor, envelope: String) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::http::Head;
     use super::super::panes::Panes;
-    use super::super::request::Head;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;

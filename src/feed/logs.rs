@@ -278,7 +278,10 @@ impl RunLogs {
     fn next_due(&mut self) -> Option<RunPart> {
         let next = self.heads.peek().map(|Reverse(next_event)| next_event.ts);
         let is_due = |part: &RunPart| next.is_none_or(|ts| part.started <= ts);
-        self.waiting.front().is_some_and(is_due).then(|| self.waiting.pop_front())?
+        self.waiting
+            .front()
+            .is_some_and(is_due)
+            .then(|| self.waiting.pop_front())?
     }
 
     fn open(&mut self, part: RunPart) -> Option<LogItem> {

@@ -73,7 +73,7 @@ pub const PURE: &[&str] = &[
     "src/api/client_message.rs",
     "src/feed/position.rs",
     "src/api/liveness.rs",
-    "src/api/request.rs",
+    "src/api/http.rs",
     "src/api/seen.rs",
     "src/face/ansi.rs",
     "src/face/asciicast.rs",
