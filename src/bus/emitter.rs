@@ -77,8 +77,8 @@ impl EventEmitter {
         self.inbox.emit(self.slot, event, true)
     }
 
-    /// Waits until the inbox and the log have room, at most until the deadline, and then emits as
-    /// [`emit`](Self::emit) does.
+    /// Waits until little waits for the log, at most until the deadline, and then emits as [`emit`](Self::emit)
+    /// does.
     ///
     /// For readers of programs that may be blocked, as a terminal blocks them: no output of a child process
     /// is lost while the log makes progress. Pollers never use it.
@@ -133,7 +133,7 @@ impl BlockingEmitter {
 
     /// Emits an event; blocks until the log has room for it.
     pub fn emit(&mut self, event: TdEvent) {
-        if self.is_stalled && !self.emitter.has_room() {
+        if self.is_stalled && !self.emitter.inbox.has_room_for_reader() {
             self.emitter.emit(event);
             return;
         }
@@ -168,7 +168,7 @@ impl Inbox {
         deadline: Instant,
     ) -> Emitted {
         loop {
-            if self.has_room() {
+            if self.has_room_for_reader() {
                 let Some(_pass) = self.gate.enter(slot) else {
                     return Emitted::Closed;
                 };

@@ -31,6 +31,10 @@ pub(super) const SMALL_BYTES: usize = 1024;
 /// then are therefore never dropped.
 pub(super) const LARGE_BYTES_MAX: usize = 20 * 1024 * 1024;
 
+/// Fraction (1/n) of the queues to the log that a program's reader fills before it waits. Its own pipe holds the
+/// rest, and a log that keeps up needs less than a batch.
+const READER_PART: usize = 8;
+
 /// Quarters of the inbox that text may fill; the rest is reserved for life-cycle events.
 pub(super) const TEXT_QUARTERS: usize = 3;
 
@@ -184,9 +188,19 @@ impl Inbox {
 
     /// Returns true if the queues to the log are at most half full.
     pub(super) fn has_room(&self) -> bool {
-        self.sender.len() <= self.len_max / 2
-            && self.large_bytes.load(Ordering::Relaxed) <= LARGE_BYTES_MAX / 2
-            && self.lossless.has_room()
+        self.is_filled_below(2)
+    }
+
+    /// Returns true if a program's reader need not wait.
+    pub(super) fn has_room_for_reader(&self) -> bool {
+        self.is_filled_below(READER_PART)
+    }
+
+    /// Returns true if the queues to the log are filled to at most this fraction (1/n).
+    fn is_filled_below(&self, part: usize) -> bool {
+        self.sender.len() <= self.len_max / part
+            && self.large_bytes.load(Ordering::Relaxed) <= LARGE_BYTES_MAX / part
+            && self.lossless.is_filled_below(part as u64)
     }
 
     /// Wakes the threads that wait for room, if there is room now. Call it after each step that makes room,
@@ -194,7 +208,7 @@ impl Inbox {
     pub(super) fn made_room(&self) {
         // Either this thread sees `waiting`, or the waiting thread sees the step before this call.
         atomic::fence(Ordering::SeqCst);
-        if self.room.waiting.load(Ordering::Relaxed) > 0 && self.has_room() {
+        if self.room.waiting.load(Ordering::Relaxed) > 0 && self.has_room_for_reader() {
             self.room.notify();
         }
     }
@@ -204,7 +218,7 @@ impl Inbox {
         let guard = lock(&self.room.lock);
         self.room.waiting.fetch_add(1, Ordering::SeqCst);
         atomic::fence(Ordering::SeqCst);
-        if !self.has_room() && !self.gate.is_closed() {
+        if !self.has_room_for_reader() && !self.gate.is_closed() {
             // The caller checks again, whatever ended the wait.
             drop(self.room.changed.wait_timeout(guard, wait));
         }
@@ -415,9 +429,10 @@ impl LosslessAccount {
         (slowest != NO_READER).then_some(pending)
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    /// Returns true if the memory is filled to at most this fraction (1/n).
+    pub(super) fn is_filled_below(&self, part: u64) -> bool {
         self.pending()
-            .is_none_or(|pending| pending <= self.bytes_max / 2)
+            .is_none_or(|pending| pending <= self.bytes_max / part)
     }
 
     /// Registers a new reader, which skips `backlog_bytes` of earlier batches.

@@ -124,7 +124,7 @@ impl LosslessSender {
 
     /// Returns true if no batch is held back any more.
     fn try_send_held(&mut self) -> bool {
-        if !self.gaps.is_empty() && self.inbox.lossless.has_room() {
+        if !self.gaps.is_empty() && self.inbox.lossless.is_filled_below(2) {
             let gaps = self.gaps.drain().collect();
             self.push_all(gaps);
         }

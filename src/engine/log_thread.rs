@@ -22,8 +22,8 @@ use crate::thread::{self, Handle, Panicked};
 /// written.
 const COMMANDS_MAX: usize = 256;
 
-/// The delay between a run's last use and its closing. By then, all events emitted before have
-/// reached the lane.
+/// The delay between a run's last use and its closing, in which the log's own notices and others that know the
+/// execution may still emit events.
 const CLOSE_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -114,9 +114,10 @@ impl LogThreadState {
             self.handle_commands(now);
             // On a slow disk, events are queued for longer than the delay. The next batch wakes the
             // thread.
-            let close_at = match lane.is_caught_up() {
-                true => self.close_due(now, now),
-                false => None,
+            let close_at = if lane.is_caught_up() {
+                self.close_due(&lane, now)
+            } else {
+                None
             };
             let due = [self.writer.tick(now), close_at];
             let due = due.into_iter().flatten().min();
@@ -135,7 +136,7 @@ impl LogThreadState {
         }
         let now = self.clock.now();
         self.handle_commands(now);
-        self.close_due(now + CLOSE_AFTER, now);
+        self.close_until(now + CLOSE_AFTER, now);
         self.pass_notices();
         self.writer.finish(now)
     }
@@ -159,13 +160,26 @@ impl LogThreadState {
         }
     }
 
-    /// Closes the runs that are due at `due`, and returns when the next one is.
-    fn close_due(&mut self, due: Instant, now: Instant) -> Option<Instant> {
+    /// Closes the runs that are due, and returns when the next one is. If their last events have only now reached
+    /// the lane, they are read first.
+    fn close_due(&mut self, lane: &LosslessLane, now: Instant) -> Option<Instant> {
+        let mut closing = self.closing.iter();
+        if let Some((_, due)) = closing.find(|(at, _)| *at <= now) {
+            // The fan-out replies after all events that were emitted before.
+            self.bus.emitter_from(&due.id, 1);
+            if !lane.is_caught_up() {
+                return None;
+            }
+        }
+        self.close_until(now, now);
+        self.closing.iter().map(|(at, _)| *at).min()
+    }
+
+    fn close_until(&mut self, due: Instant, now: Instant) {
         for (_, close) in self.closing.extract_if(.., |(at, _)| *at <= due) {
             self.writer
                 .close_run(&close.id, close.state, close.exit_status, now);
         }
-        self.closing.iter().map(|(at, _)| *at).min()
     }
 
     /// Reports the writer's notices on stderr and as events.

@@ -11,6 +11,7 @@ use super::tree::Tree;
 use crate::bus::{Delivery, RecvTimeoutError, Subscription, TryRecvError};
 use crate::clock::Clock;
 use crate::event::{Envelope, StreamEvent, TdEvent};
+use crate::history::line::LineWriter;
 use crate::thread;
 use crate::thread::{Handle, Panicked, Stop, stop_pair};
 use serde::Serialize;
@@ -40,6 +41,7 @@ pub(crate) struct EventWriter<W: Write> {
     last: Option<(i64, Instant)>,
     /// Rendered text that is not written yet; reused.
     text: String,
+    lines: LineWriter,
     clock: Clock,
 }
 
@@ -80,6 +82,7 @@ impl<W: Write> EventWriter<W> {
             live: LiveRows::default(),
             last: None,
             text: String::new(),
+            lines: LineWriter::default(),
             clock,
         };
         writer.fit();
@@ -155,7 +158,7 @@ impl<W: Write> EventWriter<W> {
     pub fn write_event(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.last = Some((envelope.ts.micros(), self.clock.now()));
         match &mut self.renderer {
-            Renderer::Json => push_line(&mut self.text, envelope),
+            Renderer::Json => push_event(&mut self.text, &mut self.lines, envelope),
             Renderer::Console(console) => console.event(envelope, &mut self.text),
             Renderer::Tree(tree) => tree.event(envelope, &mut self.text),
         }
@@ -291,6 +294,16 @@ pub(crate) fn is_dumb() -> bool {
 
 // Renders events in the wire format, one JSON object per line (pure).
 
+/// Appends the line of an event, as fast as the log is written: a printer that is slower lags.
+fn push_event(out: &mut String, lines: &mut LineWriter, envelope: &Envelope) {
+    let mut line = Vec::new();
+    match lines.push(&mut line, envelope) {
+        Ok(()) => push_text(out, String::from_utf8_lossy(&line).trim_end_matches('\n')),
+        // Every event can be serialized.
+        Err(error) => log::error!("cannot serialize an event: {error}"),
+    }
+}
+
 /// Appends the line of a value: an event, or an entry of a list.
 pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
     match serde_json::to_string(value) {
@@ -309,7 +322,11 @@ pub(super) fn push_text(out: &mut String, line: &str) {
 /// Escapes DEL and C1 controls. JSON allows them unescaped, but terminals interpret some of them.
 fn escaped(line: &str) -> Cow<'_, str> {
     let is_control = |c: char| matches!(c, '\x7f'..='\u{9f}');
-    if !line.contains(is_control) {
+    // C1 controls begin with the byte C2.
+    let Some(first) = memchr::memchr2(0x7f, 0xc2, line.as_bytes()) else {
+        return Cow::Borrowed(line);
+    };
+    if !line[first..].contains(is_control) {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len() + 16);
