@@ -287,7 +287,7 @@ impl RunLogs {
     fn open(&mut self, part: RunPart) -> Option<LogItem> {
         let is_followed = part.reading == Reading::Followed;
         let log = if part.from > 0 {
-            part.run.follow_after(part.from)
+            part.run.follow_after(part.from, None)
         } else {
             Follower::open(&part.run, self.query.clone())
         };

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{ExecutionId, LogGapRange};
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::background::{ClosingRun, LogNotice, LogNoticeKind, SyncJob, Syncer};
 use crate::history::dir::{RunDirectory, RunLock};
 use crate::history::dir_handle::{EVENTS, METADATA, close_newest};
@@ -66,7 +66,7 @@ impl WriterContext {
 /// Details of the current write failure.
 #[derive(Debug)]
 pub(super) struct WriteFailure {
-    retry_at: Instant,
+    pub(super) retry_at: Instant,
     cause: String,
 }
 
@@ -76,17 +76,19 @@ pub(super) struct Unsynced {
     pub(super) lines: bool,
     /// The names in the run's directory.
     pub(super) directory: bool,
+    /// Data that the file of metadata lacks.
+    metadata: bool,
 }
 
 /// The files that rotation has closed.
 #[derive(Debug)]
-struct ClosedFiles {
+pub(super) struct ClosedFiles {
     /// A number above those of all closed files. No number is used twice, whatever the directory contains.
     next: u32,
     /// True if a file was closed and the next one could not be created yet.
     is_between: bool,
     /// The last one, which must be synced and compressed.
-    newest: Option<Arc<File>>,
+    pub(super) newest: Option<Arc<File>>,
 }
 
 /// The problems of a run that have been reported, each once.
@@ -101,13 +103,11 @@ pub(super) struct Reported {
 /// A run that is being written.
 #[derive(Debug)]
 pub(super) struct ActiveRun {
-    pub(super) id: ExecutionId,
     pub(super) directory: RunDirectory,
     lock: RunLock,
-    events: EventsFile,
+    /// Its descriptor may be closed; it is reopened when it is needed.
+    pub(super) events: EventsFile,
     metadata: RunMetadata,
-    /// True if the metadata contain data that the file lacks.
-    has_new_metadata: bool,
     pub(super) pending: PendingLines,
     pub(super) next_seq: u64,
     /// The latest time of any event.
@@ -116,10 +116,8 @@ pub(super) struct ActiveRun {
     pub(super) failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
     pub(super) unsynced: Unsynced,
-    closed: ClosedFiles,
+    pub(super) closed: ClosedFiles,
     pub(super) reported: Reported,
-    /// True if the run is closed once everything is written.
-    pub(super) is_ending: bool,
     /// True if the run has lines of the current batch.
     pub(super) has_batch_lines: bool,
     /// The writer's use count when this run was last used.
@@ -134,12 +132,10 @@ impl ActiveRun {
             pending.add_missing(LogGapRange { first, last, ts });
         }
         Self {
-            id: run.execution_id().clone(),
             directory: run.directory,
             lock: run.lock,
             events: run.events,
             metadata: run.metadata,
-            has_new_metadata: false,
             pending,
             next_seq: run.next_seq,
             latest: Timestamp::from_micros(i64::MIN),
@@ -149,6 +145,7 @@ impl ActiveRun {
             unsynced: Unsynced {
                 lines: false,
                 directory: true,
+                metadata: false,
             },
             closed: ClosedFiles {
                 next: 1,
@@ -156,7 +153,6 @@ impl ActiveRun {
                 newest: None,
             },
             reported: Reported::default(),
-            is_ending: false,
             has_batch_lines: false,
             used_at: 0,
         }
@@ -173,16 +169,13 @@ impl ActiveRun {
         }
     }
 
+    pub(super) fn id(&self) -> &ExecutionId {
+        self.directory.execution_id()
+    }
+
     /// Returns the time of the next retry; `None` while writing works.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.failure.as_ref().map(|failure| failure.retry_at)
-    }
-
-    /// Makes the next flush retry at once.
-    pub(super) fn retry_now(&mut self, now: Instant) {
-        if let Some(failure) = &mut self.failure {
-            failure.retry_at = now;
-        }
     }
 
     /// Returns `true` if a flush has something to do.
@@ -206,21 +199,30 @@ impl ActiveRun {
         match &self.failure {
             None if was_failing => {
                 let path = self.directory.path();
-                let missing = match self.pending.take_dropped() {
+                let missing = match std::mem::take(&mut self.pending.dropped) {
                     0 => ", and nothing is missing".to_owned(),
                     1 => "; 1 event is missing in it".to_owned(),
                     lost => format!("; {lost} events are missing in it"),
                 };
                 let message = format!("the log {path:?} is written again{missing}");
-                context.notify(&self.id, LogNoticeKind::Recovered, message);
+                context.notify(
+                    self.directory.execution_id(),
+                    LogNoticeKind::Recovered,
+                    message,
+                );
             }
             Some(WriteFailure { cause, .. }) if !was_failing => {
                 let message = format!("{cause}; events are kept in memory as far as there is room");
-                context.notify(&self.id, LogNoticeKind::Failing, message);
+                context.notify(
+                    self.directory.execution_id(),
+                    LogNoticeKind::Failing,
+                    message,
+                );
                 let limits = self.limits(context);
                 let before = self.pending.len();
                 let writer = &mut context.writer;
-                self.pending.drop_excess(writer, &self.id, limits);
+                self.pending
+                    .drop_excess(writer, self.directory.execution_id(), limits);
                 self.account(context, before);
             }
             _ => {}
@@ -240,12 +242,13 @@ impl ActiveRun {
             let first_seq = self.pending.first_seq().unwrap_or(self.next_seq);
             let by = (context.host.as_str(), std::process::id());
             let ts = context.clock.wall();
-            let header = line::header(&self.id, ts, by, first_seq);
+            let header = line::header(self.directory.execution_id(), ts, by, first_seq);
             self.pending.push_front(&mut context.writer, &header);
             self.events.began.get_or_insert(ts);
         }
-        let writer = &mut context.writer;
-        let (written, result) = self.pending.write_to(&mut self.events, writer, &self.id);
+        let id = self.directory.execution_id();
+        let append = |lines: &[u8]| self.events.append(lines);
+        let (written, result) = self.pending.write(&mut context.writer, id, append);
         context.bytes_written += written as u64;
         self.unsynced.lines |= written > 0;
         let path = self.directory.events_path();
@@ -264,7 +267,11 @@ impl ActiveRun {
             Ok(()) => self.reported.rotation_failure = false,
             Err(error) => {
                 if !std::mem::replace(&mut self.reported.rotation_failure, true) {
-                    context.notify(&self.id, LogNoticeKind::NotRotated, format!("{error:?}"));
+                    context.notify(
+                        self.directory.execution_id(),
+                        LogNoticeKind::NotRotated,
+                        format!("{error:?}"),
+                    );
                 }
             }
         }
@@ -281,7 +288,7 @@ impl ActiveRun {
         let number = close_newest(&dir, self.closed.next).map_err(failed)?;
         self.closed.next = number.saturating_add(1);
         // From here on, the old file is not written any more, even if a later step fails.
-        self.closed.newest = self.events.close();
+        self.closed.newest = self.events.file.take();
         (self.unsynced.directory, self.header_due) = (true, true);
         self.closed.is_between = true;
         self.events = EventsFile::open(&dir).map_err(failed)?.events;
@@ -297,7 +304,7 @@ impl ActiveRun {
         let is_fresh = self
             .checked_at
             .is_some_and(|at| now < at + PLACE_CHECK_INTERVAL);
-        if !is_fresh || self.events.handle().is_none() {
+        if !is_fresh || self.events.file.is_none() {
             let in_place = match self.directory.open_dir() {
                 Ok(dir) => {
                     self.lock.is_in_place(&dir)
@@ -329,7 +336,11 @@ impl ActiveRun {
                 let message = format!(
                     "another program truncated the log {path:?}; writing continues at its end"
                 );
-                context.notify(&self.id, LogNoticeKind::Disturbed, message);
+                context.notify(
+                    self.directory.execution_id(),
+                    LogNoticeKind::Disturbed,
+                    message,
+                );
             }
         }
         Ok(())
@@ -348,7 +359,11 @@ impl ActiveRun {
             let message = format!(
                 "another program removed the log {path:?}; writing continues in a new file"
             );
-            context.notify(&self.id, LogNoticeKind::Disturbed, message);
+            context.notify(
+                self.directory.execution_id(),
+                LogNoticeKind::Disturbed,
+                message,
+            );
         }
         self.events = found.events;
         self.unsynced.directory = true;
@@ -356,28 +371,18 @@ impl ActiveRun {
         if !matches!(dir.identity(METADATA), Ok(Some(_)))
             && let Err(error) = self.metadata.write_in(&dir)
         {
-            context.notify(&self.id, LogNoticeKind::NotSafe, format!("{error:?}"));
+            context.notify(
+                self.directory.execution_id(),
+                LogNoticeKind::NotSafe,
+                format!("{error:?}"),
+            );
         }
         Ok(())
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.events.handle().is_some()
-    }
-
-    /// Closes the file descriptor; the file is reopened when it is needed.
-    pub(super) fn close_file(&mut self) -> Option<Arc<File>> {
-        self.events.close()
-    }
-
-    /// Takes the file that was closed last, to be synced and compressed.
-    pub(super) fn take_closed_file(&mut self) -> Option<Arc<File>> {
-        self.closed.newest.take()
-    }
-
     /// Returns a descriptor through which the file can be synced.
     pub(super) fn file_to_sync(&self) -> Option<Arc<File>> {
-        match self.events.handle() {
+        match &self.events.file {
             Some(file) => Some(Arc::clone(file)),
             // Any descriptor of the file syncs all its data. A removed file needs no sync.
             None => {
@@ -386,57 +391,51 @@ impl ActiveRun {
             }
         }
     }
-}
 
-impl ActiveRun {
     /// Adds to the metadata, replacing values with the same name.
-    pub(in crate::history) fn add_metadata(&mut self, extra: Map<String, Value>) {
+    pub(super) fn add_metadata(&mut self, extra: Map<String, Value>) {
         self.metadata.extra.extend(extra);
-        self.has_new_metadata = true;
-    }
-
-    /// Records the session's present name, by which users can also find the run.
-    pub(in crate::history) fn note_name(&mut self, name: &str) {
-        if self.metadata.session() != name {
-            let name = (SESSION.to_owned(), name.into());
-            self.add_metadata(Map::from_iter([name]));
-        }
+        self.unsynced.metadata = true;
     }
 
     /// Queues changed metadata for `td-sync`. Returns `false` if the queue has no room.
-    pub(in crate::history) fn queue_metadata(&mut self, syncer: &Syncer, clock: &Clock) -> bool {
-        if self.has_new_metadata {
+    pub(super) fn queue_metadata(&mut self, syncer: &Syncer, clock: &Clock) -> bool {
+        if self.unsynced.metadata {
             self.metadata.updated = clock.wall();
             let job = SyncJob::Metadata {
                 directory: self.directory.clone(),
                 metadata: Box::new(self.metadata.clone()),
             };
-            self.has_new_metadata = syncer.offer(job).is_err();
+            self.unsynced.metadata = syncer.offer(job).is_err();
         }
-        !self.has_new_metadata
+        !self.unsynced.metadata
     }
 
     /// Sets the final state of the run.
-    pub(in crate::history) fn end(&mut self, state: RunState, exit_status: Option<i32>) {
+    pub(super) fn end(&mut self, state: RunState, exit_status: Option<i32>) {
         self.metadata.state = state;
         self.metadata.exit_status = exit_status;
-        self.is_ending = true;
+    }
+
+    /// Returns `true` if the run is closed once everything is written.
+    pub(super) fn is_ending(&self) -> bool {
+        self.metadata.state != RunState::Running
     }
 
     /// Returns `true` if the run is ending and everything is written.
-    pub(in crate::history) fn is_done(&self) -> bool {
-        self.is_ending && self.pending.is_empty() && !self.header_due
+    pub(super) fn is_done(&self) -> bool {
+        self.is_ending() && self.pending.is_empty() && !self.header_due
     }
 
     /// Returns the numbers that did not reach the file, and the error.
-    pub(in crate::history) fn unwritten(&self) -> Option<(u64, u64, String)> {
+    pub(super) fn unwritten(&self) -> Option<(u64, u64, String)> {
         let (first, last) = self.pending.seq_range()?;
         let cause = self.failure.as_ref().map(|failing| failing.cause.clone());
         Some((first, last, cause.unwrap_or_default()))
     }
 
     /// Converts the run for `td-sync`, which closes it.
-    pub(in crate::history) fn into_closing(self, clock: &Clock, sync: bool) -> ClosingRun {
+    pub(super) fn into_closing(self, clock: &Clock, sync: bool) -> ClosingRun {
         let mut metadata = self.metadata;
         metadata.updated = clock.wall();
         metadata.next_seq = Some(self.next_seq);
@@ -447,6 +446,72 @@ impl ActiveRun {
             is_dirty,
             is_durable: sync,
             lock: self.lock,
+        }
+    }
+
+    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the remaining events if enough
+    /// bytes are pending to be written first.
+    pub(super) fn push<'a>(
+        &mut self,
+        context: &mut WriterContext,
+        mut events: &'a [Envelope],
+    ) -> &'a [Envelope] {
+        while let Some((envelope, rest)) = events.split_first() {
+            events = rest;
+            // An event without a number is only for viewers.
+            if envelope.seq.is_some() {
+                self.push_one(context, envelope);
+                // The number of pending bytes that are written before the end of their batch.
+                if self.failure.is_none() && self.pending.len() >= 1024 * 1024 {
+                    break;
+                }
+            }
+        }
+        events
+    }
+
+    fn push_one(&mut self, context: &mut WriterContext, envelope: &Envelope) {
+        self.watch_clock(context, envelope.ts);
+        if let TdEvent::SessionStarted { session: name, .. }
+        | TdEvent::SessionRenamed { to: name, .. } = &envelope.event
+        {
+            // Users can also find the run by the session's present name.
+            if self.metadata.session() != name {
+                let name = (SESSION.to_owned(), name.as_str().into());
+                self.add_metadata(Map::from_iter([name]));
+            }
+        }
+        if let Some(gap) = LogGapRange::of(envelope) {
+            self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
+        }
+        let limits = if self.failure.is_some() {
+            self.limits(context)
+        } else {
+            PendingLimits::NONE
+        };
+        let before = self.pending.len();
+        let writer = &mut context.writer;
+        self.pending
+            .push(writer, self.directory.execution_id(), envelope, limits);
+        self.account(context, before);
+    }
+
+    /// Reports once per run that times are unreliable.
+    fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
+        if ts >= self.latest {
+            self.latest = ts;
+        // Events of several threads may be out of order by this time although the clock was not set back.
+        } else if !self.reported.clock && ts.micros() + 1_000_000 < self.latest.micros() {
+            self.reported.clock = true;
+            let message = format!(
+                "the clock was set back from {} to {ts}; events are in the order of their numbers",
+                self.latest
+            );
+            context.notify(
+                self.directory.execution_id(),
+                LogNoticeKind::ClockWentBack,
+                message,
+            );
         }
     }
 }

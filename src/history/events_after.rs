@@ -1,16 +1,14 @@
 //! Reads the events of a run after a given number, which a summary of the run does not include yet.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::line::LINE_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{EVENTS, RunFiles};
-use crate::history::line::parse_line;
-use crate::history::read::{Follower, LogReader, Query, line_end};
+use crate::history::read::{Follower, Query, line_end};
 use crate::history::tail::line_start;
 
 impl RunDirectory {
@@ -28,25 +26,29 @@ impl RunDirectory {
     }
 
     /// Follows the log after a number. Events with lower or equal numbers may come first if files were closed
-    /// in the meantime.
+    /// in the meantime. `offset` is the start of the events in the newest file; if it is no longer valid, they
+    /// are searched.
     ///
     /// # Errors
     /// If there is no such run, or it cannot be read.
-    pub(crate) fn follow_after(&self, seq: u64) -> Result<Follower> {
+    pub(crate) fn follow_after(&self, seq: u64, offset: Option<u64>) -> Result<Follower> {
         let dir = self.open_dir()?;
         let follow = || {
             let files = RunFiles::list(&dir)?;
-            let offset = match &files.newest {
-                Some(newest) if has_all_after(&files, seq)? => Some(offset_after(newest, seq)?),
-                _ => None,
+            let start = match (&files.newest, offset) {
+                (Some(newest), _) if !has_all_after(&files, newest, seq)? => None,
+                (Some(newest), Some(offset)) if is_start_after(newest, offset, seq)? => {
+                    Some(offset)
+                }
+                (Some(newest), _) => Some(offset_after(newest, seq)?),
+                (None, _) => None,
             };
-            Follower::of_files(self, dir, files, Query::all(), offset)
+            Follower::of_files(self, dir, files, Query::all(), start)
         };
         follow().map_err(|cause| Error::file("cannot read the log in", self.path(), cause))
     }
 
-    /// Passes the events after a number to `each`, in order. `offset` is their start in the newest file; if
-    /// it is no longer valid, they are searched.
+    /// Passes the events after a number to `each`, in order; see [`RunDirectory::follow_after`].
     ///
     /// # Errors
     /// If the run cannot be read.
@@ -56,49 +58,27 @@ impl RunDirectory {
         offset: Option<u64>,
         each: &mut dyn FnMut(&Envelope),
     ) -> Result<()> {
-        let failed = |cause| Error::file("cannot read", &self.events_path(), cause);
-        let dir = self.open_dir()?;
-        let files = RunFiles::list(&dir).map_err(failed)?;
-        let is_whole = has_all_after(&files, seq).map_err(failed)?;
-        let mut pass_on = |envelope: &Envelope| {
-            if LogGapRange::of(envelope).is_some_and(|numbers| numbers.last > seq) {
-                each(envelope);
-            }
-        };
-        let Some(mut newest) = files.newest.filter(|_| is_whole) else {
-            // Files were closed in the meantime, or a closed file contains the number.
-            for record in LogReader::open(self, Query::all())? {
-                pass_on(&record.envelope);
-            }
-            return Ok(());
-        };
-        let is_there = |offset: &u64| is_start_after(&newest, *offset, seq).unwrap_or(false);
-        let offset = match offset.filter(is_there) {
-            Some(offset) => offset,
-            None => offset_after(&newest, seq).map_err(failed)?,
-        };
-        newest.seek(SeekFrom::Start(offset)).map_err(failed)?;
-        let mut lines = BufReader::with_capacity(1 << 16, newest);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let mut bounded = (&mut lines).take(LINE_BYTES_MAX);
-            if bounded.read_until(b'\n', &mut line).map_err(failed)? == 0 {
-                return Ok(());
-            }
-            if let Ok(envelope) = parse_line(&line) {
-                pass_on(&envelope);
+        let mut log = self.follow_after(seq, offset)?;
+        while let Some(record) = log.next()? {
+            if LogGapRange::of(&record.envelope).is_some_and(|numbers| numbers.last > seq) {
+                each(&record.envelope);
             }
         }
+        Ok(())
     }
 }
 
 /// Returns true if the newest file has all events after a number.
-fn has_all_after(files: &RunFiles, seq: u64) -> io::Result<bool> {
-    match &files.newest {
-        Some(newest) => Ok(files.closed.is_empty() || first_seq(newest)? <= seq.saturating_add(1)),
-        None => Ok(false),
+fn has_all_after(files: &RunFiles, newest: &File, seq: u64) -> io::Result<bool> {
+    if files.closed.is_empty() {
+        return Ok(true);
     }
+    // The number of the first event follows the header's.
+    let mut start = [0; 4096];
+    let read = newest.read_at(&mut start, 0)?;
+    let lines = start[..read].split(|byte| *byte == b'\n');
+    let first = lines.filter_map(seq_of).filter(|found| *found > 0).min();
+    Ok(first.is_some_and(|first| first <= seq.saturating_add(1)))
 }
 
 /// Returns the offset after the last line with at most this number, by bisection, because numbers only grow.
@@ -128,15 +108,6 @@ fn is_start_after(file: &File, offset: u64, seq: u64) -> io::Result<bool> {
     file.read_exact_at(&mut end, offset - 1)?;
     let is_next = offset == len || seq_at(file, offset)?.is_none_or(|found| found > seq);
     Ok(end == *b"\n" && is_next && seq_at(file, before)?.is_none_or(|found| found <= seq))
-}
-
-/// Returns the first number of the newest file.
-fn first_seq(file: &File) -> io::Result<u64> {
-    let mut start = [0; 4096];
-    let read = file.read_at(&mut start, 0)?;
-    let mut lines = start[..read].split(|byte| *byte == b'\n');
-    let numbers = lines.by_ref().filter_map(seq_of).filter(|seq| *seq > 0);
-    Ok(numbers.min().unwrap_or(u64::MAX))
 }
 
 fn seq_at(file: &File, offset: u64) -> io::Result<Option<u64>> {

@@ -29,7 +29,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct EventsFile {
     /// Shared with `td-sync`, which may sync the file after it is closed here.
-    file: Option<Arc<File>>,
+    pub(super) file: Option<Arc<File>>,
     pub(super) id: FileId,
     /// The length at the last write or check.
     pub(super) len: u64,
@@ -61,14 +61,12 @@ pub(super) enum FileChange {
 }
 
 /// Readable for repairs. Every write goes to the end, whatever other programs do to the file.
-fn flags() -> OFlags {
-    OFlags::RDWR | OFlags::APPEND
-}
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
 impl EventsFile {
     /// Opens or creates the file and repairs its end.
     pub(super) fn open(dir: &DirHandle) -> io::Result<OpenedEvents> {
-        let file = dir.file(EVENTS, flags() | OFlags::CREATE)?;
+        let file = dir.file(EVENTS, FLAGS | OFlags::CREATE)?;
         let repair = tail::repair(&file)?;
         let last_seq = tail::last_seq(&file)?;
         let events = Self {
@@ -86,24 +84,15 @@ impl EventsFile {
         })
     }
 
-    /// Reopens the file after [`EventsFile::close`]. Returns `false` if it is missing or was replaced.
+    /// Reopens the file after its descriptor was closed. Returns `false` if it is missing or was replaced.
     pub(super) fn reopen(&mut self, dir: &DirHandle) -> io::Result<bool> {
         if self.file.is_none() {
-            match if_exists(dir.file(EVENTS, flags()))? {
+            match if_exists(dir.file(EVENTS, FLAGS))? {
                 Some(file) if FileId::of(&file)? == self.id => self.file = Some(Arc::new(file)),
                 _ => return Ok(false),
             }
         }
         Ok(true)
-    }
-
-    /// Closes the descriptor.
-    pub(super) fn close(&mut self) -> Option<Arc<File>> {
-        self.file.take()
-    }
-
-    pub(super) fn handle(&self) -> Option<&Arc<File>> {
-        self.file.as_ref()
     }
 
     /// Returns `true` if the directory still contains this file.
@@ -145,7 +134,7 @@ impl EventsFile {
     /// Appends whole lines, in a single write if the system accepts them at once. An error comes with the
     /// number of bytes in the file, which are whole lines. After it, the file still ends with a whole line,
     /// or the next write begins a new line.
-    fn append(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
         let Some(file) = self.file.clone() else {
             return Err((0, io::ErrorKind::NotFound.into()));
         };
@@ -155,8 +144,8 @@ impl EventsFile {
             self.newline_due = false;
         }
         let mut done = 0;
-        while let Some(rest) = lines.get(done..).filter(|rest| !rest.is_empty()) {
-            let cause = match (&*file).write(rest) {
+        while done < lines.len() {
+            let cause = match (&*file).write(&lines[done..]) {
                 Ok(0) => io::ErrorKind::WriteZero.into(),
                 Ok(written) => {
                     done += written;
@@ -166,14 +155,10 @@ impl EventsFile {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
                 Err(cause) => cause,
             };
-            let written = lines.get(..done).unwrap_or_default();
-            let kept = written
-                .iter()
-                .rposition(|&byte| byte == b'\n')
-                .map_or(0, |at| at + 1);
-            let torn = written.get(kept..).unwrap_or_default();
-            if !torn.is_empty() {
-                match remove_partial_line(&file, torn) {
+            let written = &lines[..done];
+            let kept = memchr::memrchr(b'\n', written).map_or(0, |at| at + 1);
+            if kept < done {
+                match remove_partial_line(&file, &written[kept..]) {
                     Ok(len) => self.len = len,
                     Err(_) => self.newline_due = true,
                 }
@@ -224,16 +209,8 @@ pub(super) struct PendingLines {
     /// True while text is dropped, which lasts until everything pending is written. Otherwise, short texts
     /// would pass between long ones, each with its own gap.
     is_dropping_text: bool,
-    /// The number of events that were dropped here or on the bus since the last
-    /// [`take_dropped`](Self::take_dropped).
-    dropped: u64,
-}
-
-/// The state before a write, which appended the gap to the lines.
-#[derive(Debug)]
-struct WriteAttempt {
-    mark: usize,
-    gap: Option<LogGapRange>,
+    /// The number of events that were dropped here or on the bus since writing last worked.
+    pub(super) dropped: u64,
 }
 
 impl PendingLines {
@@ -291,11 +268,6 @@ impl PendingLines {
         };
     }
 
-    /// Returns the number of events dropped since the last call.
-    pub(super) fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.dropped)
-    }
-
     /// Adds numbers whose events will not be in the file. The gap is written before the next line.
     pub(super) fn add_missing(&mut self, gap: LogGapRange) {
         match &mut self.gap {
@@ -327,52 +299,30 @@ impl PendingLines {
         Some((self.first_seq()?, last.last))
     }
 
-    /// Writes everything to the file. Returns the number of bytes in the file, and the error if the write was
-    /// incomplete; the rest stays pending.
-    pub(super) fn write_to(
+    /// Writes everything with `append`, which returns an error together with the number of bytes that it has
+    /// written. Returns that number, and the error; the rest stays pending.
+    pub(super) fn write(
         &mut self,
-        file: &mut EventsFile,
         writer: &mut LineWriter,
         id: &ExecutionId,
+        append: impl FnOnce(&[u8]) -> Result<(), (usize, io::Error)>,
     ) -> (usize, io::Result<()>) {
-        let attempt = self.begin_write(writer, id);
-        let bytes = self.lines.len();
-        match file.append(&self.lines) {
-            Ok(()) => {
-                self.write_done(writer);
-                (bytes, Ok(()))
-            }
-            Err((kept, cause)) => {
-                self.write_failed(attempt, kept);
-                (kept, Err(cause))
-            }
-        }
-    }
-
-    /// Appends the gap to the lines for one write. If the write fails, the gap may continue to grow.
-    fn begin_write(&mut self, writer: &mut LineWriter, id: &ExecutionId) -> WriteAttempt {
-        let mark = self.lines.len();
+        let before_gap = self.lines.len();
         self.write_gap(writer, id);
-        WriteAttempt {
-            mark,
-            gap: self.gap.take(),
+        let bytes = self.lines.len();
+        let Err((kept, cause)) = append(&self.lines) else {
+            writer.give_buffer(std::mem::take(&mut self.lines));
+            (self.gap, self.is_dropping_text) = (None, false);
+            return (bytes, Ok(()));
+        };
+        if kept <= before_gap {
+            // The gap may continue to grow.
+            self.lines.truncate(before_gap);
+        } else {
+            self.gap = None;
         }
-    }
-
-    /// Removes the first `kept` bytes, which reached the file in a failed write.
-    fn write_failed(&mut self, attempt: WriteAttempt, kept: usize) {
-        if kept <= attempt.mark {
-            self.lines.truncate(attempt.mark);
-            self.gap = attempt.gap;
-        }
-        self.lines.drain(..kept.min(self.lines.len()));
-    }
-
-    /// Removes all lines after a write.
-    fn write_done(&mut self, writer: &mut LineWriter) {
-        writer.give_buffer(std::mem::take(&mut self.lines));
-        self.gap = None;
-        self.is_dropping_text = false;
+        self.lines.drain(..kept);
+        (kept, Err(cause))
     }
 
     /// Applies the limits when writing begins to fail; they do not apply before.
@@ -478,27 +428,30 @@ mod tests {
                         prop_assert!(pending.len() <= limits.lifecycle);
                     }
                     7..9 => {
-                        let attempt = pending.begin_write(&mut writer, &id);
-                        let lines = &pending.lines;
-                        let cut = (size * lines.len() / 300).min(lines.len());
-                        let kept = lines[..cut].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-                        file.extend_from_slice(&lines[..kept]);
-                        pending.write_failed(attempt, kept);
+                        let _ = pending.write(&mut writer, &id, |lines| {
+                            let cut = (size * lines.len() / 300).min(lines.len());
+                            let kept = lines[..cut].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+                            file.extend_from_slice(&lines[..kept]);
+                            Err((kept, io::ErrorKind::StorageFull.into()))
+                        });
                         limits = PendingLimits { text: 1000, lifecycle: 1500 };
                         pending.drop_excess(&mut writer, &id, limits);
                         prop_assert!(pending.len() <= limits.lifecycle);
                     }
                     _ => {
-                        let _ = pending.begin_write(&mut writer, &id);
-                        file.extend_from_slice(&pending.lines);
-                        pending.write_done(&mut writer);
+                        let _ = pending.write(&mut writer, &id, |lines| {
+                            file.extend_from_slice(lines);
+                            Ok(())
+                        });
                         prop_assert!(pending.is_empty());
                         limits = PendingLimits::NONE;
                     }
                 }
             }
-            let _ = pending.begin_write(&mut writer, &id);
-            file.extend_from_slice(&pending.lines);
+            let _ = pending.write(&mut writer, &id, |lines| {
+                file.extend_from_slice(lines);
+                Ok(())
+            });
             prop_assert_eq!(accounted(&file), seq + 1);
         }
     }

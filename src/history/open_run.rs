@@ -64,7 +64,7 @@ impl RunDirectory {
         let mut found = EventsFile::open(&dir)
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
         // The writer reopens the file when it has room for another open file.
-        found.events.close();
+        found.events.file = None;
         // A crash between closing a file and beginning the next one left the newest file empty.
         let last_seq = found.last_seq.or_else(|| last_closed_seq(self));
         let promised = before.as_ref().and_then(|before| before.next_seq);

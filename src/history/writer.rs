@@ -13,20 +13,18 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
+use crate::event::{Envelope, ExecutionId};
 use crate::history::active_run::{ActiveRun, RETRY_INTERVAL, WriterContext};
 use crate::history::background::{
     Chore, Chores, ClosingRun, LogNotice, LogNoticeKind, LogReport, LostRun, SyncJob, SyncPolicy,
     Syncer,
 };
 use crate::history::dir::DataDir;
-use crate::history::events_file::PendingLimits;
 use crate::history::line::LineWriter;
 use crate::history::metadata::{RunState, host};
 use crate::history::open_run::OpenRun;
 use crate::history::rotate::Rotation;
 use crate::history::runs::Retention;
-use crate::timestamp::Timestamp;
 
 /// The maximum number of open event files; see the budget in the module's documentation.
 pub const FILES_MAX: usize = 96;
@@ -88,8 +86,6 @@ pub struct LogWriter {
     needs_retry: bool,
     /// Counts uses of runs, to find the least recently used one.
     uses: u64,
-    /// Runs with lines of the current batch; a field, to reuse its memory.
-    with_lines: Vec<ExecutionId>,
 }
 
 impl fmt::Debug for LogWriter {
@@ -129,14 +125,13 @@ impl LogWriter {
             not_kept: 0,
             needs_retry: false,
             uses: 0,
-            with_lines: Vec::new(),
         })
     }
 
     /// Adds a run and writes its header line. From now on, its events are written.
     pub fn attach(&mut self, run: OpenRun, now: Instant) {
         let run = ActiveRun::new(run, &self.context.clock);
-        let id = run.id.clone();
+        let id = run.id().clone();
         self.unknown_executions.remove(&id);
         self.skipped.remove(&id);
         self.make_room_for_a_file();
@@ -210,8 +205,8 @@ impl LogWriter {
             .map(|closing| SyncJob::Close(Box::new(closing)))
             .collect();
         for id in ids {
-            if let Some(run) = self.runs.get_mut(&id) {
-                run.retry_now(now);
+            if let Some(failure) = self.runs.get_mut(&id).and_then(|run| run.failure.as_mut()) {
+                failure.retry_at = now;
             }
             self.flush(&id, now);
             let Some(mut run) = self.runs.remove(&id) else {
@@ -227,7 +222,7 @@ impl LogWriter {
                     cause,
                 });
             }
-            if !run.is_ending {
+            if !run.is_ending() {
                 run.end(RunState::Detached, None);
             }
             let closing = run.into_closing(&self.context.clock, self.policy != SyncPolicy::Never);
@@ -261,7 +256,7 @@ impl LogWriter {
             .runs
             .values()
             .filter(is_due)
-            .map(|run| run.id.clone())
+            .map(|run| run.id().clone())
             .collect();
         for id in &due {
             self.flush(id, now);
@@ -281,7 +276,7 @@ impl LogWriter {
         if !run.is_due(now) {
             return;
         }
-        if !run.is_open() {
+        if run.events.file.is_none() {
             self.make_room_for_a_file();
             let Some(again) = self.runs.get_mut(id) else {
                 return;
@@ -292,10 +287,10 @@ impl LogWriter {
         run.used_at = self.uses;
         run.flush(&mut self.context, now);
         self.needs_retry |= run.retry_at().is_some();
-        if let Some(file) = run.take_closed_file() {
+        if let Some(file) = run.closed.newest.take() {
             if self.policy != SyncPolicy::Never {
                 // Without room in the queue, the compressed file is synced instead.
-                self.syncer.offer_file(&run.id, file);
+                self.syncer.offer_file(run.id(), file);
             }
             let directory = run.directory.clone();
             self.prune(directory.data().clone(), now);
@@ -314,7 +309,7 @@ impl LogWriter {
 
     /// Closes the least recently used file if the limit is reached.
     fn make_room_for_a_file(&mut self) {
-        let is_open = |run: &&mut ActiveRun| run.is_open();
+        let is_open = |run: &&mut ActiveRun| run.events.file.is_some();
         if self.runs.values_mut().filter(is_open).count() < FILES_MAX {
             return;
         }
@@ -323,12 +318,12 @@ impl LogWriter {
             .values_mut()
             .filter(is_open)
             .min_by_key(|run| run.used_at)
-            && let Some(file) = run.close_file()
+            && let Some(file) = run.events.file.take()
             && run.unsynced.lines
             && self.policy != SyncPolicy::Never
         {
             // Without room in the queue, the run stays dirty, and its file is reopened to sync it.
-            run.unsynced.lines = !self.syncer.offer_file(&run.id, file);
+            run.unsynced.lines = !self.syncer.offer_file(run.id(), file);
         }
     }
 
@@ -373,7 +368,7 @@ impl LogWriter {
             if run.unsynced.lines {
                 let file = run.file_to_sync();
                 run.unsynced.lines =
-                    file.is_some_and(|file| !self.syncer.offer_file(&run.id, file));
+                    file.is_some_and(|file| !self.syncer.offer_file(run.id(), file));
             }
             full |= run.unsynced.directory || run.unsynced.lines;
             full |= !run.queue_metadata(&self.syncer, &self.context.clock);
@@ -382,13 +377,11 @@ impl LogWriter {
             self.sync_at = Some(now + RETRY_INTERVAL);
         }
     }
-}
 
-impl LogWriter {
     /// Writes a batch, with one write for each run in it. Omits events without a number, which are only for
     /// viewers.
     pub fn append(&mut self, batch: &[Envelope], now: Instant) {
-        let mut with_lines = std::mem::take(&mut self.with_lines);
+        let mut with_lines = Vec::new();
         let same_run =
             |a: &Envelope, b: &Envelope| a.event.execution_id() == b.event.execution_id();
         for group in batch.chunk_by(same_run) {
@@ -400,7 +393,7 @@ impl LogWriter {
                     break;
                 };
                 if !std::mem::replace(&mut run.has_batch_lines, true) {
-                    with_lines.push(run.id.clone());
+                    with_lines.push(run.id().clone());
                 }
                 rest = run.push(&mut self.context, rest);
                 if !rest.is_empty() {
@@ -418,8 +411,6 @@ impl LogWriter {
             }
         }
         self.sync_written(&with_lines, now);
-        with_lines.clear();
-        self.with_lines = with_lines;
     }
 
     fn count_unknown(&mut self, group: &[Envelope]) {
@@ -444,68 +435,7 @@ impl LogWriter {
             self.unknown_executions.insert(id);
         }
     }
-}
 
-impl ActiveRun {
-    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the remaining events if enough
-    /// bytes are pending to be written first.
-    pub(self) fn push<'a>(
-        &mut self,
-        context: &mut WriterContext,
-        mut events: &'a [Envelope],
-    ) -> &'a [Envelope] {
-        while let Some((envelope, rest)) = events.split_first() {
-            events = rest;
-            // An event without a number is only for viewers.
-            if envelope.seq.is_some() {
-                self.push_one(context, envelope);
-                // The number of pending bytes that are written before the end of their batch.
-                if self.failure.is_none() && self.pending.len() >= 1024 * 1024 {
-                    break;
-                }
-            }
-        }
-        events
-    }
-
-    fn push_one(&mut self, context: &mut WriterContext, envelope: &Envelope) {
-        self.watch_clock(context, envelope.ts);
-        if let TdEvent::SessionStarted { session: name, .. }
-        | TdEvent::SessionRenamed { to: name, .. } = &envelope.event
-        {
-            self.note_name(name);
-        }
-        if let Some(gap) = LogGapRange::of(envelope) {
-            self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
-        }
-        let limits = if self.failure.is_some() {
-            self.limits(context)
-        } else {
-            PendingLimits::NONE
-        };
-        let before = self.pending.len();
-        let writer = &mut context.writer;
-        self.pending.push(writer, &self.id, envelope, limits);
-        self.account(context, before);
-    }
-
-    /// Reports once per run that times are unreliable.
-    fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
-        if ts >= self.latest {
-            self.latest = ts;
-        // Events of several threads may be out of order by this time although the clock was not set back.
-        } else if !self.reported.clock && ts.micros() + 1_000_000 < self.latest.micros() {
-            self.reported.clock = true;
-            let message = format!(
-                "the clock was set back from {} to {ts}; events are in the order of their numbers",
-                self.latest
-            );
-            context.notify(&self.id, LogNoticeKind::ClockWentBack, message);
-        }
-    }
-}
-
-impl LogWriter {
     /// Adds to the metadata of a run, replacing values with the same name.
     pub fn add_metadata(&mut self, execution_id: &str, extra: Map<String, Value>, now: Instant) {
         if let Some(run) = self.runs.get_mut(execution_id) {
@@ -536,7 +466,7 @@ impl LogWriter {
     }
 
     /// Queues ended runs for `td-sync`, which writes their final metadata.
-    pub(self) fn close_ended(&mut self) {
+    fn close_ended(&mut self) {
         let sync = self.policy != SyncPolicy::Never;
         for (_, run) in self.runs.extract_if(|_, run| run.is_done()) {
             self.closing

@@ -4,9 +4,10 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::vec;
 
 use super::block::{BLOCK_BYTES, BlockSource};
-use super::parse::{BlockParser, LogRecord, ParsedRecords};
+use super::parse::{BlockParser, LogRecord};
 use super::query::Query;
 use super::reader::{LogReader, ReadReport, parse_block};
 use crate::error::{Error, Result};
@@ -51,7 +52,8 @@ pub struct Follower {
     number: u32,
     /// The memory of the previous block.
     memory: Vec<u8>,
-    ready: ParsedRecords,
+    /// The events of the last block.
+    ready: vec::IntoIter<LogRecord>,
     report: ReadReport,
 }
 
@@ -115,7 +117,7 @@ impl Follower {
             newest,
             number,
             memory: Vec::new(),
-            ready: ParsedRecords::default(),
+            ready: Vec::new().into_iter(),
             report: ReadReport::default(),
         })
     }
@@ -248,7 +250,7 @@ impl Follower {
         let parsed = parse_block(source, &self.parser, &mut self.memory)?;
         newest.offset = end;
         self.report.account(&parsed, &self.dir.join(EVENTS));
-        self.ready = parsed.into_records();
+        self.ready = parsed.records.into_iter();
         Ok(true)
     }
 }

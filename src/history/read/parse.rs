@@ -1,13 +1,10 @@
 //! Parses a block of lines into the selected events, and counts invalid lines (pure).
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::vec;
 
 use super::block::{BLOCK_BYTES, Block};
 use super::query::{LineFilter, Query};
 use crate::event::{Envelope, LineDecoder, TdEvent};
-use crate::timestamp::Timestamp;
 
 /// The bytes of lines, as text if they are known to be UTF-8.
 #[derive(Debug)]
@@ -37,20 +34,6 @@ impl LineBytes {
             Self::Text(text) => text.as_bytes(),
         }
     }
-
-    /// Returns the memory for the next block. Large memory, which was needed for a long line, is freed.
-    fn into_memory(self) -> Vec<u8> {
-        let memory = match self {
-            Self::Unchecked(bytes) => bytes,
-            Self::Text(text) => text.into_bytes(),
-        };
-        // A block and its last line, for which the memory has doubled.
-        if memory.capacity() <= 4 * BLOCK_BYTES {
-            memory
-        } else {
-            Vec::new()
-        }
-    }
 }
 
 /// An event from a log, with its line.
@@ -60,26 +43,20 @@ pub struct LogRecord {
     pub envelope: Envelope,
     /// True if the event matches the query; otherwise it is context ([`Query::context`]).
     pub is_wanted: bool,
-    lines: Option<Arc<LineBytes>>,
-    place: Range<usize>,
+    line: Vec<u8>,
 }
 
 impl LogRecord {
     /// Returns the line as it is in the log, without its line feed. Empty unless the reader keeps lines.
     pub fn line(&self) -> &[u8] {
-        let lines = self.lines.as_deref();
-        lines
-            .and_then(|lines| lines.as_bytes().get(self.place.clone()))
-            .unwrap_or_default()
+        &self.line
     }
 }
 
 /// The content of a block.
 #[derive(Debug, Default)]
 pub(super) struct ParsedBlock {
-    pub(super) found: Vec<(Envelope, bool, Range<usize>)>,
-    /// The lines of the records, if they are kept.
-    pub(super) lines: Option<Arc<LineBytes>>,
+    pub(super) records: Vec<LogRecord>,
     /// The number of parsed lines that are not events.
     pub(super) invalid: u64,
     /// The position of the first of them, in bytes from the start of the file.
@@ -105,42 +82,16 @@ impl ParsedBlock {
             self.first_invalid.get_or_insert(offset);
         }
     }
-
-    pub(super) fn into_records(self) -> ParsedRecords {
-        ParsedRecords {
-            found: self.found.into_iter(),
-            lines: self.lines,
-        }
-    }
-}
-
-/// Iterates over the events of a block.
-#[derive(Debug, Default)]
-pub(super) struct ParsedRecords {
-    found: vec::IntoIter<(Envelope, bool, Range<usize>)>,
-    lines: Option<Arc<LineBytes>>,
-}
-
-impl Iterator for ParsedRecords {
-    type Item = LogRecord;
-
-    fn next(&mut self) -> Option<LogRecord> {
-        let (envelope, is_wanted, place) = self.found.next()?;
-        Some(LogRecord {
-            envelope,
-            is_wanted,
-            lines: self.lines.clone(),
-            place,
-        })
-    }
 }
 
 /// Parses the lines of a block on demand. If all events are wanted, each event is then used while it is in
 /// the core's cache.
 #[derive(Debug)]
 pub(super) struct BlockLines {
-    lines: Arc<LineBytes>,
+    lines: LineBytes,
     next: usize,
+    /// The start of the last event's line.
+    start: usize,
     /// The position of the first byte in the file.
     offset: u64,
     /// The counts of lines that are not in the block.
@@ -164,26 +115,33 @@ impl BlockLines {
         let next = block.bytes.len() - block.lines().len();
         Self {
             next,
+            start: next,
             offset: block.offset.saturating_sub(next as u64),
             too_long: ParsedBlock::too_long(&block),
             is_torn: block.is_torn,
-            lines: Arc::new(lines(block)),
+            lines: lines(block),
             keeps_lines,
         }
     }
 
-    /// Returns the range in the file of a record's line, including its line feed. The record must be from
-    /// this block.
+    /// Returns the range in the file of the last event's line, including its line feed.
     #[cfg(feature = "tui")]
-    pub(super) fn place_of(&self, record: &LogRecord) -> Range<u64> {
-        let Range { start, end } = record.place;
-        self.offset + start as u64..self.offset + end as u64 + 1
+    pub(super) fn place(&self) -> Range<u64> {
+        self.offset + self.start as u64..self.offset + self.next as u64
     }
 
-    /// Returns the memory of the block, unless records keep their lines in it.
+    /// Returns the memory for the next block. Large memory, which was needed for a long line, is freed.
     pub(super) fn into_memory(self) -> Vec<u8> {
-        let lines = Arc::into_inner(self.lines);
-        lines.map(LineBytes::into_memory).unwrap_or_default()
+        let memory = match self.lines {
+            LineBytes::Unchecked(bytes) => bytes,
+            LineBytes::Text(text) => text.into_bytes(),
+        };
+        // A block and its last line, for which the memory has doubled.
+        if memory.capacity() <= 4 * BLOCK_BYTES {
+            memory
+        } else {
+            Vec::new()
+        }
     }
 
     /// Returns the next event. Counts lines that are not events.
@@ -197,28 +155,29 @@ impl BlockLines {
             let start = self.next;
             let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
             self.next = start + len + 1;
-            let place = start..start + len;
+            let end = start + len;
             let line = rest.get(..len).unwrap_or_default();
-            let decoded = match &*self.lines {
+            let decoded = match &self.lines {
                 // Line feeds are whole characters.
                 LineBytes::Text(text) => {
-                    decoder.decode_text(text.get(place.clone()).unwrap_or_default())
+                    decoder.decode_text(text.get(start..end).unwrap_or_default())
                 }
                 LineBytes::Unchecked(_) => decoder.decode(line),
             };
             match decoded {
                 Ok(envelope) if matches!(envelope.event, TdEvent::LogOpened { .. }) => {}
                 Ok(envelope) => {
+                    self.start = start;
+                    let line = if self.keeps_lines { line } else { &[] };
                     return Some(LogRecord {
                         envelope,
                         is_wanted: true,
-                        lines: self.keeps_lines.then(|| Arc::clone(&self.lines)),
-                        place,
+                        line: line.to_vec(),
                     });
                 }
                 Err(_) => {
                     let noted = noted.get_or_insert_default();
-                    if self.is_torn && place.end == bytes.len() {
+                    if self.is_torn && end == bytes.len() {
                         noted.is_torn = true;
                     } else {
                         noted.add_invalid(line, self.offset + start as u64);
@@ -233,10 +192,12 @@ impl BlockLines {
 /// Parses blocks for a query.
 #[derive(Clone, Debug)]
 pub(super) struct BlockParser {
-    query: Query,
+    pub(super) query: Query,
     filter: LineFilter,
-    wants_all: bool,
-    keeps_lines: bool,
+    /// True if the query matches all events.
+    pub(super) wants_all: bool,
+    /// True if records keep their lines.
+    pub(super) keeps_lines: bool,
 }
 
 impl BlockParser {
@@ -249,25 +210,10 @@ impl BlockParser {
         }
     }
 
-    /// Returns `true` if records keep their lines.
-    pub(super) fn keeps_lines(&self) -> bool {
-        self.keeps_lines
-    }
-
-    /// Returns `true` if the query matches all events.
-    pub(super) fn wants_all(&self) -> bool {
-        self.wants_all
-    }
-
-    /// Returns the time before which no event is wanted.
-    pub(super) fn since(&self) -> Option<Timestamp> {
-        self.query.since
-    }
-
     /// Parses the lines that may match. Omits the headers of files.
     pub(super) fn parse(&self, block: &Block) -> ParsedBlock {
         let mut parsed = ParsedBlock::too_long(block);
-        let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
+        let mut decoder = LineDecoder::default();
         self.filter.each(block.lines(), |at, line| {
             let Ok(envelope) = decoder.decode(line) else {
                 if block.is_torn && at + line.len() == block.lines().len() {
@@ -280,16 +226,14 @@ impl BlockParser {
             let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
             let is_wanted = self.wants_all || self.query.wants(&envelope);
             if !is_header && (is_wanted || self.query.is_context(&envelope)) {
-                let start = lines.len();
-                if self.keeps_lines {
-                    lines.extend_from_slice(line);
-                }
-                parsed.found.push((envelope, is_wanted, start..lines.len()));
+                let line = if self.keeps_lines { line } else { &[] };
+                parsed.records.push(LogRecord {
+                    envelope,
+                    is_wanted,
+                    line: line.to_vec(),
+                });
             }
         });
-        parsed.lines = self
-            .keeps_lines
-            .then(|| Arc::new(LineBytes::Unchecked(lines)));
         parsed
     }
 }
@@ -316,8 +260,10 @@ mod tests {
             Some(1000 + text.find('\0').unwrap() as u64)
         );
         assert!(parsed.is_torn);
-        let records: Vec<LogRecord> = parsed.into_records().collect();
-        assert_eq!(records.len(), 1);
-        assert_eq!(records[0].line(), text.lines().nth(1).unwrap().as_bytes());
+        assert_eq!(parsed.records.len(), 1);
+        assert_eq!(
+            parsed.records[0].line(),
+            text.lines().nth(1).unwrap().as_bytes()
+        );
     }
 }

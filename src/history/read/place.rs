@@ -395,8 +395,9 @@ impl SeekFile {
             index.len = block.end();
             let mut lines = BlockLines::unchecked(block, false);
             if let Some(record) = lines.next(&mut decoder, &mut None) {
-                let place = lines.place_of(&record);
-                index.records.push((place, key_of(&record.envelope)));
+                index
+                    .records
+                    .push((lines.place(), key_of(&record.envelope)));
             }
         }
         Ok(index)
@@ -448,7 +449,7 @@ impl SeekFile {
             }
             let mut lines = BlockLines::unchecked(block, false);
             while let Some(record) = lines.next(&mut decoder, &mut None) {
-                let place = lines.place_of(&record);
+                let place = lines.place();
                 if place.start >= range.end {
                     return Ok(());
                 }

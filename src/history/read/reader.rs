@@ -20,12 +20,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::vec;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::fs::{Mode, OFlags};
 
 use super::block::{BLOCK_BYTES, BlockSource, LogFile, LogFiles, unread};
-use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock, ParsedRecords};
+use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock};
 use super::query::Query;
 use crate::error::{Error, Result};
 use crate::event::LineDecoder;
@@ -69,7 +70,8 @@ pub struct LogReader {
     pool: Option<ReaderPool>,
     /// The results of queued jobs, in order, with the file of each.
     pending: VecDeque<(Receiver<io::Result<ParsedBlock>>, Arc<Path>)>,
-    ready: ParsedRecords,
+    /// The events of the last block.
+    ready: vec::IntoIter<LogRecord>,
     /// Reads the files if all events of a large log are wanted.
     ahead: Option<ReadAhead>,
     /// The lines that are being parsed, and their file, if all events are wanted.
@@ -190,11 +192,11 @@ impl LogReader {
     }
 
     fn over(inputs: VecDeque<LogFile>, dir: Option<DirHandle>, parser: Arc<BlockParser>) -> Self {
-        let mut files = LogFiles::new(inputs, dir, parser.since());
+        let mut files = LogFiles::new(inputs, dir, parser.query.since);
         let is_parallel = !files.are_within(SEQUENTIAL_BYTES_MAX);
         // Parallel parsing pays off if threads skip lines. If all events are wanted, moving parsed events to
         // another core costs more than it saves.
-        let pool = if is_parallel && !parser.wants_all() {
+        let pool = if is_parallel && !parser.wants_all {
             ReaderPool::start(&parser)
         } else {
             None
@@ -208,7 +210,7 @@ impl LogReader {
             is_parallel,
             pool,
             pending: VecDeque::new(),
-            ready: ParsedRecords::default(),
+            ready: Vec::new().into_iter(),
             ahead: None,
             lines: None,
             memory: Vec::new(),
@@ -256,7 +258,7 @@ impl LogReader {
 
     /// Returns the next lines, if all events are wanted.
     fn next_lines(&mut self) -> Option<Result<(BlockLines, Arc<Path>)>> {
-        let keeps_lines = self.parser.keeps_lines();
+        let keeps_lines = self.parser.keeps_lines;
         if std::mem::take(&mut self.is_parallel) {
             self.ahead = ReadAhead::start(&mut self.files, keeps_lines);
         }
@@ -323,7 +325,7 @@ impl Iterator for LogReader {
     type Item = LogRecord;
 
     fn next(&mut self) -> Option<LogRecord> {
-        if self.parser.wants_all() {
+        if self.parser.wants_all {
             return self.next_of_all();
         }
         loop {
@@ -333,7 +335,7 @@ impl Iterator for LogReader {
             match self.next_parsed()? {
                 Ok((parsed, path)) => {
                     self.report.account(&parsed, &path);
-                    self.ready = parsed.into_records();
+                    self.ready = parsed.records.into_iter();
                 }
                 Err(error) => self.report.problem(error),
             }
