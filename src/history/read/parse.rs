@@ -1,5 +1,6 @@
 //! Parses a block of lines into the selected events, and counts invalid lines (pure).
 
+#[cfg(feature = "tui")]
 use std::ops::Range;
 
 use super::block::{BLOCK_BYTES, Block};
