@@ -24,17 +24,6 @@ use crate::timestamp::Timestamp;
 /// of a batch keeps the memory of the whole batch.
 const BATCH_EVENTS_MAX: usize = 256;
 
-/// Maximum size of a batch; several batches must fit into a lane.
-const BATCH_BYTES_MAX: usize = 1024 * 1024;
-
-/// Maximum size of a batch as a fraction (1/n) of the memory on the way to the log. No account includes the
-/// batch in progress, so it must fit beside all events that were accepted while there was room.
-const BATCH_PART: usize = 64;
-
-/// A lane that selects less than this fraction (1/n) of a batch gets copies of its events, because sharing
-/// the batch would keep all of it in memory.
-const SPARSE_PART: usize = 4;
-
 pub(super) struct FanOut {
     inbox: Arc<Inbox>,
     messages: Receiver<InboxMessage>,
@@ -77,7 +66,9 @@ impl FanOut {
             numbers: FxHashMap::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             batch_bytes: 0,
-            batch_bytes_max: BATCH_BYTES_MAX.min(lossless_bytes_max / BATCH_PART),
+            // Several batches must fit into a lane. No account includes the batch in progress, so it must also fit
+            // beside all events that were accepted while there was room.
+            batch_bytes_max: (1024 * 1024).min(lossless_bytes_max / 64),
             batch_live: false,
             lanes: Vec::new(),
             sleepers: Vec::new(),
@@ -97,14 +88,17 @@ impl FanOut {
                 is_open = self.handle(message);
             }
             self.flush();
-            self.poll_throttles();
+            let now = self.throttle_time();
+            for lane in &mut self.lanes {
+                lane.release(now, &mut self.sleepers, Throttle::poll);
+            }
             self.wake();
             self.lossless.send_held();
             self.inbox.made_room();
         }
         let now = self.throttle_time();
         for lane in &mut self.lanes {
-            lane.flush(now, &mut self.sleepers);
+            lane.release(now, &mut self.sleepers, Throttle::flush);
         }
         self.wake();
     }
@@ -257,18 +251,9 @@ impl FanOut {
         let now = self.throttle_time();
         for lane in &mut self.lanes {
             if lane.filter.selects(id, kind) {
-                lane.flush(now, &mut self.sleepers);
+                lane.release(now, &mut self.sleepers, Throttle::flush);
                 self.sleepers.extend(lane.lane.push_missed(events));
             }
-        }
-    }
-
-    fn poll_throttles(&mut self) {
-        let now = self.throttle_time();
-        for lane in &mut self.lanes {
-            lane.release(now, &mut self.sleepers, |throttle, now, out| {
-                throttle.poll(now, out)
-            });
         }
     }
 
@@ -306,10 +291,6 @@ impl LossySender {
         true
     }
 
-    fn flush(&mut self, now: Option<Instant>, sleepers: &mut Vec<Waker>) {
-        self.release(now, sleepers, |throttle, now, out| throttle.flush(now, out));
-    }
-
     /// Sends the envelopes that the lane's throttle, if any, releases.
     fn release(
         &mut self,
@@ -342,33 +323,18 @@ impl Drop for LossySender {
     }
 }
 
-/// Returns the part of a batch that a filter selects, if any.
+/// Returns the part of a batch that a filter selects, if any. A part is copied, because sharing the batch would keep
+/// all of it in memory.
 fn select(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segment> {
-    if filter.is_all() {
-        return Some(Segment::whole(Arc::clone(batch), bytes));
-    }
-    let mut picked_bytes = 0;
-    let mut picks = Vec::new();
-    for (index, envelope) in batch.iter().enumerate() {
-        if filter.matches(&envelope.event) {
-            // A batch has a few hundred envelopes.
-            picks.push(index as u32);
-            picked_bytes += envelope.event.memory_bytes();
-        }
-    }
-    if picks.is_empty() {
-        None
-    } else if picks.len() == batch.len() {
-        Some(Segment::whole(Arc::clone(batch), bytes))
-    } else if picked_bytes * SPARSE_PART < bytes {
-        Some(owned_segment(
-            picks
-                .iter()
-                .map(|&index| batch[index as usize].clone())
-                .collect(),
-        ))
-    } else {
-        Some(Segment::picked(Arc::clone(batch), picks.into(), bytes))
+    let selected = || {
+        batch
+            .iter()
+            .filter(|envelope| filter.matches(&envelope.event))
+    };
+    match selected().count() {
+        0 => None,
+        count if count == batch.len() => Some(Segment::new(Arc::clone(batch), bytes)),
+        _ => Some(owned_segment(selected().cloned().collect())),
     }
 }
 
@@ -378,5 +344,5 @@ fn owned_segment(envelopes: Vec<Envelope>) -> Segment {
         .iter()
         .map(|envelope| envelope.event.memory_bytes())
         .sum();
-    Segment::whole(envelopes.into(), bytes)
+    Segment::new(envelopes.into(), bytes)
 }

@@ -22,9 +22,6 @@ use crate::thread::{lock, park};
 /// that otherwise wait in the backlog.
 const RING_BATCHES: usize = 256;
 
-/// Fraction (1/n) of the memory that is reserved for life-cycle events, enough for tens of thousands.
-const LIFECYCLE_PART: u64 = 16;
-
 /// The fan-out's end: the ring, the backlog, and the choice of events to drop when both are full.
 #[derive(Debug)]
 pub(super) struct LosslessSender {
@@ -73,7 +70,9 @@ impl LosslessSender {
         let Some(pending) = self.pending() else {
             return;
         };
-        let text_max = self.text_max();
+        // The rest is reserved for life-cycle events, enough for tens of thousands.
+        let bytes_max = self.inbox.lossless.bytes_max;
+        let text_max = bytes_max - bytes_max / 16;
         self.is_dropping &= pending > text_max / 4 * 3;
         if !self.is_dropping && self.gaps.is_empty() && pending + bytes <= text_max {
             self.push(Arc::clone(batch), bytes);
@@ -86,7 +85,7 @@ impl LosslessSender {
             let fits = if envelope.event.is_text() {
                 !self.is_dropping && pending + bytes <= text_max
             } else {
-                pending + bytes <= self.inbox.lossless.bytes_max
+                pending + bytes <= bytes_max
             };
             if fits {
                 passed.extend(self.gaps.take(envelope.event.execution_id()));
@@ -185,10 +184,6 @@ impl LosslessSender {
         }
         pending
     }
-
-    fn text_max(&self) -> u64 {
-        self.inbox.lossless.bytes_max - self.inbox.lossless.bytes_max / LIFECYCLE_PART
-    }
 }
 
 impl Drop for LosslessSender {
@@ -236,13 +231,9 @@ impl LosslessLane {
         }
     }
 
-    fn reader(&self) -> &Arc<LaneReader> {
-        &self.start.reader
-    }
-
     /// Returns a handle that interrupts the reader.
     pub(crate) fn interrupt(&self) -> LaneInterrupt {
-        LaneInterrupt(Arc::clone(self.reader()))
+        LaneInterrupt(Arc::clone(&self.start.reader))
     }
 
     /// Waits for the next batch of envelopes, in order. Without a deadline, waits indefinitely.
@@ -272,14 +263,19 @@ impl LosslessLane {
                     None => continue,
                 }
             }
-            if self.reader().is_interrupted.swap(false, Ordering::SeqCst) {
+            if self
+                .start
+                .reader
+                .is_interrupted
+                .swap(false, Ordering::SeqCst)
+            {
                 return Err(RecvTimeoutError::Timeout);
             }
             if self.inbox.lossless.wants_wake.swap(false, Ordering::SeqCst) {
                 self.inbox.wake_fanout();
             }
             if !is_armed {
-                self.reader().doorbell.arm();
+                self.start.reader.doorbell.arm();
                 is_armed = true;
                 continue;
             }
@@ -296,7 +292,7 @@ impl LosslessLane {
     /// Returns true if this lane's reader has taken all batches that were sent to lossless lanes.
     pub(crate) fn is_caught_up(&self) -> bool {
         let sent = self.inbox.lossless.sent.load(Ordering::SeqCst);
-        self.reader().read.load(Ordering::SeqCst) >= sent
+        self.start.reader.read.load(Ordering::SeqCst) >= sent
     }
 
     fn has_ended(&mut self) -> bool {
@@ -310,7 +306,10 @@ impl LosslessLane {
     /// Counts a batch as read; returns `None` for one that was sent before this lane was opened.
     fn account(&mut self, next: NumberedBatch) -> Option<Arc<[Envelope]>> {
         self.inbox.lossless.change(|_| {
-            self.reader().read.fetch_add(next.bytes, Ordering::SeqCst);
+            self.start
+                .reader
+                .read
+                .fetch_add(next.bytes, Ordering::SeqCst);
         });
         self.inbox.made_room();
         (next.number >= self.start.first).then_some(next.batch)
@@ -320,7 +319,7 @@ impl LosslessLane {
 impl Drop for LosslessLane {
     fn drop(&mut self) {
         (self.inbox.lossless).change(|readers| {
-            readers.retain(|other| !Arc::ptr_eq(other, self.reader()));
+            readers.retain(|other| !Arc::ptr_eq(other, &self.start.reader));
         });
         self.inbox.made_room();
         // The fan-out may hold back batches that no reader needs any more.

@@ -9,14 +9,12 @@ use std::sync::{Arc, Mutex};
 use crate::event::Envelope;
 use crate::thread::{Waker, lock};
 
-/// A sequence of envelopes from one batch that all lanes share.
+/// A batch of envelopes, shared with other lanes if these select all of it.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
-    batch: Arc<[Envelope]>,
-    /// Indices of the selected envelopes; `None` selects all.
-    picks: Option<Arc<[u32]>>,
+    pub(super) batch: Arc<[Envelope]>,
     /// Number of envelopes dropped from the front.
-    start: usize,
+    pub(super) start: usize,
     /// Number of events that the remaining envelopes represent.
     events: u64,
     /// Memory of the whole batch, which the segment keeps alive.
@@ -24,58 +22,24 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    pub(super) fn whole(batch: Arc<[Envelope]>, bytes: usize) -> Self {
+    pub(super) fn new(batch: Arc<[Envelope]>, bytes: usize) -> Self {
         let events = batch.iter().map(|envelope| envelope.n).sum();
         Self {
             batch,
-            picks: None,
             start: 0,
             events,
             bytes,
-        }
-    }
-
-    /// Creates a segment of some envelopes of a batch.
-    pub(super) fn picked(batch: Arc<[Envelope]>, picks: Arc<[u32]>, bytes: usize) -> Self {
-        let events = picks.iter().map(|&index| batch[index as usize].n).sum();
-        Self {
-            batch,
-            picks: Some(picks),
-            start: 0,
-            events,
-            bytes,
-        }
-    }
-
-    /// Returns the number of envelopes, including dropped ones.
-    pub(super) fn end(&self) -> usize {
-        self.picks
-            .as_ref()
-            .map_or(self.batch.len(), |picks| picks.len())
-    }
-
-    /// Returns the index of the first envelope that was not dropped.
-    pub(super) fn start(&self) -> usize {
-        self.start
-    }
-
-    /// Returns the envelope at an index between `start` and `end`.
-    pub(super) fn get(&self, index: usize) -> &Envelope {
-        match &self.picks {
-            None => &self.batch[index],
-            Some(picks) => &self.batch[picks[index] as usize],
         }
     }
 
     fn len(&self) -> usize {
-        self.end() - self.start
+        self.batch.len() - self.start
     }
 
     /// Drops envelopes from the front; returns the number of events that they represent.
     fn drop_front(&mut self, envelopes: usize) -> u64 {
-        let dropped = (self.start..self.start + envelopes)
-            .map(|at| self.get(at).n)
-            .sum();
+        let front = &self.batch[self.start..self.start + envelopes];
+        let dropped = front.iter().map(|envelope| envelope.n).sum();
         self.start += envelopes;
         self.events -= dropped;
         dropped
@@ -346,8 +310,7 @@ mod tests {
             let mut read = |item: Option<LaneItem>| match item {
                 Some(LaneItem::Segment(segment)) => {
                     let mut n = 0;
-                    for at in segment.start()..segment.end() {
-                        let envelope = segment.get(at);
+                    for envelope in &segment.batch[segment.start..] {
                         assert!(envelope.seq.unwrap() > last);
                         last = envelope.seq.unwrap();
                         n += envelope.n;
@@ -364,14 +327,9 @@ mod tests {
                     LaneStep::Push { events, n, bytes, every } => {
                         let batch = batch(next..next + events, n);
                         next += events;
-                        let picks: Arc<[u32]> = (0..events as u32).step_by(every).collect();
-                        sent += picks.len() as u64 * n;
-                        let segment = if every == 1 {
-                            Segment::whole(batch, bytes)
-                        } else {
-                            Segment::picked(batch, picks, bytes)
-                        };
-                        queue.push(segment, &mut trash);
+                        let selected: Arc<[Envelope]> = batch.iter().step_by(every).cloned().collect();
+                        sent += selected.len() as u64 * n;
+                        queue.push(Segment::new(selected, bytes), &mut trash);
                         prop_assert!(queue.len <= len_max);
                         let alone = matches!(queue.items.front(), Some(LaneItem::Segment(s)) if s.len() == queue.len);
                         prop_assert!(queue.bytes <= bytes_max || alone);
@@ -390,11 +348,11 @@ mod tests {
     fn missed_events_are_reported_at_their_position() {
         let mut queue = LaneQueue::new(2, usize::MAX);
         let mut trash = Vec::new();
-        queue.push(Segment::whole(batch(1..4, 1), 0), &mut trash);
+        queue.push(Segment::new(batch(1..4, 1), 0), &mut trash);
         queue.push_missed(5);
         assert!(matches!(queue.take(), Some(LaneItem::Missed(1))));
         assert!(
-            matches!(queue.take(), Some(LaneItem::Segment(s)) if s.get(s.start()).seq == Some(2))
+            matches!(queue.take(), Some(LaneItem::Segment(s)) if s.batch[s.start].seq == Some(2))
         );
         assert!(matches!(queue.take(), Some(LaneItem::Missed(5))));
         assert!(queue.take().is_none());

@@ -124,7 +124,7 @@ impl Subscription {
             match self.lane.take(sleeps)? {
                 LaneItem::Missed(missed) => return Ok(Delivery::Lagged { missed }),
                 LaneItem::Segment(segment) => {
-                    let start = segment.start();
+                    let start = segment.start;
                     self.reading = Some((Arc::new(segment), start));
                 }
             }
@@ -135,17 +135,17 @@ impl Subscription {
     fn next_in_segment(&mut self) -> Option<Delivery> {
         while let Some((segment, next)) = &mut self.reading {
             let index = *next;
-            if index >= segment.end() {
+            if index >= segment.batch.len() {
                 self.reading = None;
                 break;
             }
             *next += 1;
             // The last envelope takes the segment over, which saves a change of its reference counter.
-            let is_last = *next >= segment.end();
+            let is_last = *next >= segment.batch.len();
             if self
                 .predicate
                 .as_ref()
-                .is_some_and(|selects| !selects(&segment.get(index).event))
+                .is_some_and(|selects| !selects(&segment.batch[index].event))
             {
                 continue;
             }
@@ -219,7 +219,7 @@ pub struct EventRef {
 impl EventRef {
     /// Returns a copy of the envelope.
     pub fn into_envelope(self) -> Envelope {
-        self.segment.get(self.index).clone()
+        self.segment.batch[self.index].clone()
     }
 }
 
@@ -227,7 +227,7 @@ impl From<Envelope> for EventRef {
     fn from(envelope: Envelope) -> Self {
         let bytes = envelope.event.memory_bytes();
         Self {
-            segment: Arc::new(Segment::whole([envelope].into(), bytes)),
+            segment: Arc::new(Segment::new([envelope].into(), bytes)),
             index: 0,
         }
     }
@@ -236,7 +236,7 @@ impl From<Envelope> for EventRef {
 impl Deref for EventRef {
     type Target = Envelope;
     fn deref(&self) -> &Envelope {
-        self.segment.get(self.index)
+        &self.segment.batch[self.index]
     }
 }
 

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 #[cfg(feature = "cli")]
 use super::SCHEMA;
 use super::json::{BorrowedText, Scan, ScanMemory};
-use super::table::stream_event_table;
 use super::td_event::TdEvent;
 use crate::timestamp::{Timestamp, TimestampParser};
 
@@ -191,22 +190,16 @@ impl<'de> Deserialize<'de> for Envelope {
 
 // Events that appear only in streams: printed live, never logged (pure).
 
-macro_rules! define_stream_events {
-    ($(
-        $(#[$doc:meta])*
-        $variant:ident { $( $(#[$field_doc:meta])* $field:ident: $type:ty, )* }
-    )*) => {
-        /// An event of a stream that belongs to no execution.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-        #[serde(tag = "type")]
-        #[cfg(feature = "cli")]
-        pub(crate) enum StreamEvent {
-            $( $(#[$doc])* $variant { $( $(#[$field_doc])* $field: $type, )* }, )*
-        }
-    };
+/// An event of a stream that belongs to no execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type")]
+#[cfg(feature = "cli")]
+pub(crate) enum StreamEvent {
+    /// The first line of a stream of envelopes in JSON.
+    StreamOpened { schema: u32, version: String },
+    /// A reader was too slow and missed events. The log contains them.
+    Lagged { missed: u64 },
 }
-
-stream_event_table!(define_stream_events);
 
 #[cfg(feature = "cli")]
 impl StreamEvent {

@@ -78,9 +78,6 @@ string_id! {
     PaneId
 }
 
-/// Prefix of evidence that no record states.
-const INFERRED: &str = "inferred";
-
 /// The evidence that an agent has ended: a description of the record that shows it, or a text that begins
 /// with `inferred` if no record does.
 ///
@@ -101,7 +98,7 @@ impl EndEvidence {
 
     /// Returns true if no record states that the agent ended.
     pub fn is_inferred(&self) -> bool {
-        self.0.starts_with(INFERRED)
+        self.0.starts_with("inferred")
     }
 
     pub(super) fn text_mut(&mut self) -> &mut String {

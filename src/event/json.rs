@@ -20,8 +20,6 @@ pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
-/// The highest bit of each of eight bytes.
-const HIGHS: u64 = 0x8080_8080_8080_8080;
 
 /// Appends text as a JSON string.
 pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
@@ -63,7 +61,7 @@ pub(super) fn is_special(byte: u8) -> bool {
 pub(super) fn special_in(eight: u64) -> u64 {
     let is_below = |value: u64, limit: u8| value.wrapping_sub(ONES * u64::from(limit)) & !value;
     let is = |byte: u8| is_below(eight ^ (ONES * u64::from(byte)), 1);
-    (is_below(eight, 0x20) | is(b'"') | is(b'\\')) & HIGHS
+    (is_below(eight, 0x20) | is(b'"') | is(b'\\')) & (ONES * 0x80)
 }
 
 fn push_escape(out: &mut Vec<u8>, byte: u8) {
@@ -97,12 +95,6 @@ fn push_rare_escape(out: &mut Vec<u8>, byte: u8) {
 /// The number of ids that a decoder keeps: a log has one execution and a few busy panes.
 const IDS_MAX: usize = 8;
 
-/// The longest id that is kept; real ids have some dozens of bytes.
-const ID_BYTES_MAX: usize = 256;
-
-/// The largest buffer that is kept for the next text; a larger one is freed.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
-
 /// The state that a decoder keeps between lines: the most recent ids and a buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScanMemory {
@@ -118,7 +110,8 @@ fn shared<T: Clone + AsRef<str> + for<'a> From<&'a str>>(recent: &mut Vec<T>, te
         return id.clone();
     }
     let id = T::from(text);
-    if text.len() <= ID_BYTES_MAX {
+    // Real ids have some dozens of bytes.
+    if text.len() <= 256 {
         if recent.len() >= IDS_MAX {
             recent.remove(0);
         }
@@ -202,7 +195,8 @@ impl<'a> Scan<'a> {
         }
         let text = &mut self.memory.text;
         text.clear();
-        text.shrink_to(BUFFER_BYTES_MAX);
+        // A larger buffer is freed.
+        text.shrink_to(64 * 1024);
         loop {
             text.push_str(plain);
             let escape = match rest.as_bytes() {

@@ -9,11 +9,8 @@ use super::names::{
     PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 use super::styles::Styles;
-use super::table::{event_table, stream_event_table};
+use super::table::event_table;
 use super::values::{Cursor, EventField, IterationOutcome, ScreenRow};
-
-/// The dialect in which the schema is written.
-const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// The documentation of an event and of its fields.
 struct EventDoc {
@@ -59,28 +56,49 @@ macro_rules! document_events {
 
 event_table!(document_events);
 
-macro_rules! document_stream_events {
-    ($(
-        $(#[doc = $doc:literal])*
-        $variant:ident { $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty, )* }
-    )*) => {
-        fn stream_events() -> Vec<EventDoc> {
-            vec![$( EventDoc {
-                name: stringify!($variant),
-                lines: &[$($doc),*],
-                has_execution: false,
-                fields: vec![$( FieldDoc {
-                    name: stringify!($field),
-                    lines: &[$($field_doc),*],
-                    schema: <$type as FieldSchema>::schema(),
-                    is_required: true,
-                } ),*],
-            } ),*]
-        }
+/// Returns the documentation of the events that appear only in streams. They belong to no execution, have no
+/// number, and are never logged.
+fn stream_events() -> [EventDoc; 2] {
+    let field = |name, line: &'static [&'static str], schema| FieldDoc {
+        name,
+        lines: line,
+        schema,
+        is_required: true,
     };
+    let event = |name, lines: &'static [&'static str], fields| EventDoc {
+        name,
+        lines,
+        has_execution: false,
+        fields,
+    };
+    [
+        event(
+            "StreamOpened",
+            &["The first line of a stream of envelopes in JSON."],
+            vec![
+                field(
+                    "schema",
+                    &["The version of the wire format."],
+                    u32::schema(),
+                ),
+                field(
+                    "version",
+                    &["The version of the program that writes the stream."],
+                    String::schema(),
+                ),
+            ],
+        ),
+        event(
+            "Lagged",
+            &["A reader was too slow and missed events. The log contains them."],
+            vec![field(
+                "missed",
+                &["The number of missed events."],
+                u64::schema(),
+            )],
+        ),
+    ]
 }
-
-stream_event_table!(document_stream_events);
 
 /// Returns the JSON Schema (draft 2020-12) of envelopes in logs and streams. Each definition under `$defs`
 /// describes one event type.
@@ -89,13 +107,27 @@ pub(crate) fn envelope_schema() -> Value {
     let names: Vec<&str> = events.iter().map(|event| event.name).collect();
     let mut defs = Map::new();
     defs.insert("Envelope".to_owned(), envelope());
-    defs.insert("Event".to_owned(), any_event(&names));
-    defs.insert("OtherEvent".to_owned(), other_event(&names));
+    let refs = names.iter().copied().chain(["OtherEvent"]);
+    let refs = refs.map(|name| json!({"$ref": format!("#/$defs/{name}")}));
+    defs.insert(
+        "Event".to_owned(),
+        json!({"description": "What happened.", "oneOf": refs.collect::<Vec<_>>()}),
+    );
+    // An event from a later version, or from a program that embeds this one.
+    defs.insert(
+        "OtherEvent".to_owned(),
+        json!({
+            "type": "object",
+            "description": "An event of a type that this version does not know.",
+            "required": ["type"],
+            "properties": {"type": {"type": "string", "not": {"enum": names}}},
+        }),
+    );
     for event in events {
         defs.insert(event.name.to_owned(), event.schema());
     }
     json!({
-        "$schema": DIALECT,
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": format!("urn:td-observe:schema:{SCHEMA}"),
         "title": "td-observe",
         "description": format!(
@@ -137,26 +169,6 @@ fn envelope() -> Value {
             },
             "event": {"$ref": "#/$defs/Event"},
         },
-    })
-}
-
-fn any_event(names: &[&str]) -> Value {
-    let others = std::iter::once("OtherEvent");
-    let refs = names.iter().copied().chain(others);
-    let refs = refs.map(|name| json!({"$ref": format!("#/$defs/{name}")}));
-    json!({
-        "description": "What happened.",
-        "oneOf": refs.collect::<Vec<_>>(),
-    })
-}
-
-/// Returns the schema of an event from a later version, or from a program that embeds this one.
-fn other_event(names: &[&str]) -> Value {
-    json!({
-        "type": "object",
-        "description": "An event of a type that this version does not know.",
-        "required": ["type"],
-        "properties": {"type": {"type": "string", "not": {"enum": names}}},
     })
 }
 

@@ -406,25 +406,3 @@ macro_rules! event_table {
     };
 }
 pub(crate) use event_table;
-
-/// Passes the table of the events that appear only in streams to a macro. They belong to no execution, have
-/// no number, and are never logged.
-macro_rules! stream_event_table {
-    ($callback:ident) => {
-        $callback! {
-            /// The first line of a stream of envelopes in JSON.
-            StreamOpened {
-                /// The version of the wire format.
-                schema: u32,
-                /// The version of the program that writes the stream.
-                version: String,
-            }
-            /// A reader was too slow and missed events. The log contains them.
-            Lagged {
-                /// The number of missed events.
-                missed: u64,
-            }
-        }
-    };
-}
-pub(super) use stream_event_table;

@@ -13,7 +13,7 @@ use super::names::{
     TurnEvidence,
 };
 use super::styles::Styles;
-use super::table::{event_table, stream_event_table};
+use super::table::event_table;
 use super::values::{Cursor, EventField, IterationOutcome, ScreenRow, TextSearch, TextVisitor};
 use crate::error::{Error, Result};
 
@@ -366,15 +366,6 @@ impl TdEvent {
     event_table!(constructors);
 }
 
-macro_rules! list_stream_events {
-    ($( $(#[$doc:meta])* $variant:ident { $($fields:tt)* } )*) => {
-        /// The type tags of all events that appear only in streams.
-        const STREAM_EVENTS: &[&str] = &[$( stringify!($variant) ),*];
-    };
-}
-
-stream_event_table!(list_stream_events);
-
 impl TdEvent {
     /// Creates an event with the caller's own type tag.
     ///
@@ -398,8 +389,9 @@ impl TdEvent {
         fields: impl Serialize,
     ) -> Result<Self> {
         let invalid = |why| Error::invalid(format!("the event type {type_name:?} {why}"));
-        let is_reserved =
-            EventKind::from_name(type_name).is_some() || STREAM_EVENTS.contains(&type_name);
+        let is_reserved = EventKind::from_name(type_name).is_some()
+            // Events that appear only in streams.
+            || matches!(type_name, "StreamOpened" | "Lagged");
         if type_name.is_empty() || is_reserved {
             return Err(invalid("is empty or reserved"));
         }
@@ -412,7 +404,9 @@ impl TdEvent {
             return Err(invalid("has a field `type` of its own"));
         }
         let mut event = UnknownEvent::new(type_name, fields);
-        if event.is_too_deep() {
+        // Readers accept the line with the envelope and the event around the field.
+        let is_too_deep = |value| heap_bytes(value, DEPTH_MAX - 8).is_none();
+        if event.fields.values().any(is_too_deep) {
             return Err(invalid("has fields that are nested too deeply"));
         }
         event.set_execution_id(&execution_id.into());
@@ -453,10 +447,6 @@ impl TdEvent {
 /// Levels of nesting that are examined in a field; `serde_json` reads no deeper.
 pub(super) const DEPTH_MAX: usize = 128;
 
-/// Levels of nesting allowed in a field of a custom event, so that readers accept the line with the envelope
-/// and the event around the field.
-const CUSTOM_DEPTH_MAX: usize = 120;
-
 /// An event of a type that this version does not know, or of an embedder's own type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnknownEvent {
@@ -482,18 +472,6 @@ impl UnknownEvent {
         &self.fields
     }
 
-    /// Returns the fields that may hold text, without the ids.
-    pub(super) fn text_fields_mut(&mut self) -> impl Iterator<Item = &mut Value> {
-        let fields = self.fields.iter_mut();
-        fields.filter_map(|(name, value)| (!is_id(name)).then_some(value))
-    }
-
-    /// Returns the fields that may hold text, without the ids.
-    pub(super) fn text_fields(&self) -> impl Iterator<Item = &Value> {
-        let fields = self.fields.iter();
-        fields.filter_map(|(name, value)| (!is_id(name)).then_some(value))
-    }
-
     /// Returns the execution that the event belongs to; empty if the event names none.
     pub(super) fn execution_id(&self) -> &str {
         self.fields
@@ -505,13 +483,6 @@ impl UnknownEvent {
     pub(super) fn set_execution_id(&mut self, id: &ExecutionId) {
         self.fields
             .insert("execution_id".to_owned(), id.as_str().into());
-    }
-
-    /// Returns true if the fields are nested more deeply than readers accept.
-    pub(super) fn is_too_deep(&self) -> bool {
-        self.fields
-            .values()
-            .any(|value| heap_bytes(value, CUSTOM_DEPTH_MAX).is_none())
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -558,14 +529,16 @@ fn heap_bytes(value: &Value, depth: usize) -> Option<usize> {
 
 impl UnknownEvent {
     fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
-        for value in self.text_fields_mut() {
-            for_each_json_text(value, visit);
+        for (name, value) in &mut self.fields {
+            if !is_id(name) {
+                for_each_json_text(value, visit);
+            }
         }
     }
 
     fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
-        let mut values = self.text_fields();
-        values.any(|value| any_json_text(value, search, DEPTH_MAX))
+        let mut fields = self.fields.iter();
+        fields.any(|(name, value)| !is_id(name) && any_json_text(value, search, DEPTH_MAX))
     }
 }
 
