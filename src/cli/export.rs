@@ -63,7 +63,7 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, E
         Ok(())
     })?;
     if let Some(pane) = &pane
-        && !survey.panes().any(|known| known == pane)
+        && !survey.panes.contains(pane)
     {
         return Err(no_such_pane(pane, which, stop)?.into());
     }
@@ -160,7 +160,7 @@ fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, Ea
         all.note(envelope);
         Ok(())
     })?;
-    let panes: Vec<String> = all.panes().map(|pane| one_line(pane)).collect();
+    let panes: Vec<String> = all.panes.iter().map(|pane| one_line(pane)).collect();
     let existing = if panes.is_empty() {
         "it has none".to_owned()
     } else {

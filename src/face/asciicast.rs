@@ -50,7 +50,7 @@ impl AsciicastExport {
     /// Exports a surveyed pane, or all text of the run.
     pub fn new(options: &AsciicastOptions, pane: Option<PaneId>, survey: Survey) -> Self {
         let title = options.title.as_deref().map(one_line);
-        let has_panes = pane.is_none() && survey.panes().next().is_some();
+        let has_panes = pane.is_none() && !survey.panes.is_empty();
         Self {
             encoder: Encoder::new(title, options.idle_limit),
             text: TextExport::new(survey),

@@ -12,11 +12,13 @@ use super::conversation::conversation_lines;
 use super::describe::{
     Description, HUNG_UP, agent_and_detail, agent_phrase, describe, duration, end_in_words, lagged,
 };
+use super::lines::{StyledLines, paint, styles_of};
 use super::sanitize::{Tone, push_styled};
 use super::session_labels::{ExecutionText, Label, SessionLabels, live_text, push_event};
 use super::stream_lines::StreamLines;
 use crate::agent::StateRules;
-use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent, lines_in};
+use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent};
+use line_buffer::BufferedLine;
 use pane_display::{KnownPane, PaneDisplay, PaneKey, PanePolicy, PaneSink, Panes};
 pub(crate) use rows::ConsoleOptions;
 use rows::{PrintedRows, RowWriter};
@@ -235,6 +237,7 @@ impl Console {
         if self.add_text(event, &label, out) {
             return;
         }
+        let (none, is_coloured) = (Styles::default(), self.rows.options.coloured);
         match event {
             TdEvent::OutputUpdate {
                 pane,
@@ -244,9 +247,10 @@ impl Console {
                 is_complete,
                 ..
             } => {
-                self.set_styles(id, pane, *first_line, chunk, styles);
+                let lines =
+                    StyledLines::new(*first_line, chunk, if is_coloured { styles } else { &none });
                 self.with_pane(id, pane, &label, at, out, |display, sink| {
-                    display.settle(*first_line, chunk, at, sink);
+                    display.settle(lines, at, sink);
                     if *is_complete {
                         display.release(at, sink);
                     }
@@ -259,11 +263,11 @@ impl Console {
                 styles,
                 ..
             } => {
-                self.set_styles(id, pane, *line, text, styles);
+                let styles = styles_of(if is_coloured { styles } else { &none }, 0);
                 let number = self.panes.get(id, pane).number;
                 let is_printed = self.printed.can_rewrite((number, *line));
                 self.with_pane(id, pane, &label, at, out, |display, sink| {
-                    display.revise(*line, text, (at, is_printed), sink);
+                    display.revise(*line, (text, styles), (at, is_printed), sink);
                 });
             }
             TdEvent::ScreenSnapshot { rows, .. } if self.rows.options.shows_snapshots => {
@@ -284,7 +288,7 @@ impl Console {
             } => {
                 let next = first_line.saturating_add_unsigned(lost_lines.unwrap_or(0));
                 self.with_pane(id, pane, &label, at, out, |display, _| {
-                    display.skip_to(next)
+                    display.lines.skip_to(next);
                 });
             }
             TdEvent::AgentState {
@@ -315,14 +319,16 @@ impl Console {
                 height,
                 ..
             } => {
-                self.display(id, pane).set_rows(*height);
+                self.display(id, pane).rows = Some(*height);
                 if command != SHELL && self.policy.is_agent(command) {
                     self.with_pane(id, pane, &label, at, out, |display, _| {
                         display.set_agent(Some(command));
                     });
                 }
             }
-            TdEvent::PaneResized { pane, height, .. } => self.display(id, pane).set_rows(*height),
+            TdEvent::PaneResized { pane, height, .. } => {
+                self.display(id, pane).rows = Some(*height)
+            }
             TdEvent::SessionStarted { session, .. }
             | TdEvent::SessionRenamed { to: session, .. } => {
                 let label = self.labels.label_of_session(id, session);
@@ -378,15 +384,6 @@ impl Console {
         });
     }
 
-    /// Keeps the colours of lines if colours are shown.
-    fn set_styles(&mut self, id: &str, pane: &PaneId, first: i64, text: &str, styles: &Styles) {
-        if self.rows.options.coloured {
-            // A revision to blank text is still one line.
-            let lines = lines_in(text).count().max(1) as i64;
-            self.panes.get(id, pane).styles.set(first, lines, styles);
-        }
-    }
-
     fn display(&mut self, id: &str, pane: &PaneId) -> &mut PaneDisplay {
         &mut self.panes.get(id, pane).display
     }
@@ -404,7 +401,6 @@ impl Console {
         let (known, policy) = (self.panes.get(id, pane), &self.policy);
         let printed = &mut self.printed;
         let error = known.write(&self.rows, label, printed, out, policy, act);
-        known.styles.truncate();
         self.deadline = earliest(self.deadline, known.display.deadline(policy));
         if let (Some(error), Some(_)) = (error, self.rows.columns) {
             self.alerts.add_error_message(id, pane, &error, at);
@@ -653,9 +649,6 @@ const ROWS_MAX: usize = 12;
 /// The time, in microseconds, after which a pane at an empty prompt is hidden.
 const PROMPT_SHOWN: i64 = 3_000_000;
 
-/// An open or changing line: number, text, time of the last change.
-type LiveLine<'a> = (i64, &'a str, i64);
-
 /// Renders the live rows.
 struct Footer<'a> {
     rows: &'a RowWriter,
@@ -705,13 +698,13 @@ impl Footer<'_> {
     ) {
         let room = self.rows_max.saturating_sub(out.len());
         let newest = panes.iter().map(|(_, pane)| pane.display.changed).max();
-        let mut shown: Vec<(usize, Vec<LiveLine<'_>>)> = Vec::new();
+        let mut shown: Vec<(usize, Vec<(i64, &BufferedLine)>)> = Vec::new();
         for (position, (_, pane)) in panes.iter().enumerate() {
             let pane = &pane.display;
             let lines: Vec<_> = pane.live(policy).collect();
             let is_unchanged = pane.changed.saturating_add(PROMPT_SHOWN) <= at;
             let is_newest = Some(pane.changed) == newest;
-            let is_prompt = matches!(&lines[..], [(_, text, _)] if is_prompt(text));
+            let is_prompt = matches!(&lines[..], [(_, line)] if is_prompt(&line.text));
             let is_idle = is_prompt && is_unchanged && !is_newest;
             if !lines.is_empty() && !is_idle {
                 shown.push((position, lines));
@@ -731,17 +724,16 @@ impl Footer<'_> {
             row_counts[at] += 1;
         }
         for (rows, (position, lines)) in row_counts.iter().zip(&mut shown) {
-            let ((id, pane), known) = panes[*position];
+            let ((id, pane), _) = panes[*position];
             let label = self.labels.label(id, Some(pane));
             // If not all lines of a pane fit, those that changed last are shown.
-            lines.sort_by_key(|(number, _, changed)| std::cmp::Reverse((*changed, *number)));
+            lines.sort_by_key(|(number, line)| std::cmp::Reverse((line.changed, *number)));
             lines.truncate(*rows);
-            lines.sort_by_key(|(number, _, _)| *number);
-            for (number, text, _) in lines.iter() {
-                let painted = known.styles.paint(*number, text);
-                let painted = painted.unwrap_or_else(|| self.rows.styled(Tone::Plain, text));
-                let row = self.rows.fitting(&label, '|', &painted, self.columns);
-                out.extend(row);
+            lines.sort_by_key(|(number, _)| *number);
+            for (_, line) in lines.iter() {
+                let painted = paint(&line.text, &line.styles)
+                    .unwrap_or_else(|| self.rows.styled(Tone::Plain, &line.text));
+                out.extend(self.rows.fitting(&label, '|', &painted, self.columns));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Keeps the colours of a pane's lines by line number (pure).
+//! The lines of panes: their text and colours, and the last text of each revised line (pure).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,172 +7,129 @@ use super::sanitize::push_sanitized_at;
 use crate::event::{Envelope, Ink, PaneId, Style, Styles, TdEvent, line_ends_in, lines_in};
 use unicode_width::UnicodeWidthStr;
 
-/// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
-pub(super) const LINES_MAX: usize = 300;
+/// Consecutive lines of an event, with its styles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StyledLines<'a> {
+    pub first_line: i64,
+    pub chunk: &'a str,
+    pub styles: &'a Styles,
+    /// The number of lines of the event before these.
+    before: u32,
+}
 
-#[derive(Debug, Default)]
-pub(super) struct LineStyles(BTreeMap<i64, Vec<Style>>);
-
-impl LineStyles {
-    /// Sets the styles of `lines` lines from `first_line` on.
-    pub fn set(&mut self, first_line: i64, lines: i64, styles: &Styles) {
-        if self.0.is_empty() && styles.is_empty() {
-            return;
-        }
-        let end = first_line.saturating_add(lines);
-        let old: Vec<i64> = self
-            .0
-            .range(first_line..end)
-            .map(|(line, _)| *line)
-            .collect();
-        for line in old {
-            self.0.remove(&line);
-        }
-        for style in styles.as_slice().iter().filter(|style| style.is_valid()) {
-            let line = first_line.saturating_add(i64::from(style.line));
-            if line < end {
-                self.0.entry(line).or_default().push(*style);
-            }
+impl<'a> StyledLines<'a> {
+    pub fn new(first_line: i64, chunk: &'a str, styles: &'a Styles) -> Self {
+        Self {
+            first_line,
+            chunk,
+            styles,
+            before: 0,
         }
     }
 
-    /// Drops the styles of the oldest lines, which are not written again.
-    pub fn truncate(&mut self) {
-        while self.0.len() > LINES_MAX {
-            self.0.pop_first();
-        }
+    /// Returns each line with its number and its styles.
+    pub fn iter(self) -> impl Iterator<Item = (i64, &'a str, &'a [Style])> {
+        let lines = (self.before..).zip((self.first_line..=i64::MAX).zip(lines_in(self.chunk)));
+        lines.map(move |(at, (number, text))| (number, text, styles_of(self.styles, at)))
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the parts of a line for display, each with its style. Returns `None` for a line without
-    /// styles, or with styles that do not fit its text.
-    pub fn parts(&self, line: i64, text: &str) -> Option<Vec<(String, Ink)>> {
-        let styles = self.0.get(&line)?;
-        let (mut column, mut done, mut parts) = (0, 0, Vec::new());
-        let mut positions = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-        // Returns the byte position of a character. The calls must have ascending numbers.
-        let (mut position, mut number) = (positions.next()?, 0);
-        let mut at = |char: u32| {
-            while number < char {
-                position = positions.next()?;
-                number += 1;
-            }
-            (number == char).then_some(position)
+    /// Splits these lines after `count` of them.
+    pub fn split(self, count: i64) -> (Self, Self) {
+        let last = usize::try_from(count).ok().and_then(|n| n.checked_sub(1));
+        let (first, rest) = match last {
+            None => ("", self.chunk),
+            Some(last) => memchr::memchr_iter(b'\n', self.chunk.as_bytes())
+                .nth(last)
+                .map_or((self.chunk, ""), |end| self.chunk.split_at(end + 1)),
         };
-        let mut part = |text: &str, ink: Ink| {
-            let mut shown = String::with_capacity(text.len());
-            push_sanitized_at(&mut shown, text, column);
-            column += shown.width();
-            parts.push((shown, ink));
+        let skipped = line_ends_in(first);
+        let rest = Self {
+            first_line: self.first_line.saturating_add(skipped),
+            chunk: rest,
+            before: self.before.saturating_add(skipped as u32),
+            ..self
         };
-        for style in styles {
-            let (from, to) = (at(style.from)?, at(style.to)?);
-            part(text.get(done..from)?, Ink::default());
-            part(text.get(from..to)?, style.ink);
-            done = to;
-        }
-        part(&text[done..], Ink::default());
-        Some(parts)
-    }
-
-    /// Returns the line for display in its colours, as [`LineStyles::parts`].
-    pub fn paint(&self, line: i64, text: &str) -> Option<String> {
-        let mut out = String::with_capacity(2 * text.len());
-        for (text, ink) in self.parts(line, text)? {
-            if ink.is_plain() {
-                out.push_str(&text);
-            } else {
-                for part in ["\x1b[", &ink.sgr(), "m", &text, RESET] {
-                    out.push_str(part);
-                }
-            }
-        }
-        Some(out)
+        (
+            Self {
+                chunk: first,
+                ..self
+            },
+            rest,
+        )
     }
 }
 
-// Replaces each line of a history by its last revision, so that the line is shown once, in its place (pure).
-//
-// There are two passes: [`LastRevisions::note`] collects the revisions, then [`LastRevisions::apply`]
-// changes the events that are shown. A line that was rewritten after it had settled, such as a row of a
-// progress display, is shown with its last text, and omitted if its program removed it. A line that was only
-// erased stays, because it was printed before its row vanished.
+/// Returns the styles of one line of an event's text.
+pub(super) fn styles_of(styles: &Styles, line: u32) -> &[Style] {
+    let all = styles.as_slice();
+    let rest = &all[all.partition_point(|style| style.line < line)..];
+    &rest[..rest.partition_point(|style| style.line == line)]
+}
+
+/// Returns the parts of a line for display, each with its style. Returns `None` for a line without styles, or
+/// with styles that do not fit its text.
+pub(super) fn styled_parts(text: &str, styles: &[Style]) -> Option<Vec<(String, Ink)>> {
+    let mut styles = styles.iter().filter(|style| style.is_valid()).peekable();
+    styles.peek()?;
+    let (mut column, mut done, mut parts) = (0, 0, Vec::new());
+    let mut positions = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    // Returns the byte position of a character. The calls must have ascending numbers.
+    let (mut position, mut number) = (positions.next()?, 0);
+    let mut at = |char: u32| {
+        while number < char {
+            position = positions.next()?;
+            number += 1;
+        }
+        (number == char).then_some(position)
+    };
+    let mut part = |text: &str, ink: Ink| {
+        let mut shown = String::with_capacity(text.len());
+        push_sanitized_at(&mut shown, text, column);
+        column += shown.width();
+        parts.push((shown, ink));
+    };
+    for style in styles {
+        let (from, to) = (at(style.from)?, at(style.to)?);
+        part(text.get(done..from)?, Ink::default());
+        part(text.get(from..to)?, style.ink);
+        done = to;
+    }
+    part(&text[done..], Ink::default());
+    Some(parts)
+}
+
+/// Returns the line for display in its colours, as [`styled_parts`].
+pub(super) fn paint(text: &str, styles: &[Style]) -> Option<String> {
+    let mut out = String::with_capacity(2 * text.len());
+    for (text, ink) in styled_parts(text, styles)? {
+        if ink.is_plain() {
+            out.push_str(&text);
+        } else {
+            for part in ["\x1b[", &ink.sgr(), "m", &text, RESET] {
+                out.push_str(part);
+            }
+        }
+    }
+    Some(out)
+}
 
 /// The bound, in bytes, on the revisions in memory: some 300,000 lines. Only lines that were on a screen are
 /// revised, so even long runs have few. Lines beyond the bound keep their first text.
 const BYTES_MAX: usize = 64 << 20;
 
 /// The last text and style of each revised line, by execution and pane.
+///
+/// A history shows each line once, in its place: [`LastRevisions::note`] collects the revisions in a first pass,
+/// then [`LastRevisions::apply`] changes the events that are shown. A line that was rewritten after it had
+/// settled, such as a row of a progress display, is shown with its last text, and omitted if its program
+/// removed it. A line that was only erased stays, because it was printed before its row vanished.
 #[derive(Debug, Default)]
-struct RevisedLines {
+pub(crate) struct LastRevisions {
     panes: BTreeMap<(String, PaneId), BTreeMap<i64, LastRevision>>,
     bytes: usize,
     /// The number of revisions beyond the bound.
     dropped: u64,
 }
-
-impl RevisedLines {
-    /// Records an event with this number, if it is a revision.
-    fn note(&mut self, event: &TdEvent, seq: u64) {
-        let TdEvent::OutputRevised {
-            execution_id,
-            pane,
-            line,
-            text,
-            styles,
-        } = event
-        else {
-            return;
-        };
-        if self.bytes > BYTES_MAX {
-            self.dropped += 1;
-            return;
-        }
-        let key = (execution_id.as_str().to_owned(), pane.clone());
-        let known = self.panes.entry(key).or_default().entry(*line);
-        let known = known.or_insert_with(|| {
-            self.bytes += LastRevision::default().bytes();
-            LastRevision::default()
-        });
-        known.seq = seq;
-        if !text.is_empty() {
-            self.bytes += text.len();
-            self.bytes -= known.text.len();
-            known.text_seq = seq;
-            known.text.clone_from(text);
-            known.styles.clone_from(styles);
-        }
-    }
-
-    /// Drops the revisions of lines whose later text the log has.
-    fn forget_lines(&mut self, event: &TdEvent) {
-        let TdEvent::OutputUpdate {
-            execution_id,
-            pane,
-            first_line,
-            chunk,
-            ..
-        } = event
-        else {
-            return;
-        };
-        let key = (execution_id.as_str().to_owned(), pane.clone());
-        let Some(lines) = self.panes.get_mut(&key) else {
-            return;
-        };
-        let end = first_line.saturating_add(line_ends_in(chunk));
-        let mut after = lines.split_off(first_line);
-        lines.extend(after.split_off(&end));
-        self.bytes -= after.values().map(LastRevision::bytes).sum::<usize>();
-    }
-}
-
-/// The last revision of each line, by execution and pane.
-#[derive(Debug, Default)]
-pub(crate) struct LastRevisions(RevisedLines);
 
 /// The last revision of a line.
 #[derive(Debug, Default)]
@@ -216,32 +173,81 @@ impl LastRevisions {
     /// shown unchanged.
     pub fn note(&mut self, envelope: &Envelope) {
         if let Some(seq) = envelope.seq {
-            self.0.note(&envelope.event, seq);
+            self.note_at(&envelope.event, seq);
+        }
+    }
+
+    /// Records an event with this number, if it is a revision.
+    fn note_at(&mut self, event: &TdEvent, seq: u64) {
+        let TdEvent::OutputRevised {
+            execution_id,
+            pane,
+            line,
+            text,
+            styles,
+        } = event
+        else {
+            return;
+        };
+        if self.bytes > BYTES_MAX {
+            self.dropped += 1;
+            return;
+        }
+        let key = (execution_id.as_str().to_owned(), pane.clone());
+        let known = self.panes.entry(key).or_default().entry(*line);
+        let known = known.or_insert_with(|| {
+            self.bytes += LastRevision::default().bytes();
+            LastRevision::default()
+        });
+        known.seq = seq;
+        if !text.is_empty() {
+            self.bytes += text.len();
+            self.bytes -= known.text.len();
+            known.text_seq = seq;
+            known.text.clone_from(text);
+            known.styles.clone_from(styles);
+        }
+    }
+
+    /// Drops the revisions of lines whose later text the log has.
+    fn forget_lines(&mut self, event: &TdEvent) {
+        if let TdEvent::OutputUpdate {
+            execution_id,
+            pane,
+            first_line,
+            chunk,
+            ..
+        } = event
+            && let Some(lines) = self.lines_of(execution_id, pane)
+        {
+            let end = first_line.saturating_add(line_ends_in(chunk));
+            let mut after = lines.split_off(first_line);
+            lines.extend(after.split_off(&end));
+            self.bytes -= after.values().map(LastRevision::bytes).sum::<usize>();
         }
     }
 
     /// Drops the revisions of an execution whose history has been shown.
     pub fn forget(&mut self, execution_id: &str) {
-        let RevisedLines { panes, bytes, .. } = &mut self.0;
-        panes.retain(|(id, _), lines| {
-            let is_kept = id != execution_id;
-            if !is_kept {
-                *bytes -= lines.values().map(LastRevision::bytes).sum::<usize>();
-            }
-            is_kept
-        });
+        for (_, lines) in self.panes.extract_if(.., |(id, _), _| id == execution_id) {
+            self.bytes -= lines.values().map(LastRevision::bytes).sum::<usize>();
+        }
+    }
+
+    fn lines_of(&mut self, id: &str, pane: &PaneId) -> Option<&mut BTreeMap<i64, LastRevision>> {
+        self.panes.get_mut(&(id.to_owned(), pane.clone()))
     }
 
     /// Applies the revisions to the next event of the recorded history.
     pub fn apply(&mut self, envelope: &Envelope) -> Applied {
-        let (Some(seq), Some(pane)) = (envelope.seq, envelope.event.pane()) else {
+        let event = &envelope.event;
+        let (Some(seq), Some(pane)) = (envelope.seq, event.pane()) else {
             return Applied::Unchanged;
         };
-        let key = (envelope.event.execution_id().to_owned(), pane.clone());
-        let Some(lines) = self.0.panes.get_mut(&key) else {
+        let Some(lines) = self.lines_of(event.execution_id(), pane) else {
             return Applied::Unchanged;
         };
-        match &envelope.event {
+        match event {
             TdEvent::OutputUpdate {
                 first_line, chunk, ..
             } => {
@@ -258,13 +264,12 @@ impl LastRevisions {
                     Applied::Replaced(parts(envelope, seq, lines))
                 }
             }
-            TdEvent::OutputRevised { line, .. } => {
-                let is_included = |known: &LastRevision| known.is_shown && seq <= known.seq;
-                if lines.get(line).is_some_and(is_included) {
-                    Applied::Replaced(Vec::new())
-                } else {
-                    Applied::Unchanged
-                }
+            TdEvent::OutputRevised { line, .. }
+                if lines
+                    .get(line)
+                    .is_some_and(|known| known.is_shown && seq <= known.seq) =>
+            {
+                Applied::Replaced(Vec::new())
             }
             _ => Applied::Unchanged,
         }
@@ -284,22 +289,18 @@ fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>)
     };
     let mut parts = Vec::new();
     let mut part = ChunkPart::at(*first_line);
-    for (at, (number, line)) in (0_u32..).zip((*first_line..=i64::MAX).zip(lines_in(chunk))) {
-        let known = revisions.get(&number).filter(|known| known.text_seq > seq);
-        match known {
-            None => {
-                let styles = styles.as_slice().iter();
-                part.push(line, styles.filter(|style| style.line == at));
-            }
-            Some(known) if known.seq == known.text_seq => {
-                part.push(&known.text, known.styles.as_slice().iter());
-            }
-            Some(_) => {
+    for (number, line, line_styles) in StyledLines::new(*first_line, chunk, styles).iter() {
+        match revisions.get(&number) {
+            Some(known) if known.text_seq > seq && known.seq != known.text_seq => {
                 if !part.chunk.is_empty() {
                     parts.push(part.envelope(envelope, false));
                 }
                 part = ChunkPart::at(number.saturating_add(1));
             }
+            Some(known) if known.text_seq > seq => {
+                part.push(&known.text, known.styles.as_slice());
+            }
+            _ => part.push(line, line_styles),
         }
     }
     // The last part carries the event's other fields, even without lines.
@@ -308,6 +309,7 @@ fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>)
 }
 
 /// Consecutive lines.
+#[derive(Default)]
 struct ChunkPart {
     first_line: i64,
     count: u32,
@@ -319,19 +321,16 @@ impl ChunkPart {
     fn at(first_line: i64) -> Self {
         Self {
             first_line,
-            count: 0,
-            chunk: String::new(),
-            styles: Vec::new(),
+            ..Self::default()
         }
     }
 
-    fn push<'s>(&mut self, line: &str, styles: impl Iterator<Item = &'s Style>) {
+    fn push(&mut self, line: &str, styles: &[Style]) {
         self.chunk.push_str(line);
         self.chunk.push('\n');
-        self.styles.extend(styles.map(|style| Style {
-            line: self.count,
-            ..*style
-        }));
+        let line = self.count;
+        let styles = styles.iter().map(|style| Style { line, ..*style });
+        self.styles.extend(styles);
         self.count += 1;
     }
 
@@ -354,21 +353,19 @@ impl ChunkPart {
     }
 }
 
-// Performs the first pass of an export: collects the panes of a run, and the last text of revised lines
-// (pure).
-
 /// The maximum number of panes to count: far more than a tmux server has in its lifetime.
 const PANES_MAX: usize = 100_000;
 
-/// Collects the panes and revisions of a run.
+/// The first pass of an export: collects the panes of a run, and the last text of revised lines.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    only: Option<PaneId>,
-    panes: BTreeSet<PaneId>,
+    /// The pane to which the survey is limited.
+    pub(super) only: Option<PaneId>,
+    pub(crate) panes: BTreeSet<PaneId>,
     /// True if the run has the conversation of an agent in a pane.
     has_conversation: bool,
     /// The last revisions that no later `OutputUpdate` has replaced.
-    revised: RevisedLines,
+    revised: LastRevisions,
     /// The number of envelopes so far.
     count: u64,
 }
@@ -385,26 +382,21 @@ impl Survey {
     /// Records the next envelope of the log.
     pub fn note(&mut self, envelope: &Envelope) {
         let event = &envelope.event;
-        if let Some(pane) = event.pane()
-            && !self.panes.contains(pane)
-            && self.panes.len() < PANES_MAX
-        {
+        self.revised.forget_lines(event);
+        let Some(pane) = event.pane() else {
+            return;
+        };
+        if self.panes.len() < PANES_MAX && !self.panes.contains(pane) {
             self.panes.insert(pane.clone());
         }
-        let is_conversation = matches!(
+        self.has_conversation |= matches!(
             event,
             TdEvent::PromptSent { .. } | TdEvent::TokenReceived { .. }
         );
-        self.has_conversation |= is_conversation && event.pane().is_some();
-        self.revised.forget_lines(event);
-        if event.pane().is_some_and(|pane| self.includes(pane)) {
+        if self.includes(pane) {
             self.count += 1;
-            self.revised.note(event, self.count);
+            self.revised.note_at(event, self.count);
         }
-    }
-
-    pub fn panes(&self) -> impl Iterator<Item = &PaneId> {
-        self.panes.iter()
     }
 
     /// Returns the run's pane, if the run has exactly one and no conversation replaces its lines.
@@ -414,7 +406,7 @@ impl Survey {
     }
 
     /// Returns the number of revisions beyond the bound; these lines keep their first text.
-    pub fn dropped_revisions(&self) -> u64 {
+    pub(super) fn dropped_revisions(&self) -> u64 {
         self.revised.dropped
     }
 
@@ -423,44 +415,33 @@ impl Survey {
         self.only.as_ref().is_none_or(|only| only == pane)
     }
 
-    /// Returns true if the survey is limited to one pane.
-    pub(super) fn is_single_pane(&self) -> bool {
-        self.only.is_some()
-    }
-
     /// Removes and returns the last text of a revised line.
     pub(super) fn take(&mut self, id: &str, pane: &PaneId, line: i64) -> Option<String> {
-        let lines = self.lines_of(id, pane)?;
+        let lines = self.revised.lines_of(id, pane)?;
         Some(lines.remove(&line)?.into_text())
     }
 
-    /// Removes and returns the first revised line below `end`, with its number.
-    pub(super) fn take_below(
-        &mut self,
-        id: &str,
-        pane: &PaneId,
-        end: i64,
-    ) -> Option<(i64, String)> {
-        let lines = self.lines_of(id, pane)?;
-        let first = lines.first_entry().filter(|entry| *entry.key() < end)?;
-        let (number, line) = first.remove_entry();
-        Some((number, line.into_text()))
+    /// Removes and returns the revised lines below `end`, with their numbers.
+    pub(super) fn take_below(&mut self, id: &str, pane: &PaneId, end: i64) -> Vec<(i64, String)> {
+        let Some(lines) = self.revised.lines_of(id, pane) else {
+            return Vec::new();
+        };
+        let rest = lines.split_off(&end);
+        texts(std::mem::replace(lines, rest))
     }
 
     /// Removes and returns all revised lines of each pane, in order.
-    pub(super) fn take_remaining(&mut self) -> Vec<(PaneId, Vec<(i64, String)>)> {
+    pub(super) fn take_remaining(&mut self) -> impl Iterator<Item = (PaneId, Vec<(i64, String)>)> {
         let panes = std::mem::take(&mut self.revised.panes).into_iter();
-        let texts = panes.map(|((_, pane), lines)| {
-            let lines = lines.into_iter();
-            let texts = lines.map(|(number, line)| (number, line.into_text()));
-            (pane, texts.collect())
-        });
-        texts.collect()
+        panes.map(|((_, pane), lines)| (pane, texts(lines)))
     }
+}
 
-    fn lines_of(&mut self, id: &str, pane: &PaneId) -> Option<&mut BTreeMap<i64, LastRevision>> {
-        self.revised.panes.get_mut(&(id.to_owned(), pane.clone()))
-    }
+fn texts(lines: BTreeMap<i64, LastRevision>) -> Vec<(i64, String)> {
+    let lines = lines.into_iter();
+    lines
+        .map(|(number, line)| (number, line.into_text()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -477,9 +458,7 @@ mod tests {
         }
 
         fn painted(text: &str, styles: Vec<Style>) -> Option<String> {
-            let mut line_styles = LineStyles::default();
-            line_styles.set(7, 1, &Styles::new(styles));
-            line_styles.paint(7, text)
+            paint(text, &styles)
         }
 
         #[test]
@@ -509,22 +488,28 @@ mod tests {
         }
 
         #[test]
-        fn a_rewritten_line_has_only_its_new_colours() {
-            let mut line_styles = LineStyles::default();
-            line_styles.set(7, 2, &Styles::new(vec![style(0, 1, "31")]));
-            line_styles.set(6, 3, &Styles::default());
-            assert!(line_styles.is_empty());
-            let many: Vec<Style> = (0..1000)
-                .map(|line| Style {
-                    line,
-                    ..style(0, 1, "31")
-                })
-                .collect();
-            line_styles.set(1, 1000, &Styles::new(many));
-            line_styles.truncate();
-            assert!(
-                line_styles.paint(1000, "x").is_some() && line_styles.paint(700, "x").is_none()
+        fn each_line_has_its_styles() {
+            let styles = [1, 1, 3].map(|line| Style {
+                line,
+                ..style(0, 1, "31")
+            });
+            let styles = Styles::new(styles.to_vec());
+            let lines = StyledLines::new(7, "a\nb\nc\nd\n", &styles);
+            let counts = |lines: StyledLines<'_>| -> Vec<_> {
+                let lines = lines.iter();
+                lines
+                    .map(|(number, text, styles)| (number, text.to_owned(), styles.len()))
+                    .collect()
+            };
+            let all = counts(lines);
+            assert_eq!(
+                all[1..],
+                [(8, "b".into(), 2), (9, "c".into(), 0), (10, "d".into(), 1)]
             );
+            for count in -1..6 {
+                let (before, after) = lines.split(count);
+                assert_eq!([counts(before), counts(after)].concat(), all);
+            }
         }
 
         proptest! {

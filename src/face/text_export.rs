@@ -33,7 +33,7 @@ impl TextExport {
     pub fn new(survey: Survey) -> Self {
         Self {
             labels: SessionLabels::default(),
-            is_labelled: !survey.is_single_pane() && survey.panes().nth(1).is_some(),
+            is_labelled: survey.only.is_none() && survey.panes.len() > 1,
             plain: PlainText::default(),
             execution_id: String::new(),
             screens: HashMap::new(),
@@ -63,7 +63,8 @@ impl TextExport {
                 chunk,
                 ..
             } if is_included => {
-                self.push_lines_below(id, pane, *first_line, out);
+                let below = self.survey.take_below(id, pane, *first_line);
+                self.push_unsettled(id, pane, &below, out);
                 for (number, line) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
                     let last = self.survey.take(id, pane, number);
                     self.push_line(id, Some(pane), last.as_deref().unwrap_or(line), out);
@@ -72,7 +73,8 @@ impl TextExport {
             TdEvent::OutputGap {
                 pane, first_line, ..
             } if is_included => {
-                self.push_lines_below(id, pane, *first_line, out);
+                let below = self.survey.take_below(id, pane, *first_line);
+                self.push_unsettled(id, pane, &below, out);
                 self.push_gap(event, out);
             }
             TdEvent::ScreenSnapshot { pane, rows, .. } if is_included => {
@@ -89,7 +91,7 @@ impl TextExport {
                 self.plain.finish(out);
                 self.push_gap(event, out);
             }
-            event if !self.survey.is_single_pane() => {
+            event if self.survey.only.is_none() => {
                 self.plain.push(event, out);
             }
             _ => {}
@@ -100,13 +102,9 @@ impl TextExport {
     pub fn finish(&mut self, out: &mut String) {
         self.plain.finish(out);
         let id = std::mem::take(&mut self.execution_id);
-        for (pane, lines) in self.survey.take_remaining() {
-            let mut unsettled = UnsettledLines::default();
-            for (number, line) in &lines {
-                for line in unsettled.next(*number, line) {
-                    self.push_line(&id, Some(&pane), line, out);
-                }
-            }
+        let remaining: Vec<_> = self.survey.take_remaining().collect();
+        for (pane, lines) in remaining {
+            self.push_unsettled(&id, &pane, &lines, out);
         }
     }
 
@@ -115,13 +113,30 @@ impl TextExport {
         self.survey.dropped_revisions()
     }
 
-    /// Appends lines that are in no `OutputUpdate`: lines of the baseline, and lines that never settled.
-    fn push_lines_below(&mut self, id: &str, pane: &PaneId, end: i64, out: &mut String) {
-        let mut unsettled = UnsettledLines::default();
-        while let Some((number, text)) = self.survey.take_below(id, pane, end) {
-            for line in unsettled.next(number, &text) {
-                self.push_line(id, Some(pane), line, out);
+    /// Appends lines that are in no `OutputUpdate`: lines of the baseline, and lines that never settled. A
+    /// blank row between lines with text is a line; any other blank row was erased.
+    fn push_unsettled(
+        &mut self,
+        id: &str,
+        pane: &PaneId,
+        lines: &[(i64, String)],
+        out: &mut String,
+    ) {
+        // The last line with text, and the blank rows after it.
+        let (mut last, mut blanks) = (None, 0);
+        for (number, text) in lines {
+            if text.is_empty() {
+                blanks += 1;
+                continue;
             }
+            let blanks = std::mem::take(&mut blanks);
+            if last
+                .replace(*number)
+                .is_some_and(|last| number - last - 1 == blanks)
+            {
+                (0..blanks).for_each(|_| self.push_line(id, Some(pane), "", out));
+            }
+            self.push_line(id, Some(pane), text, out);
         }
     }
 
@@ -143,34 +158,6 @@ impl TextExport {
         }
         push_sanitized(out, text);
         out.push('\n');
-    }
-}
-
-/// Decides which blank rows among unsettled lines count as lines.
-#[derive(Debug, Default)]
-struct UnsettledLines {
-    /// The number of the last line with text.
-    last: Option<i64>,
-    /// The number of blank rows after it.
-    blanks: usize,
-}
-
-impl UnsettledLines {
-    /// Returns the lines that are now certain. A blank row between lines with text is a line; any other blank
-    /// row was erased.
-    fn next<'t>(&mut self, number: i64, text: &'t str) -> impl Iterator<Item = &'t str> {
-        let mut before = 0;
-        if text.is_empty() {
-            self.blanks += 1;
-        } else {
-            let blanks = std::mem::take(&mut self.blanks);
-            let distance = self.last.replace(number).map(|last| number - last - 1);
-            if distance.is_some_and(|distance| usize::try_from(distance) == Ok(blanks)) {
-                before = blanks;
-            }
-        }
-        let line = Some(text).filter(|text| !text.is_empty());
-        std::iter::repeat_n("", before).chain(line)
     }
 }
 
@@ -394,7 +381,7 @@ mod tests {
             );
             let mut survey = Survey::new(None);
             log.iter().for_each(|envelope| survey.note(envelope));
-            assert_eq!((survey.panes().count(), survey.sole_pane()), (2, None));
+            assert_eq!((survey.panes.len(), survey.sole_pane()), (2, None));
         }
 
         #[test]

@@ -9,8 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::super::lines::LINES_MAX;
-use crate::event::{line_ends_in, lines_in};
+use super::super::lines::StyledLines;
+use crate::event::{Style, line_ends_in};
+
+/// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
+const LINES_MAX: usize = 300;
 
 /// The time, in microseconds, that a changed line must stay unchanged before it is printed again: longer than
 /// the steps of a progress display, and short enough for a reader.
@@ -39,15 +42,14 @@ pub(super) enum Hold {
 }
 
 /// Printed lines, with their numbers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum LineOutput<'a> {
-    /// Lines that end with `\n`, and the number of the first.
-    Chunk(i64, &'a str),
-    Line(i64, &'a str),
+    Chunk(StyledLines<'a>),
+    Line(i64, &'a BufferedLine),
     /// The new text of a line that was printed before.
-    Changed(i64, &'a str),
+    Changed(i64, &'a BufferedLine),
     /// The new text of a printed line that is rewritten in place.
-    Replace(i64, &'a str),
+    Replace(i64, &'a BufferedLine),
     /// A printed line that was removed.
     Remove(i64),
 }
@@ -63,7 +65,7 @@ pub(super) struct LineSink<'a> {
 #[derive(Debug)]
 pub(super) struct LineBuffer {
     /// The number of the first line that has not settled.
-    next: i64,
+    pub next: i64,
     known: BTreeMap<i64, BufferedLine>,
     /// Settled lines whose current text is not printed.
     waiting: BTreeSet<i64>,
@@ -72,12 +74,13 @@ pub(super) struct LineBuffer {
 }
 
 #[derive(Debug)]
-struct BufferedLine {
-    text: String,
+pub(super) struct BufferedLine {
+    pub text: String,
+    pub styles: Vec<Style>,
     /// The hash of its printed text.
     printed: Option<u64>,
     /// The time of its last change.
-    changed: i64,
+    pub changed: i64,
     /// True if the line is older than this buffer, such as a line of the baseline.
     is_old: bool,
     /// True if the line was rewritten after it had settled.
@@ -103,10 +106,6 @@ impl Default for LineBuffer {
 }
 
 impl LineBuffer {
-    pub fn next(&self) -> i64 {
-        self.next
-    }
-
     /// Skips the line numbers below `next`.
     pub fn skip_to(&mut self, next: i64) {
         self.next = self.next.max(next);
@@ -115,12 +114,12 @@ impl LineBuffer {
     /// Adds settled lines.
     pub fn settle(
         &mut self,
-        first_line: i64,
-        chunk: &str,
+        lines: StyledLines<'_>,
         (at, hold): (i64, Hold),
         sink: &mut LineSink<'_>,
     ) {
-        let count = line_ends_in(chunk);
+        let first_line = lines.first_line;
+        let count = line_ends_in(lines.chunk);
         let end = first_line.saturating_add(count);
         self.skip_to(end);
         if count == 0 {
@@ -138,21 +137,21 @@ impl LineBuffer {
         };
         let mut known = self.known.range(first_line..held);
         let is_known = known.any(|(_, line)| line.printed.is_some());
-        let (passes, _) = split_lines(chunk, held - first_line);
-        if !passes.is_empty() && !is_known {
-            (sink.emit)(LineOutput::Chunk(first_line, passes));
+        let (passes, _) = lines.split(held - first_line);
+        if !passes.chunk.is_empty() && !is_known {
+            (sink.emit)(LineOutput::Chunk(passes));
         }
         // Only the last lines of a long chunk can still change.
         let kept = end.saturating_sub(LINES_MAX as i64);
-        for (number, text) in (first_line..end).zip(lines_in(chunk)) {
+        for (number, text, styles) in lines.iter().take(count as usize) {
             if number >= held {
-                self.set(number, text, at, false);
+                self.set(number, (text, styles), at, false);
                 self.set_waiting(number, false);
             } else if is_known {
-                self.set(number, text, at, false);
+                self.set(number, (text, styles), at, false);
                 self.print(number, sink);
             } else if number >= kept {
-                self.set(number, text, at, false);
+                self.set(number, (text, styles), at, false);
                 self.mark_printed(number);
             }
         }
@@ -164,12 +163,12 @@ impl LineBuffer {
     pub fn revise(
         &mut self,
         number: i64,
-        text: &str,
+        (text, styles): (&str, &[Style]),
         (at, is_printed): (i64, bool),
         sink: &mut LineSink<'_>,
     ) -> bool {
         if number >= self.next {
-            return self.set(number, text, at, false);
+            return self.set(number, (text, styles), at, false);
         }
         if let Some(line) = self.known.get_mut(&number) {
             let is_held = line.printed.is_none() && !line.is_old;
@@ -179,13 +178,16 @@ impl LineBuffer {
             }
             line.is_redrawn |= !text.is_empty() && line.text != text;
         }
-        let is_new = self.set(number, text, at, true);
-        let printed = self.known.get(&number).and_then(|line| line.printed);
-        if let (Some(printed), true, false) = (printed, is_printed, text.is_empty()) {
+        let is_new = self.set(number, (text, styles), at, true);
+        if let Some(line) = self.known.get(&number)
+            && let Some(printed) = line.printed
+            && is_printed
+            && !text.is_empty()
+        {
             self.waiting.remove(&number);
             if printed != hash(text) {
+                (sink.emit)(LineOutput::Replace(number, line));
                 self.mark_printed(number);
-                (sink.emit)(LineOutput::Replace(number, text));
             }
             return is_new;
         }
@@ -291,15 +293,15 @@ impl LineBuffer {
         }
     }
 
-    /// Returns the open and changing lines: number, text, time of the last change.
-    pub fn live(&self) -> impl Iterator<Item = (i64, &str, i64)> {
+    /// Returns the open and changing lines with their numbers.
+    pub fn live(&self) -> impl Iterator<Item = (i64, &BufferedLine)> {
         let waiting = self.waiting.iter();
         let waiting = waiting.filter_map(|number| Some((*number, self.known.get(number)?)));
         let open = self.known.range(self.next..).map(|(n, line)| (*n, line));
         let open = open.filter(|(_, line)| line.printed.is_none());
-        let live = waiting.chain(open);
-        live.filter(|(_, line)| !line.text.is_empty())
-            .map(|(number, line)| (number, line.text.as_str(), line.changed))
+        waiting
+            .chain(open)
+            .filter(|(_, line)| !line.text.is_empty())
     }
 
     /// Returns the number of the last open line with text.
@@ -310,24 +312,29 @@ impl LineBuffer {
     }
 
     /// Sets the text of a line; returns true if it differs.
-    fn set(&mut self, number: i64, text: &str, at: i64, is_old: bool) -> bool {
-        if let Some(line) = self.known.get_mut(&number) {
-            let is_new = line.text != text;
-            if is_new {
-                text.clone_into(&mut line.text);
-                line.changed = at;
-            }
-            return is_new;
-        }
-        let line = BufferedLine {
-            text: text.to_owned(),
+    fn set(
+        &mut self,
+        number: i64,
+        (text, styles): (&str, &[Style]),
+        at: i64,
+        is_old: bool,
+    ) -> bool {
+        let is_known = self.known.contains_key(&number);
+        let line = self.known.entry(number).or_insert_with(|| BufferedLine {
+            text: String::new(),
+            styles: Vec::new(),
             printed: None,
             changed: at,
             is_old,
             is_redrawn: false,
-        };
-        self.known.insert(number, line);
-        !text.is_empty()
+        });
+        let is_new = line.text != text;
+        if is_new && is_known {
+            line.changed = at;
+        }
+        text.clone_into(&mut line.text);
+        styles.clone_into(&mut line.styles);
+        is_new
     }
 
     fn set_waiting(&mut self, number: i64, is_printed: bool) {
@@ -367,10 +374,10 @@ impl LineBuffer {
             Some(printed) if printed == hash(text) => return,
             // A row of a display that its program has removed.
             None if line.is_redrawn && text.is_empty() => {}
-            None if !line.is_old => (sink.emit)(LineOutput::Line(number, text)),
+            None if !line.is_old => (sink.emit)(LineOutput::Line(number, line)),
             Some(_) if text.is_empty() => (sink.emit)(LineOutput::Remove(number)),
             _ if text.is_empty() => {}
-            _ => (sink.emit)(LineOutput::Changed(number, text)),
+            _ => (sink.emit)(LineOutput::Changed(number, line)),
         }
         self.mark_printed(number);
     }
@@ -422,15 +429,6 @@ impl LineBuffer {
             self.known.remove(&number);
         }
     }
-}
-
-/// Splits a chunk after `count` lines.
-pub(super) fn split_lines(chunk: &str, count: i64) -> (&str, &str) {
-    let Some(last) = usize::try_from(count).ok().and_then(|n| n.checked_sub(1)) else {
-        return ("", chunk);
-    };
-    let end = memchr::memchr_iter(b'\n', chunk.as_bytes()).nth(last);
-    end.map_or((chunk, ""), |end| chunk.split_at(end + 1))
 }
 
 fn hash(text: &str) -> u64 {

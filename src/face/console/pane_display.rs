@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::lines::LineStyles;
+use super::super::lines::{StyledLines, paint};
 use super::super::sanitize::{Tone, are_printable, push_sanitized};
 use super::super::session_labels::Label;
-use super::line_buffer::{Hold, LineBuffer, LineOutput, LineSink, split_lines};
+use super::line_buffer::{BufferedLine, Hold, LineBuffer, LineOutput, LineSink};
 use super::rows::{PrintedRows, RowWriter, is_error_line};
 use crate::agent::{RowKind, StateRules};
-use crate::event::{PaneId, lines_in};
+use crate::event::{PaneId, Style, lines_in};
 
 /// The time, in microseconds, within which the command line of a full-screen program settles: two captures of
 /// a pane that is polled once a second.
@@ -20,10 +20,7 @@ const AGENT_DETECTED: i64 = 4_000_000;
 /// The minimum number of columns of a horizontal rule that an agent may have drawn.
 const RULE_COLUMNS_MIN: usize = 20;
 
-/// The assumed rows of a pane's screen if they are unknown: nearly all panes have fewer.
-const DEFAULT_ROWS: i64 = 200;
-
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum PaneOutput<'a> {
     Lines(LineOutput<'a>),
     /// A full-screen program has started after the lines before this output.
@@ -47,9 +44,9 @@ pub(super) struct PanePolicy {
 
 #[derive(Debug, Default)]
 pub(super) struct PaneDisplay {
-    lines: LineBuffer,
+    pub lines: LineBuffer,
     /// The rows of the pane's screen.
-    rows: Option<i64>,
+    pub rows: Option<u32>,
     screen: FullScreen,
     /// The agent that draws the screen.
     agent: Option<String>,
@@ -76,7 +73,8 @@ enum FullScreen {
 
 impl PaneDisplay {
     /// Adds settled lines.
-    pub fn settle(&mut self, first_line: i64, chunk: &str, at: i64, out: &mut PaneSink<'_>) {
+    pub fn settle(&mut self, lines: StyledLines<'_>, at: i64, out: &mut PaneSink<'_>) {
+        let (first_line, chunk) = (lines.first_line, lines.chunk);
         if chunk.is_empty() {
             return self.lines.skip_to(first_line);
         }
@@ -86,28 +84,26 @@ impl PaneDisplay {
             self.agent_until = at.saturating_add(AGENT_DETECTED);
             self.no_agent_until = at.saturating_add(AGENT_DETECTED * 30);
         }
-        let mut rest = (first_line, chunk);
+        let mut rest = lines;
         if let FullScreen::Starting { after, .. } | FullScreen::Shown { after } = self.screen {
-            let (before, behind) = split_lines(chunk, after.saturating_add(1) - first_line);
-            self.settle_lines(first_line, before, at, out);
-            let has_left = lines_in(behind).any(|line| !line.is_empty());
-            if has_left || self.lines.next() > after {
+            let (before, behind) = lines.split(after.saturating_add(1) - first_line);
+            self.settle_lines(before, at, out);
+            let has_left = lines_in(behind.chunk).any(|line| !line.is_empty());
+            if has_left || self.lines.next > after {
                 self.show_starting(out);
             }
             if has_left {
                 self.screen = FullScreen::None;
             }
-            rest = (first_line.max(after.saturating_add(1)), behind);
+            rest = behind;
         }
-        self.settle_lines(rest.0, rest.1, at, out);
+        self.settle_lines(rest, at, out);
     }
 
-    fn settle_lines(&mut self, first_line: i64, chunk: &str, at: i64, out: &mut PaneSink<'_>) {
-        if !chunk.is_empty() {
+    fn settle_lines(&mut self, settled: StyledLines<'_>, at: i64, out: &mut PaneSink<'_>) {
+        if !settled.chunk.is_empty() {
             let hold = self.hold(at, out.policy);
-            self.with_lines(out, |lines, sink| {
-                lines.settle(first_line, chunk, (at, hold), sink);
-            });
+            self.with_lines(out, |lines, sink| lines.settle(settled, (at, hold), sink));
         }
     }
 
@@ -115,14 +111,14 @@ impl PaneDisplay {
     pub fn revise(
         &mut self,
         line: i64,
-        text: &str,
+        (text, styles): (&str, &[Style]),
         (at, is_printed): (i64, bool),
         out: &mut PaneSink<'_>,
     ) {
         let is_printed = is_printed && self.hold(at, out.policy) != Hold::Each;
         let mut is_change = false;
         self.with_lines(out, |lines, sink| {
-            is_change = lines.revise(line, text, (at, is_printed), sink);
+            is_change = lines.revise(line, (text, styles), (at, is_printed), sink);
         });
         if !is_change {
             return;
@@ -140,14 +136,9 @@ impl PaneDisplay {
     /// Records that a full-screen program has drawn its screen.
     pub fn draw_screen(&mut self, at: i64) {
         if self.screen == FullScreen::None {
-            let after = self.lines.last_open().unwrap_or(self.lines.next());
+            let after = self.lines.last_open().unwrap_or(self.lines.next);
             self.screen = FullScreen::Starting { after, since: at };
         }
-    }
-
-    /// Skips the line numbers below `next`.
-    pub fn skip_to(&mut self, next: i64) {
-        self.lines.skip_to(next);
     }
 
     /// Sets the agent that draws the screen; `None` if no agent does.
@@ -156,16 +147,6 @@ impl PaneDisplay {
         if self.agent.as_deref() != agent {
             self.agent = agent.map(str::to_owned);
         }
-    }
-
-    /// Returns true if an agent draws the screen.
-    pub fn has_agent(&self) -> bool {
-        self.agent.is_some()
-    }
-
-    /// Sets the rows of the pane's screen.
-    pub fn set_rows(&mut self, rows: u32) {
-        self.rows = Some(i64::from(rows));
     }
 
     /// Emits the output that is due.
@@ -206,11 +187,14 @@ impl PaneDisplay {
         self.with_lines(out, |lines, sink| lines.flush(i64::MAX, sink));
     }
 
-    /// Returns the open and changing lines without decoration: number, text, time of the last change.
-    pub fn live<'a>(&'a self, policy: &'a PanePolicy) -> impl Iterator<Item = (i64, &'a str, i64)> {
+    /// Returns the open and changing lines without decoration.
+    pub fn live<'a>(
+        &'a self,
+        policy: &'a PanePolicy,
+    ) -> impl Iterator<Item = (i64, &'a BufferedLine)> {
         let agent = self.agent.as_deref();
         let live = self.lines.live();
-        live.filter(move |(_, text, _)| policy.row_kind(agent, text) != RowKind::Decoration)
+        live.filter(move |(_, line)| policy.row_kind(agent, &line.text) != RowKind::Decoration)
     }
 
     /// Emits the start of a full-screen program, unless it was emitted before.
@@ -239,7 +223,8 @@ impl PaneDisplay {
         let is_agents = self.agent.is_some() || at < self.agent_until;
         match (is_agents && policy.rules.is_some(), policy.holds) {
             (true, _) => Hold::Each,
-            (false, true) => Hold::OnScreen(self.rows.unwrap_or(DEFAULT_ROWS)),
+            // Nearly all panes have fewer rows than those assumed if they are unknown.
+            (false, true) => Hold::OnScreen(self.rows.unwrap_or(200).into()),
             (false, false) => Hold::None,
         }
     }
@@ -271,89 +256,89 @@ fn is_box_edge(row: &str) -> bool {
 // Writes the output of a pane with its label, wrapped, and with error messages in red (pure).
 
 /// Writes the output of a pane's display.
-pub(super) struct PaneWriter<'a> {
-    pub rows: &'a RowWriter,
-    pub label: &'a Label,
-    pub number: u64,
-    pub styles: &'a LineStyles,
-    pub printed: &'a mut PrintedRows,
+struct PaneWriter<'a> {
+    rows: &'a RowWriter,
+    label: &'a Label,
+    /// The number of the pane.
+    pane: u64,
+    printed: &'a mut PrintedRows,
     /// True if error messages are recognized. Agents write about errors, so the lines of agents are excluded.
     finds_errors: bool,
     /// The last error message.
-    pub error: Option<String>,
-    pub out: &'a mut String,
+    error: Option<String>,
+    out: &'a mut String,
 }
 
 impl PaneWriter<'_> {
-    pub fn write(&mut self, output: PaneOutput<'_>) {
+    fn write(&mut self, output: PaneOutput<'_>) {
         match output {
             PaneOutput::FullScreen => {
                 let text = "[full-screen program]";
                 self.rows.row(self.label, '|', Tone::Dim, text, self.out);
             }
-            PaneOutput::Lines(LineOutput::Chunk(first, chunk)) => self.write_chunk(first, chunk),
-            PaneOutput::Lines(LineOutput::Line(number, line)) => self.write_line('|', number, line),
+            PaneOutput::Lines(LineOutput::Chunk(lines)) => self.write_chunk(lines),
+            PaneOutput::Lines(LineOutput::Line(number, line)) => {
+                self.write_line('|', number, &line.text, &line.styles);
+            }
             PaneOutput::Lines(LineOutput::Changed(number, line)) => {
-                self.write_line('~', number, line);
+                self.write_line('~', number, &line.text, &line.styles);
             }
             PaneOutput::Lines(LineOutput::Replace(number, line)) => {
-                let mut rows = String::new();
-                self.push_rows('|', number, line, &mut rows);
-                self.printed.replace((self.number, number), Some(&rows));
+                let rows = self.rows_of('|', &line.text, &line.styles);
+                self.printed.replace((self.pane, number), Some(&rows));
             }
             PaneOutput::Lines(LineOutput::Remove(number)) => {
-                self.printed.replace((self.number, number), None);
+                self.printed.replace((self.pane, number), None);
             }
         }
     }
 
-    fn write_line(&mut self, mark: char, number: i64, line: &str) {
+    fn write_line(&mut self, mark: char, number: i64, text: &str, styles: &[Style]) {
+        let rows = self.rows_of(mark, text, styles);
+        self.push_line(number, &rows);
+    }
+
+    fn rows_of(&mut self, mark: char, text: &str, styles: &[Style]) -> String {
+        let tone = self.tone(text);
+        let painted = paint(text, styles).unwrap_or_else(|| self.rows.styled(tone, text));
+        let mut rows = String::new();
+        self.rows.painted(self.label, mark, &painted, &mut rows);
+        rows
+    }
+
+    /// Writes the rows of a line.
+    fn push_line(&mut self, number: i64, rows: &str) {
         let start = self.out.len();
-        let mut out = std::mem::take(self.out);
-        self.push_rows(mark, number, line, &mut out);
-        *self.out = out;
-        self.mark_line(start, number);
-    }
-
-    fn push_rows(&mut self, mark: char, number: i64, line: &str, out: &mut String) {
-        let tone = self.tone(line);
-        let painted = self.styles.paint(number, line);
-        let painted = painted.unwrap_or_else(|| self.rows.styled(tone, line));
-        self.rows.painted(self.label, mark, &painted, out);
-    }
-
-    /// Records that the text from `start` on is the line with this number.
-    fn mark_line(&mut self, start: usize, number: i64) {
-        self.printed
-            .mark_line(start, self.out.len(), (self.number, number));
+        self.out.push_str(rows);
+        let key = (self.pane, number);
+        self.printed.mark_line(start, self.out.len(), key);
     }
 
     /// Writes a chunk. It may have thousands of lines, so their common prefix is rendered once.
-    fn write_chunk(&mut self, first_line: i64, chunk: &str) {
-        let mut before = String::new();
-        self.rows.push_label(self.label, '|', &mut before);
-        let is_printable = are_printable(chunk);
+    fn write_chunk(&mut self, lines: StyledLines<'_>) {
+        let mut row = String::new();
+        self.rows.push_label(self.label, '|', &mut row);
+        let before = row.len();
+        let is_printable = are_printable(lines.chunk);
         let room = self.rows.text_columns(self.label).unwrap_or(usize::MAX);
-        let has_styles = !self.styles.is_empty();
-        for (number, line) in (first_line..=i64::MAX).zip(lines_in(chunk)) {
+        for (number, line, styles) in lines.iter() {
             let is_plain = self.tone(line) == Tone::Plain;
             // A line has at most as many columns as bytes.
-            if !is_plain || line.len() > room || has_styles {
-                self.write_line('|', number, line);
+            if !is_plain || line.len() > room || !styles.is_empty() {
+                self.write_line('|', number, line, styles);
                 continue;
             }
-            let start = self.out.len();
-            self.out.push_str(&before);
+            row.truncate(before);
             if !line.is_empty() {
-                self.out.push(' ');
+                row.push(' ');
                 if is_printable {
-                    self.out.push_str(line)
+                    row.push_str(line)
                 } else {
-                    push_sanitized(self.out, line)
+                    push_sanitized(&mut row, line)
                 }
             }
-            self.out.push('\n');
-            self.mark_line(start, number);
+            row.push('\n');
+            self.push_line(number, &row);
         }
     }
 
@@ -377,7 +362,6 @@ pub(super) struct KnownPane {
     /// Identifies the pane's lines on the terminal; never reused.
     pub number: u64,
     pub display: PaneDisplay,
-    pub styles: LineStyles,
 }
 
 /// All displayed panes.
@@ -421,10 +405,9 @@ impl KnownPane {
         let mut writer = PaneWriter {
             rows,
             label,
-            number: self.number,
-            styles: &self.styles,
+            pane: self.number,
             printed,
-            finds_errors: is_for_people && !self.display.has_agent(),
+            finds_errors: is_for_people && self.display.agent.is_none(),
             error: None,
             out,
         };

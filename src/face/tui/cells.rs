@@ -26,8 +26,7 @@ impl StyledText {
         Self { text, runs }
     }
 
-    /// Converts text whose only escape sequences are SGR, as [`Painter`](crate::face::ansi::Painter) and
-    /// `LineStyles` write it.
+    /// Converts text whose only escape sequences are SGR, as [`Painter`](crate::face::ansi::Painter) writes it.
     pub fn painted(painted: &str) -> Self {
         let mut line = Self::default();
         let mut ink = Ink::default();

@@ -7,10 +7,10 @@ use ratatui::style::{Color, Modifier, Style};
 use super::cells::{StyledText, style_of_ink};
 use super::layout::ViewKind;
 use crate::board::{ExecutionKind, Row};
-use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
+use crate::event::{self, Envelope, OutputStream, PaneId, ScreenRow, TdEvent};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{Description, describe, lagged};
-use crate::face::lines::LineStyles;
+use crate::face::lines::{StyledLines, styled_parts, styles_of};
 use crate::face::local_time::LocalTime;
 use crate::face::sanitize::{Tone, one_line, sanitized};
 use crate::face::stream_lines::{StreamLine, StreamLines};
@@ -144,7 +144,6 @@ pub(super) enum Change {
 pub(super) struct Content {
     view: ViewKind,
     streams: StreamLines,
-    styles: LineStyles,
     local: LocalTime,
     /// The rows of the last snapshot of each pane.
     screens: HashMap<PaneId, Vec<ScreenRow>>,
@@ -157,7 +156,6 @@ impl Content {
         Self {
             view,
             streams: StreamLines::default(),
-            styles: LineStyles::default(),
             local,
             screens: HashMap::new(),
             has_conversation: false,
@@ -224,12 +222,10 @@ impl Content {
                 styles,
                 ..
             } => {
-                let count = i64::try_from(chunk.len()).unwrap_or(i64::MAX);
-                self.styles.set(*first_line, count, styles);
-                for (number, text) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
-                    line(pane_line(&self.styles, number, text), Some(number));
+                let lines = StyledLines::new(*first_line, chunk, styles);
+                for (number, text, styles) in lines.iter() {
+                    line(pane_line(text, styles), Some(number));
                 }
-                self.styles.truncate();
             }
             TdEvent::OutputRevised {
                 line: number,
@@ -237,8 +233,7 @@ impl Content {
                 styles,
                 ..
             } => {
-                self.styles.set(*number, 1, styles);
-                let text = pane_line(&self.styles, *number, text);
+                let text = pane_line(text, styles_of(styles, 0));
                 emit(Change::Revised(*number, text));
             }
             TdEvent::ScreenSnapshot { pane, rows, .. } => {
@@ -344,8 +339,8 @@ fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> View
 }
 
 /// Returns a line of a pane in its colours.
-pub(super) fn pane_line(styles: &LineStyles, number: i64, text: &str) -> StyledText {
-    let Some(parts) = styles.parts(number, text) else {
+pub(super) fn pane_line(text: &str, styles: &[event::Style]) -> StyledText {
+    let Some(parts) = styled_parts(text, styles) else {
         return StyledText::plain(bounded(sanitized(text)), Style::new());
     };
     let mut line = StyledText::default();

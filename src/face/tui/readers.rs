@@ -27,7 +27,7 @@ use crate::board::{Board, Row};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Cursor, Envelope, EventKind, LogGapRange, ScreenRow, Styles, TdEvent};
-use crate::face::lines::LineStyles;
+use crate::face::lines::styles_of;
 use crate::feed::{Next, ended_rows};
 use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query, RunStatus};
 use crate::thread::{Stop, is_stopped, lock};
@@ -373,12 +373,10 @@ pub(super) fn screen_of(
     styles: &Styles,
 ) -> Screen {
     let small = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
-    let mut line_styles = LineStyles::default();
-    line_styles.set(0, i64::from(height), styles);
     let mut lines = vec![StyledText::default(); usize::from(small(height)).min(1_000)];
     for row in rows {
         if let Some(line) = lines.get_mut(row.row as usize) {
-            *line = pane_line(&line_styles, i64::from(row.row), &row.text);
+            *line = pane_line(&row.text, styles_of(styles, row.row));
         }
     }
     Screen {
