@@ -97,8 +97,9 @@ fn show(
         true => (Renderer::Json, everything()),
         false => (human_renderer(), subscribe),
     };
-    let events = engine.subscribe_with(subscribe);
-    Ok(Some(Printer::start(events, view, clock.clone())?))
+    let mut events = engine.subscribe_with(subscribe);
+    let next = move |deadline| events.recv_until(deadline);
+    Ok(Some(Printer::start(next, view, clock.clone())?))
 }
 
 /// The end of an engine's work.

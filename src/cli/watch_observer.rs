@@ -17,10 +17,10 @@ use super::watch_filter::EventFilter;
 use crate::agent::StateRules;
 use crate::api::{EventReader, EventSource, Unavailable, get, get_board, percent_encoded};
 use crate::board::{ExecutionKind, Row};
-use crate::bus::{Delivery, RecvTimeoutError, TryRecvError};
+use crate::bus::{Delivery, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::event::ExecutionId;
-use crate::face::{Deliveries, Printer};
+use crate::face::Printer;
 use crate::feed::Next;
 use crate::history::{DataDir, parse_line};
 use crate::thread::{Stop, is_stopped, park, stop_pair};
@@ -77,7 +77,8 @@ pub(super) fn run(
         return Ok(ExitCode::SUCCESS);
     }
     let renderer = live::renderer(options, selection.states);
-    let printing = Printer::start(deliveries, renderer, clock.clone())?;
+    let next = move |deadline| deliveries.next(deadline);
+    let printing = Printer::start(next, renderer, clock.clone())?;
     let mut interrupted = false;
     select_biased! {
         recv(signals.first()) -> _ => interrupted = true,
@@ -102,20 +103,6 @@ struct ObserverEvents {
     /// Closed with the printer.
     _end: crossbeam_channel::Sender<()>,
     clock: Clock,
-}
-
-impl Deliveries for ObserverEvents {
-    fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
-        match self.next(Some(self.clock.now())) {
-            Ok(delivery) => Ok(delivery),
-            Err(RecvTimeoutError::Timeout) => Err(TryRecvError::Empty),
-            Err(RecvTimeoutError::Closed) => Err(TryRecvError::Closed),
-        }
-    }
-
-    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
-        self.next(deadline)
-    }
 }
 
 impl ObserverEvents {

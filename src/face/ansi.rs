@@ -4,8 +4,6 @@
 //! As on a terminal, a colour that is active at the end of a line stays active on the next line of its
 //! stream; it never affects other streams.
 
-use std::borrow::Cow;
-
 use super::sanitize::{is_printable, push_sanitized_at};
 use crate::escapes::Lexer;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -23,15 +21,6 @@ const ACTIVE_MAX: usize = 13;
 pub(super) struct Attributes(Vec<(u16, String)>);
 
 impl Attributes {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Appends the sequence that sets all active attributes.
     pub fn push(&self, out: &mut String) {
         out.push_str("\x1b[");
@@ -129,12 +118,12 @@ impl Painter {
     /// Appends a line, or the next part of a line, for display. Appends nothing for a line without visible
     /// text.
     pub fn push(&mut self, out: &mut String, text: &str, coloured: bool) {
-        if self.passes_unchanged() && is_printable(text) {
+        if self.active.0.is_empty() && self.lexer.is_in_text() && is_printable(text) {
             return out.push_str(text);
         }
         let start = out.len();
         let (mut is_empty, mut is_set) = (true, false);
-        if coloured && !self.active.is_empty() {
+        if coloured && !self.active.0.is_empty() {
             self.active.push(out);
             is_set = true;
         }
@@ -168,11 +157,6 @@ impl Painter {
         }
     }
 
-    /// Returns true if printable text passes unchanged: no colour is active, and no sequence is open.
-    pub fn passes_unchanged(&self) -> bool {
-        self.active.is_empty() && self.lexer.is_in_text()
-    }
-
     /// Applies the colour changes of text that is not shown.
     pub fn absorb(&mut self, text: &str) {
         let mut rest = text;
@@ -192,7 +176,7 @@ impl Painter {
 
     #[cfg(test)]
     pub(super) fn attributes(&self) -> usize {
-        self.active.len()
+        self.active.0.len()
     }
 }
 
@@ -234,7 +218,7 @@ pub(super) fn rows_of(painted: &str, columns: usize) -> usize {
 }
 
 /// Returns the start of a painted line that fits into `columns`.
-pub(super) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str> {
+pub(super) fn cut_painted(painted: &str, columns: usize) -> String {
     let (mut used, mut is_coloured) = (0, false);
     for (at, part) in parts(painted) {
         match part {
@@ -242,15 +226,10 @@ pub(super) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str> {
             Part::Char(c) => used += c.width().unwrap_or(0),
         }
         if used > columns {
-            let fits = &painted[..at];
-            return if is_coloured {
-                Cow::Owned([fits, RESET].concat())
-            } else {
-                Cow::Borrowed(fits)
-            };
+            return [&painted[..at], if is_coloured { RESET } else { "" }].concat();
         }
     }
-    Cow::Borrowed(painted)
+    painted.to_owned()
 }
 
 /// Wraps a painted line into rows of at most `columns`; each row repeats the active colours.
@@ -292,7 +271,7 @@ pub(super) fn wrap_painted(painted: &str, columns: usize) -> Vec<String> {
 }
 
 /// Returns the end of painted text that fits into `columns`. Text that is cut loses its colours.
-pub(super) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
+pub(super) fn end_of_painted(painted: &str, columns: usize) -> String {
     let plain: String = parts(painted)
         .filter_map(|(_, part)| match part {
             Part::Sgr(_) => None,
@@ -300,7 +279,7 @@ pub(super) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
         })
         .collect();
     if plain.width() <= columns {
-        return Cow::Borrowed(painted);
+        return painted.to_owned();
     }
     // The ellipsis takes the first column.
     let mut used = 1;
@@ -312,10 +291,10 @@ pub(super) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
         }
         start = at;
     }
-    Cow::Owned(match columns {
+    match columns {
         0 => String::new(),
         _ => format!("…{}", &plain[start..]),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -484,7 +463,7 @@ mod tests {
                 // Colours are reset at the end of the line.
                 let last = coloured.rsplit_once("\x1b[").map(|(_, last)| last.split_once('m').unwrap().0);
                 prop_assert!(last.is_none_or(is_reset), "{:?}", coloured);
-                let short = cut_painted(coloured, columns).into_owned();
+                let short = cut_painted(coloured, columns);
                 prop_assert!(plain.starts_with(&without_sgr(&short)));
                 let used: usize = without_sgr(&short).chars().map(|c| c.width().unwrap_or(0)).sum();
                 prop_assert!(used <= columns);

@@ -14,7 +14,7 @@ use super::describe::{
 };
 use super::lines::{StyledLines, paint, styles_of};
 use super::sanitize::{Tone, push_styled};
-use super::session_labels::{ExecutionText, Label, SessionLabels, live_text, push_event};
+use super::session_labels::{Label, SessionLabels, live_text, push_event, push_row};
 use super::stream_lines::StreamLines;
 use crate::agent::StateRules;
 use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent};
@@ -368,7 +368,7 @@ impl Console {
         push_event(&mut self.executions, event, &mut |text| {
             let prefix = prefix.get_or_insert_with(|| rows.prefix(label));
             let start = out.len();
-            text.push(out, prefix, rows.options.coloured);
+            push_row(out, prefix, text, rows.options.coloured);
             rows.wrap_painted(label, prefix, start, out);
         })
     }
@@ -379,7 +379,7 @@ impl Console {
         self.executions.end_all(&mut |line| {
             let label = labels.label(line.execution_id, None);
             let (prefix, start) = (rows.prefix(&label), out.len());
-            ExecutionText::Line(line).push(out, &prefix, rows.options.coloured);
+            push_row(out, &prefix, line, rows.options.coloured);
             rows.wrap_painted(&label, &prefix, start, out);
         });
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::board_table::LiveRows;
 use super::console::Console;
 use super::tree::Tree;
-use crate::bus::{Delivery, RecvTimeoutError, Subscription, TryRecvError};
+use crate::bus::{Delivery, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::event::{Envelope, StreamEvent, TdEvent};
 use crate::history::line::LineWriter;
@@ -347,25 +347,6 @@ fn escaped(line: &str) -> Cow<'_, str> {
 // subscription lags and delays no other thread. The thread ends when the bus is closed and all events are
 // printed, or when the output is closed. Callers must join it with a deadline.
 
-/// The input of a printer: a subscription, or the events of an observer.
-pub(crate) trait Deliveries: Send + 'static {
-    /// Returns the next delivery, if one is ready.
-    fn try_recv(&mut self) -> Result<Delivery, TryRecvError>;
-
-    /// Waits for the next delivery, until the deadline if there is one.
-    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError>;
-}
-
-impl Deliveries for Subscription {
-    fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
-        Subscription::try_recv(self)
-    }
-
-    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
-        Subscription::recv_until(self, deadline)
-    }
-}
-
 /// A running printer.
 #[derive(Debug)]
 #[must_use = "join it, or the last events are not printed"]
@@ -375,12 +356,16 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// Starts the thread.
-    pub fn start(events: impl Deliveries, renderer: Renderer, clock: Clock) -> crate::Result<Self> {
+    /// Starts the thread. `next` waits for the next delivery, until the deadline if there is one.
+    pub fn start(
+        next: impl FnMut(Option<Instant>) -> Result<Delivery, RecvTimeoutError> + Send + 'static,
+        renderer: Renderer,
+        clock: Clock,
+    ) -> crate::Result<Self> {
         let (running, ended) = stop_pair();
         let thread = thread::spawn("td-printer", move || {
             let _running = running;
-            unless_broken_pipe(print(events, &mut EventWriter::stdout(renderer, clock)))
+            unless_broken_pipe(print(next, &mut EventWriter::stdout(renderer, clock)))
         })?;
         Ok(Self { thread, ended })
     }
@@ -397,25 +382,24 @@ impl Printer {
     }
 }
 
-fn print<W: io::Write>(mut events: impl Deliveries, writer: &mut EventWriter<W>) -> io::Result<()> {
+fn print<W: io::Write>(
+    mut next: impl FnMut(Option<Instant>) -> Result<Delivery, RecvTimeoutError>,
+    writer: &mut EventWriter<W>,
+) -> io::Result<()> {
     writer.open_stream()?;
     loop {
-        let delivery = match events.try_recv() {
-            Ok(delivery) => Ok(delivery),
-            Err(TryRecvError::Empty) => {
-                writer.flush()?;
-                events.recv_until(writer.deadline())
-            }
-            Err(TryRecvError::Closed) => break,
-        };
+        let mut delivery = next(Some(writer.clock.now()));
+        if let Err(RecvTimeoutError::Timeout) = delivery {
+            writer.flush()?;
+            delivery = next(writer.deadline());
+        }
         match delivery {
             Ok(delivery) => writer.write_delivery(&delivery)?,
             // The deadline has passed: the next flush writes the lines held until then.
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Closed) => break,
+            Err(RecvTimeoutError::Closed) => return writer.finish(),
         }
     }
-    writer.finish()
 }
 
 #[cfg(test)]

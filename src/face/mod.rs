@@ -51,7 +51,7 @@ pub(crate) use console::{Console, ConsoleOptions};
 #[cfg(feature = "tui")]
 pub(crate) use event_writer::is_dumb;
 pub(crate) use event_writer::{
-    Deliveries, EventWriter, Printer, Renderer, push_line, terminal_size, unless_broken_pipe,
+    EventWriter, Printer, Renderer, push_line, terminal_size, unless_broken_pipe,
 };
 pub(crate) use junit::JunitReport;
 pub(crate) use lines::{Applied, LastRevisions, Survey};

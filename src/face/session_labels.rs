@@ -41,9 +41,15 @@ impl SessionLabels {
         match event {
             TdEvent::SessionStarted { session, panes, .. } => {
                 self.remove(id, session);
+                // The colour that the name hashes to, or the next unused one.
+                let preferred = hash(session) % COLOURS;
+                let is_free =
+                    |colour: &usize| self.sessions.iter().all(|other| other.colour != *colour);
+                let mut colours = (preferred..preferred + COLOURS).map(|colour| colour % COLOURS);
+                let colour = colours.find(is_free).unwrap_or(preferred);
                 self.sessions.push(LabelledSession {
                     execution_id: id.to_owned(),
-                    colour: self.free_colour(session),
+                    colour,
                     name: session.clone(),
                     panes: panes.iter().cloned().collect(),
                 });
@@ -78,7 +84,12 @@ impl SessionLabels {
 
     /// Returns the session's label, with the pane if the session has several.
     pub fn label(&self, execution_id: &str, pane: Option<&PaneId>) -> Label {
-        if let Some(session) = self.find(execution_id, pane) {
+        let sessions = self.sessions.iter();
+        let mut here = sessions.filter(|session| session.execution_id == execution_id);
+        let of_pane = here
+            .clone()
+            .find(|session| pane.is_some_and(|pane| session.panes.contains(pane)));
+        if let Some(session) = of_pane.or_else(|| here.next_back()) {
             return session.label(pane);
         }
         let text = sanitized(execution_id);
@@ -96,11 +107,9 @@ impl SessionLabels {
         }
     }
 
-    pub fn panes_of(&self, execution_id: &str, name: &str) -> Vec<PaneId> {
+    pub fn panes_of(&self, execution_id: &str, name: &str) -> BTreeSet<PaneId> {
         let session = self.position(execution_id, name);
-        session.map_or_else(Vec::new, |at| {
-            self.sessions[at].panes.iter().cloned().collect()
-        })
+        session.map_or_else(BTreeSet::new, |at| self.sessions[at].panes.clone())
     }
 
     /// Removes a session that has ended, and returns its panes.
@@ -121,24 +130,6 @@ impl SessionLabels {
     fn position(&self, execution_id: &str, name: &str) -> Option<usize> {
         let mut sessions = self.sessions.iter();
         sessions.position(|session| session.execution_id == execution_id && session.name == name)
-    }
-
-    fn find(&self, execution_id: &str, pane: Option<&PaneId>) -> Option<&LabelledSession> {
-        let sessions = self.sessions.iter();
-        let mut here = sessions.filter(|session| session.execution_id == execution_id);
-        let of_pane =
-            pane.and_then(|pane| here.clone().find(|session| session.panes.contains(pane)));
-        of_pane.or_else(|| here.next_back())
-    }
-
-    /// Returns the colour that the name hashes to, or the next unused one.
-    fn free_colour(&self, name: &str) -> usize {
-        let preferred = hash(name) % COLOURS;
-        let is_free = |colour: &usize| self.sessions.iter().all(|other| other.colour != *colour);
-        (0..COLOURS)
-            .map(|step| (preferred + step) % COLOURS)
-            .find(is_free)
-            .unwrap_or(preferred)
     }
 }
 
@@ -162,45 +153,14 @@ fn hash(name: &str) -> usize {
 
 // Renders the output of executions, checks and models for console and tree (pure).
 
-/// The widest name of a stream: a longer name would leave no room for the text.
-const NAME_COLUMNS_MAX: usize = 20;
-
-/// Output of an execution.
-#[derive(Debug)]
-pub(super) enum ExecutionText<'a> {
-    Line(StreamLine<'a>),
-    /// Several lines of a stream that need no processing.
-    PlainLines {
-        stream: &'a str,
-        lines: &'a str,
-    },
-}
-
 /// Emits the text of an event, and the open lines that the event ends. Returns true if the event needs no
 /// description.
 pub(super) fn push_event(
     lines: &mut StreamLines,
     event: &TdEvent,
-    emit: &mut dyn FnMut(ExecutionText<'_>),
+    emit: &mut dyn FnMut(StreamLine<'_>),
 ) -> bool {
-    let id = event.execution_id();
-    if let TdEvent::ExecutionOutput { stream, text, .. } = event
-        && let Some(plain) = lines.plain_lines(id, Origin::Child, stream.as_str(), text)
-    {
-        lines.end_origin(id, Origin::Model, &mut |line| {
-            emit(ExecutionText::Line(line))
-        });
-        let (stream, rest) = (stream.as_str(), &text[plain.len()..]);
-        emit(ExecutionText::PlainLines {
-            stream,
-            lines: plain,
-        });
-        lines.push(id, Origin::Child, stream, rest, &mut |line| {
-            emit(ExecutionText::Line(line));
-        });
-        return true;
-    }
-    lines.push_event(event, &mut |line| emit(ExecutionText::Line(line))) || is_silent_job(event)
+    lines.push_event(event, emit) || is_silent_job(event)
 }
 
 /// Returns true if the event belongs to a job in a pane and is not reported. The shell's prompt shows the
@@ -217,18 +177,9 @@ fn is_silent_job(event: &TdEvent) -> bool {
     )
 }
 
-impl ExecutionText<'_> {
-    /// Appends the rows, each after `prefix`. An empty line has no trailing blanks, and an optional line
-    /// without visible text has no row.
-    pub fn push(self, out: &mut String, prefix: &str, coloured: bool) {
-        match self {
-            Self::Line(line) => push_row(out, prefix, line, coloured),
-            Self::PlainLines { stream, lines } => push_rows(out, prefix, stream, lines, coloured),
-        }
-    }
-}
-
-fn push_row(out: &mut String, prefix: &str, mut line: StreamLine<'_>, coloured: bool) {
+/// Appends the row of a line after `prefix`. An empty line has no trailing blanks, and an optional line without
+/// visible text has no row.
+pub(super) fn push_row(out: &mut String, prefix: &str, mut line: StreamLine<'_>, coloured: bool) {
     let start = out.len();
     out.push_str(prefix);
     push_stream_name(out, line.stream, coloured);
@@ -246,21 +197,6 @@ fn push_row(out: &mut String, prefix: &str, mut line: StreamLine<'_>, coloured: 
     out.push('\n');
 }
 
-fn push_rows(out: &mut String, prefix: &str, stream: &str, lines: &str, coloured: bool) {
-    let mut begin = prefix.to_owned();
-    push_stream_name(&mut begin, stream, coloured);
-    if begin.is_empty() {
-        return out.push_str(lines);
-    }
-    for line in lines.split_inclusive('\n') {
-        out.push_str(match line {
-            "\n" => begin.trim_end_matches(' '),
-            _ => &begin,
-        });
-        out.push_str(line);
-    }
-}
-
 /// Returns the text of a live line with the name of its stream, cut to `columns`; `None` without visible
 /// text. A model's answer grows at its end, so its end is shown.
 pub(super) fn live_text(live: &OpenStream, coloured: bool, columns: usize) -> Option<String> {
@@ -271,11 +207,10 @@ pub(super) fn live_text(live: &OpenStream, coloured: bool, columns: usize) -> Op
     }
     push_stream_name(&mut name, &live.name, coloured);
     let text = name + &text;
-    let shown = match live.origin {
+    Some(match live.origin {
         Origin::Model => end_of_painted(&text, columns),
         Origin::Child | Origin::Check => cut_painted(&text, columns),
-    };
-    Some(shown.into_owned())
+    })
 }
 
 /// Appends the name of a stream other than standard output.
@@ -284,7 +219,8 @@ fn push_stream_name(out: &mut String, stream: &str, coloured: bool) {
         return;
     }
     let name = format!("[{}", sanitized(stream));
-    let name = format!("{}]", cut(&name, NAME_COLUMNS_MAX));
+    // A longer name would leave no room for the text.
+    let name = format!("{}]", cut(&name, 20));
     push_styled(out, coloured, Tone::Alarm.style(), &name);
     out.push(' ');
 }

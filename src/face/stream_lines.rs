@@ -11,7 +11,6 @@
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::ansi::Painter;
-use super::sanitize::are_printable;
 use crate::event::{OutputStream, TdEvent};
 use crate::text::first_bytes;
 
@@ -101,7 +100,16 @@ impl StreamLines {
     /// text.
     pub fn push_event(&mut self, event: &TdEvent, emit: &mut dyn FnMut(StreamLine<'_>)) -> bool {
         let id = event.execution_id();
-        if ends_answer(event) {
+        // No event marks the end of a model's answer: any event but these ends it.
+        let continues_answer = matches!(
+            event,
+            TdEvent::TokenReceived { .. }
+                | TdEvent::Warning { .. }
+                | TdEvent::AgentState { .. }
+                | TdEvent::LogOpened { .. }
+                | TdEvent::Unknown(_)
+        );
+        if !continues_answer {
             self.end_origin(id, Origin::Model, emit);
         }
         match event {
@@ -120,9 +128,10 @@ impl StreamLines {
             TdEvent::ValidationOutput {
                 line, is_stderr, ..
             } => {
-                let stream = match is_stderr {
-                    true => OutputStream::Stderr,
-                    false => OutputStream::Stdout,
+                let stream = if *is_stderr {
+                    OutputStream::Stderr
+                } else {
+                    OutputStream::Stdout
                 };
                 let stream = stream.as_str();
                 // The line in the event has no line end.
@@ -172,25 +181,6 @@ impl StreamLines {
         let stream = &mut self.streams[at];
         stream.touched = self.count;
         stream.take(text, emit);
-    }
-
-    /// Returns the lines at the start of a piece if they are complete and printable ASCII, as nearly all
-    /// lines are. They are shown unchanged and need no [`StreamLines::push`].
-    pub fn plain_lines<'t>(
-        &self,
-        execution_id: &str,
-        origin: Origin,
-        name: &str,
-        text: &'t str,
-    ) -> Option<&'t str> {
-        let mut streams = self.streams.iter();
-        let is_at_start = streams.all(|stream| {
-            stream.is_at_line_start() && stream.painter.passes_unchanged()
-                || !stream.is(execution_id, origin, name)
-        });
-        let end = memrchr(b'\n', text.as_bytes()).filter(|_| is_at_start)? + 1;
-        let lines = &text[..end];
-        are_printable(lines).then_some(lines)
     }
 
     /// Ends the streams that `is_over` selects, in the order in which they began.
@@ -335,18 +325,6 @@ impl OpenStream {
             painter: &mut self.painter,
         });
     }
-}
-
-/// Returns true if an event ends a model's answer, because no event marks that end.
-fn ends_answer(event: &TdEvent) -> bool {
-    !matches!(
-        event,
-        TdEvent::TokenReceived { .. }
-            | TdEvent::Warning { .. }
-            | TdEvent::AgentState { .. }
-            | TdEvent::LogOpened { .. }
-            | TdEvent::Unknown(_)
-    )
 }
 
 /// Returns the last character boundary up to `at`.

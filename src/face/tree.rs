@@ -18,7 +18,7 @@ use super::describe::{describe, duration, lagged};
 use super::local_time::RowTime;
 use super::sanitize::one_line;
 use super::sanitize::{Tone, push_styled};
-use super::session_labels::{ExecutionText, live_text, push_event};
+use super::session_labels::{live_text, push_event, push_row};
 use super::stream_lines::StreamLines;
 use crate::event::{Envelope, EventKind, TdEvent};
 
@@ -91,7 +91,7 @@ impl Tree {
         let rows = &self.rows;
         let prefix = rows.text_prefix();
         let is_text = push_event(&mut self.executions, event, &mut |text| {
-            text.push(out, &prefix, rows.options.coloured);
+            push_row(out, &prefix, text, rows.options.coloured);
         });
         let foot = match event {
             TdEvent::ExecutionCompleted {
@@ -150,7 +150,7 @@ impl Tree {
         let rows = &self.rows;
         let prefix = rows.text_prefix();
         self.executions.end_all(&mut |line| {
-            ExecutionText::Line(line).push(out, &prefix, rows.options.coloured);
+            push_row(out, &prefix, line, rows.options.coloured);
         });
     }
 
