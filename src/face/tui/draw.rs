@@ -273,7 +273,7 @@ fn draw_lines(model: &Model, area: Rect, buffer: &mut Buffer) {
         put_line(buffer, (area.x, top + y), area.width, &open, from);
         y += 1;
     }
-    let is_empty = model.view.lines().len() == 0 && model.view.window.open_line().is_none();
+    let is_empty = model.view.lines().is_empty() && model.view.window.open_line().is_none();
     if is_empty && y < bottom {
         put(buffer, area.x, top + y, area.width, empty_text(model), DIM);
         y += 1;

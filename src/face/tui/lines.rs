@@ -1,6 +1,7 @@
 //! The lines of a view: built from the events of one row, and held with a contiguous part of them (pure).
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Deref;
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -39,41 +40,29 @@ pub(super) struct ViewLine {
 
 /// Lines in order.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
-    lines: VecDeque<ViewLine>,
-    /// The number of lines that were removed from the front.
-    removed: usize,
-    /// The index of each line of a pane, plus the removed lines.
-    numbers: HashMap<i64, usize>,
+pub(super) struct Lines(VecDeque<ViewLine>);
+
+impl Deref for Lines {
+    type Target = VecDeque<ViewLine>;
+
+    fn deref(&self) -> &VecDeque<ViewLine> {
+        &self.0
+    }
 }
 
 impl Lines {
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    pub fn get(&self, index: usize) -> Option<&ViewLine> {
-        self.lines.get(index)
-    }
-
-    pub fn last(&self) -> Option<&ViewLine> {
-        self.lines.back()
-    }
-
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &ViewLine> {
-        self.lines.iter()
-    }
-
     /// Applies a change; returns the new line, if there is one.
     pub fn apply(&mut self, change: Change) -> Option<&ViewLine> {
         match change {
             Change::Line(line) => {
                 self.push(line);
-                self.lines.back()
+                self.0.back()
             }
             Change::Revised(number, text) => {
-                let at = self.numbers.get(&number)?.checked_sub(self.removed)?;
-                if let Some(line) = self.lines.get_mut(at) {
+                // The lines of a pane have ascending numbers.
+                let later = self.0.iter_mut().rev();
+                let mut later = later.take_while(|line| line.number.is_none_or(|at| at >= number));
+                if let Some(line) = later.find(|line| line.number == Some(number)) {
                     line.text = text;
                 }
                 None
@@ -82,48 +71,18 @@ impl Lines {
     }
 
     pub fn push(&mut self, line: ViewLine) {
-        if let Some(number) = line.number {
-            self.numbers.insert(number, self.removed + self.lines.len());
-        }
-        self.lines.push_back(line);
-    }
-
-    /// Removes the lines of events up to this number from the front.
-    pub fn forget_until(&mut self, seq: u64) {
-        let count = self
-            .lines
-            .iter()
-            .take_while(|line| line.at.seq <= seq)
-            .count();
-        self.keep_last(self.lines.len() - count);
+        self.0.push_back(line);
     }
 
     /// Keeps only the last `count` lines.
     pub fn keep_last(&mut self, count: usize) {
-        while self.lines.len() > count
-            && let Some(line) = self.lines.pop_front()
-        {
-            self.forget_number(&line);
-            self.removed += 1;
-        }
-    }
-
-    fn forget_number(&mut self, line: &ViewLine) {
-        if let Some(number) = line.number
-            && self.numbers.get(&number) == Some(&self.removed)
-        {
-            self.numbers.remove(&number);
-        }
-    }
-
-    pub fn clear(&mut self) {
-        *self = Self::default();
+        self.0.drain(..self.0.len().saturating_sub(count));
     }
 
     /// Returns the index of the first line at or after a position, or of the last line.
     pub fn find(&self, at: Position) -> usize {
-        let index = self.lines.partition_point(|line| line.at < at);
-        index.min(self.lines.len().saturating_sub(1))
+        let index = self.0.partition_point(|line| line.at < at);
+        index.min(self.0.len().saturating_sub(1))
     }
 }
 
@@ -177,17 +136,6 @@ impl Content {
             ViewKind::Logs => self.logs(envelope, emit),
             ViewKind::Events => pretty(envelope, &mut self.local, emit),
             ViewKind::Screen | ViewKind::Timeline => {}
-        }
-    }
-
-    /// Returns a line that reports the number of missed events.
-    pub fn missed(count: u64, at: Position, ts: Timestamp) -> ViewLine {
-        let text = Description::missing(lagged(count)).marked();
-        ViewLine {
-            at,
-            ts,
-            text: StyledText::plain(text, style_of(Tone::Caution)),
-            number: None,
         }
     }
 
@@ -439,8 +387,6 @@ enum Entry {
 /// The events in memory and their lines.
 #[derive(Debug)]
 pub(super) struct Window {
-    view: ViewKind,
-    local: LocalTime,
     entries: VecDeque<Entry>,
     bytes: usize,
     /// True if no event precedes the first one.
@@ -450,15 +396,13 @@ pub(super) struct Window {
     /// The number and time of the last event of the run that was added or skipped.
     last: Option<(u64, Timestamp)>,
     content: Content,
-    lines: Lines,
+    pub lines: Lines,
 }
 
 impl Window {
     pub fn new(view: ViewKind, local: LocalTime) -> Self {
         Self {
-            view,
-            content: Content::new(view, local.clone()),
-            local,
+            content: Content::new(view, local),
             entries: VecDeque::new(),
             bytes: 0,
             is_start: false,
@@ -466,10 +410,6 @@ impl Window {
             last: None,
             lines: Lines::default(),
         }
-    }
-
-    pub fn lines(&self) -> &Lines {
-        &self.lines
     }
 
     /// Returns the line that has begun but not ended.
@@ -488,13 +428,12 @@ impl Window {
 
     /// Returns the time since which an existing pane is observed, if that is the first event of the run.
     pub fn observed_since(&self, pane: &PaneId) -> Option<Timestamp> {
-        let first = self.entries.front().filter(|_| self.is_start)?;
-        match first {
-            Entry::Event(envelope) => match &envelope.event {
-                TdEvent::SessionStarted { panes, .. } if panes.contains(pane) => Some(envelope.ts),
-                _ => None,
-            },
-            Entry::Missed(_) => None,
+        let Entry::Event(first) = self.entries.front().filter(|_| self.is_start)? else {
+            return None;
+        };
+        match &first.event {
+            TdEvent::SessionStarted { panes, .. } if panes.contains(pane) => Some(first.ts),
+            _ => None,
         }
     }
 
@@ -517,9 +456,8 @@ impl Window {
 
     /// Switches to another view of the same events.
     pub fn set_view(&mut self, view: ViewKind) {
-        if view != self.view && view.has_lines() {
-            self.view = view;
-            self.rebuild();
+        if view != self.content.view && view.has_lines() {
+            self.rebuild(view);
         }
     }
 
@@ -530,7 +468,7 @@ impl Window {
         self.is_end = page.is_last;
         self.last = None;
         self.append(page);
-        self.rebuild();
+        self.rebuild(self.content.view);
     }
 
     /// Adds a page before the first event. Beyond the limits, the last events are dropped.
@@ -547,7 +485,7 @@ impl Window {
             self.is_end = false;
             self.last = self.entries.back().map(|entry| (entry.seq(), entry.ts()));
         }
-        self.rebuild();
+        self.rebuild(self.content.view);
     }
 
     /// Drops the events before a gap that a page will fill.
@@ -614,7 +552,13 @@ impl Window {
             seq: next.saturating_sub(1),
             nth: u32::MAX,
         };
-        let line = Content::missed(count, at, ts);
+        let text = Description::missing(lagged(count)).marked();
+        let line = ViewLine {
+            at,
+            ts,
+            text: StyledText::plain(text, style_of(Tone::Caution)),
+            number: None,
+        };
         self.lines.push(line.clone());
         self.entries.push_back(Entry::Missed(line));
         self.last = Some((at.seq, ts));
@@ -643,13 +587,16 @@ impl Window {
         {
             self.bytes -= entry.weight();
             self.is_start = false;
-            self.lines.forget_until(entry.seq());
+            let before = self
+                .lines
+                .partition_point(|line| line.at.seq <= entry.seq());
+            self.lines.0.drain(..before);
         }
     }
 
-    fn rebuild(&mut self) {
-        self.content = Content::new(self.view, self.local.clone());
-        self.lines.clear();
+    fn rebuild(&mut self, view: ViewKind) {
+        self.content = Content::new(view, self.content.local.clone());
+        self.lines = Lines::default();
         for entry in &self.entries {
             match entry {
                 Entry::Event(envelope) => {

@@ -284,7 +284,7 @@ impl Model {
         match (loading, place) {
             (Loading::Nothing, _) => return,
             (Loading::Whole, _) => {
-                let is_first = view.window.lines().len() == 0;
+                let is_first = view.window.lines.is_empty();
                 view.window.replace(page);
                 if view.at.is_some() || self.log.goal.is_some() {
                     view.stop_at_last();
@@ -352,7 +352,10 @@ impl Model {
             }
             Action::NextMatch { is_forward } => self.next_match(is_forward),
             Action::InvertFilter => self.invert_filter(),
-            Action::CopyLine if self.view.kind.has_lines() => self.copy(self.view.current_text()),
+            Action::CopyLine if self.view.kind.has_lines() => {
+                let line = self.view.lines().get(self.view.current());
+                self.copy(line.map_or_else(String::new, |line| line.text.text.clone()));
+            }
             Action::CopyLine | Action::CopyView => self.copy(self.view.text(self.screen.as_ref())),
             Action::ToggleWrap => {
                 let text = self.view.toggle_wrap();
@@ -531,7 +534,7 @@ impl Model {
         } else if motion == Motion::Start
             && !self.view.window.is_start
             && self.view.filter.is_none()
-            && self.view.lines().len() > 0
+            && !self.view.lines().is_empty()
         {
             self.view.pause();
             self.load_at(Position::default(), Place::After(0));
@@ -756,8 +759,8 @@ impl Model {
     fn go_to_match(&mut self, found: Position) {
         self.set_focus(Focus::View);
         let lines = self.view.lines();
-        let is_held = lines.get(0).is_some_and(|line| line.at <= found)
-            && lines.last().is_some_and(|line| line.at >= found);
+        let is_held = lines.front().is_some_and(|line| line.at <= found)
+            && lines.back().is_some_and(|line| line.at >= found);
         if is_held || self.view.filter.is_some() {
             self.view.go_to_with_context(found);
             return self.load_around();

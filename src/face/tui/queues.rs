@@ -10,8 +10,8 @@ use crossbeam_channel::{Receiver, SendError, Sender, TrySendError, bounded};
 
 use super::effect::Input;
 
-/// The maximum number of inputs, or of requests to a thread, that wait. The drawing thread handles a full queue
-/// within a frame, and a person selects fewer rows while one page is read.
+/// The maximum number of inputs, of batches of live events, or of requests to a thread that wait. The drawing
+/// thread handles a full queue of inputs within a frame, and a person selects fewer rows while one page is read.
 pub(super) const QUEUE_MAX: usize = 64;
 
 /// Wakes the drawing thread, through a pair of sockets.
@@ -77,25 +77,14 @@ impl AsFd for Woken {
 /// Sends inputs to the drawing thread, and wakes it.
 #[derive(Clone, Debug)]
 pub(super) struct InputSender {
-    inputs: Sender<Input>,
-    wake: Wake,
+    pub inputs: Sender<Input>,
+    pub wake: Wake,
 }
 
 impl InputSender {
-    pub fn new(inputs: Sender<Input>, wake: Wake) -> Self {
-        Self { inputs, wake }
-    }
-
     /// Sends an input; waits for room.
     pub fn send(&self, input: Input) -> Result<(), SendError<Input>> {
         self.inputs.send(input)?;
-        self.wake.notify();
-        Ok(())
-    }
-
-    /// Sends an input if there is room.
-    pub fn try_send(&self, input: Input) -> Result<(), TrySendError<Input>> {
-        self.inputs.try_send(input)?;
         self.wake.notify();
         Ok(())
     }
@@ -122,12 +111,6 @@ impl<T> RequestSender<T> {
             let _ = self.waiting.try_recv();
             request = refused;
         }
-    }
-
-    /// Replaces all requests by one.
-    pub fn replace(&self, request: T) {
-        self.waiting.try_iter().for_each(drop);
-        self.send(request);
     }
 }
 
@@ -164,7 +147,7 @@ mod tests {
     fn inputs_sent_before_a_clear_can_be_received() {
         let (wake, woken) = wake_pair().unwrap();
         let (send, inputs) = crossbeam_channel::bounded(1_000);
-        let sender = InputSender::new(send, wake);
+        let sender = InputSender { inputs: send, wake };
         let sending = crate::thread::spawn("sender", move || {
             for _ in 0..1_000 {
                 sender.send(Input::Message(String::new())).unwrap();

@@ -3,7 +3,7 @@
 //! ```text
 //! the terminal ─────────┐
 //! td-tui-board ─────────┤            ┌─> td-tui-pages, td-tui-scan: logs
-//! td-tui-live ─> inbox ─┼─> model ───┼─> td-tui-live, td-tui-screen: the observer
+//! td-tui-live ──────────┼─> model ───┼─> td-tui-live, td-tui-screen: the observer
 //! td-tui-pages, -scan ──┤ (this      └─> the terminal
 //! td-tui-screen ────────┤  thread)
 //! td-tui-history ───────┤
@@ -32,10 +32,10 @@ use super::draw::draw;
 use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, ScanRequest};
 use super::model::{Model, Settings};
 use super::queues::{InputSender, QUEUE_MAX, RequestSender, Woken, request_queue, wake_pair};
-use super::readers::{
-    Access, FindObserver, Inbox, read_board, read_history, read_live, read_pages, read_screen, scan,
+use super::readers::{Access, FindObserver};
+use super::terminal::{
+    Decoder, IS_ENTERED, Keyboard, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend,
 };
-use super::terminal::{Keyboard, LoanEnd, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -47,9 +47,6 @@ use crate::tmux::{Server, Typing};
 
 /// The interval at which ages and times on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
-
-/// The bytes of live events that are handled at a time: about a millisecond's work.
-const LIVE_BYTES: usize = 64 * 1024;
 
 /// The time for live events before each frame, which bounds the wait of a key. Remaining events wait for the
 /// next frame, or are counted as missed.
@@ -146,7 +143,7 @@ impl Ui {
             if self.now() >= self.tick {
                 self.tick()?;
             }
-            self.draw_if_due();
+            self.draw_if_due()?;
         }
         Ok(())
     }
@@ -208,7 +205,7 @@ impl Ui {
     fn take_inputs(&mut self) -> Result<()> {
         self.threads.woken.clear();
         if Terminal::size() != self.model.layout.size {
-            self.resize();
+            self.resize()?;
             self.next_frame = Some(FrameFor::Key);
         }
         for _ in 0..self.threads.inputs.len() {
@@ -217,7 +214,7 @@ impl Ui {
                 self.next_frame.get_or_insert(FrameFor::Data);
             }
         }
-        if !self.threads.inbox.is_empty() {
+        if !self.threads.events.is_empty() {
             self.next_frame.get_or_insert(FrameFor::Data);
         }
         Ok(())
@@ -229,7 +226,7 @@ impl Ui {
         self.handle(Input::Tick(clock.wall()))?;
         self.next_frame.get_or_insert(FrameFor::Data);
         // A panic of any thread, including the observer's, leaves the terminal.
-        if self.threads.has_failed() || !Terminal::is_entered() {
+        if self.threads.has_failed() || !IS_ENTERED.load(Ordering::SeqCst) {
             return Err(Error::other(
                 "the terminal UI has failed: see the message above",
             ));
@@ -238,28 +235,22 @@ impl Ui {
     }
 
     /// Draws if a frame is due. Live events are not handled before a frame for a key.
-    fn draw_if_due(&mut self) {
+    fn draw_if_due(&mut self) -> Result<()> {
         if self.due().is_none_or(|due| due > self.now()) {
-            return;
+            return Ok(());
         }
-        let is_behind = match self.next_frame {
-            Some(FrameFor::Key) => !self.threads.inbox.is_empty(),
-            _ => self.take_live(),
-        };
-        self.next_frame = is_behind.then_some(FrameFor::Data);
-        self.draw();
-    }
-
-    /// Handles live events within the time limit. Returns true if some are left.
-    fn take_live(&mut self) -> bool {
-        let deadline = self.options.clock.now() + LIVE_TIME;
-        while let Some(live) = self.threads.inbox.take(LIVE_BYTES) {
-            self.update(live);
-            if self.options.clock.now() >= deadline {
-                return true;
+        if self.next_frame != Some(FrameFor::Key) {
+            let deadline = self.now() + LIVE_TIME;
+            while self.now() < deadline
+                && let Ok(live) = self.threads.events.try_recv()
+            {
+                self.handle(live)?;
             }
         }
-        false
+        let is_behind = !self.threads.events.is_empty();
+        self.next_frame = is_behind.then_some(FrameFor::Data);
+        self.draw();
+        Ok(())
     }
 
     fn draw(&mut self) {
@@ -268,81 +259,58 @@ impl Ui {
     }
 
     fn handle(&mut self, input: Input) -> Result<()> {
-        for effect in self.model.update(input) {
+        let effects = self.model.update(input);
+        let generation = self.model.log.generation;
+        self.threads.generation.store(generation, Ordering::Relaxed);
+        for effect in effects {
             match effect {
                 Effect::Quit => self.is_over = true,
                 Effect::Suspend => {
                     let (ended, clock) = (&self.threads.ended, &self.options.clock);
                     let end = suspend(&mut self.terminal, ended, clock)?;
-                    self.take_back(end);
+                    self.take_back(end)?;
                 }
                 Effect::Redraw => {
-                    self.terminal.forget();
-                    self.resize();
+                    self.terminal.shown.forget();
+                    self.resize()?;
                 }
                 Effect::Jump(row) => {
                     let (ended, clock) = (&self.threads.ended, &self.options.clock);
                     let own = self.options.own.as_ref();
                     let end = jump(&row, own, &mut self.terminal, ended, clock)?;
-                    if let Some(Err(why)) = self.take_back(end) {
+                    if let Some(Err(why)) = self.take_back(end)? {
                         self.model.input.message = Some(why);
                     }
                 }
                 Effect::Copy(text) => self.copy(text),
-                effect => self.request(effect),
+                Effect::Follow(run) => self.threads.live.send(run),
+                Effect::Load(request) => self.threads.pages.send(request),
+                Effect::Scan(request) => self.threads.scans.send(request),
+                Effect::Capture(request) => self.threads.screens.send(request),
+                Effect::Answer {
+                    row,
+                    text,
+                    presses_enter,
+                } => self.answer(&row, text, presses_enter),
             }
         }
-        self.threads
-            .generation
-            .store(self.model.log.generation, Ordering::Relaxed);
         Ok(())
     }
 
     /// Continues after another program has used the terminal, unless the UI has ended.
-    fn take_back<T>(&mut self, end: LoanEnd<T>) -> Option<T> {
-        match end {
-            LoanEnd::Back(done) => {
-                self.keyboard.forget();
-                self.resize();
-                Some(done)
-            }
-            LoanEnd::Over => {
-                self.is_over = true;
-                None
-            }
+    fn take_back<T>(&mut self, end: Option<T>) -> Result<Option<T>> {
+        if end.is_some() {
+            self.keyboard.decoder = Decoder::default();
+            self.resize()?;
+        } else {
+            self.is_over = true;
         }
+        Ok(end)
     }
 
-    fn resize(&mut self) {
+    fn resize(&mut self) -> Result<()> {
         let (width, height) = Terminal::size();
-        self.update(Input::Resize(width, height));
-    }
-
-    /// Handles an input whose effects are only requests to threads.
-    fn update(&mut self, input: Input) {
-        for effect in self.model.update(input) {
-            self.request(effect);
-        }
-    }
-
-    fn request(&mut self, effect: Effect) {
-        let threads = &self.threads;
-        threads
-            .generation
-            .store(self.model.log.generation, Ordering::Relaxed);
-        match effect {
-            Effect::Follow(run) => threads.live.replace(run),
-            Effect::Load(request) => threads.pages.send(request),
-            Effect::Scan(request) => threads.scans.send(request),
-            Effect::Capture(request) => threads.screens.replace(request),
-            Effect::Answer {
-                row,
-                text,
-                presses_enter,
-            } => self.answer(&row, text, presses_enter),
-            Effect::Quit | Effect::Suspend | Effect::Redraw | Effect::Jump(_) | Effect::Copy(_) => {
-            }
-        }
+        self.handle(Input::Resize(width, height))
     }
 
     /// Types an answer into a pane, in a separate thread, because an agent needs time before it accepts
@@ -352,7 +320,7 @@ impl Ui {
             self.model.input.message = Some(UNKNOWN_SERVER.to_owned());
             return;
         };
-        let send = self.threads.send.clone();
+        let inputs = self.threads.send.clone();
         let (clock, stop) = (self.options.clock.clone(), self.threads.stop.clone());
         let name = row.name.clone();
         let typed = thread::spawn("td-tui-type", move || {
@@ -366,7 +334,7 @@ impl Ui {
                 Err(error) => format!("nothing was typed: {error}"),
             };
             // The UI may have ended.
-            let _ = send.send(Input::Message(text));
+            let _ = inputs.send(Input::Message(text));
         });
         if let Err(error) = typed {
             log::error!("{error:?}");
@@ -397,12 +365,13 @@ impl Ui {
 /// The threads of the UI, and the channels to them.
 pub(super) struct Threads {
     pub generation: Arc<AtomicU64>,
-    pub inbox: Arc<Inbox>,
     pub live: RequestSender<FollowedRun>,
     pub pages: RequestSender<PageRequest>,
     pub scans: RequestSender<ScanRequest>,
     pub screens: RequestSender<CaptureRequest>,
     pub inputs: Receiver<Input>,
+    /// Batches of live events.
+    pub events: Receiver<Input>,
     pub send: InputSender,
     /// The signal that ends the UI.
     pub ended: Receiver<i32>,
@@ -426,8 +395,13 @@ impl Threads {
         let (running, stop) = stop_pair();
         let no_wake = |cause: io::Error| Error::other("cannot wake the terminal UI").because(cause);
         let (wake, woken) = wake_pair().map_err(no_wake)?;
-        let (send, inputs) = bounded(QUEUE_MAX);
-        let send = InputSender::new(send, wake.clone());
+        let queue = || {
+            let (inputs, receiver) = bounded(QUEUE_MAX);
+            let wake = wake.clone();
+            (InputSender { inputs, wake }, receiver)
+        };
+        let (send, inputs) = queue();
+        let (live_events, events) = queue();
         let (end, ended) = bounded(1);
         let generation = Arc::new(AtomicU64::new(0));
         let access = Access {
@@ -436,24 +410,24 @@ impl Threads {
             clock,
             stop: stop.clone(),
             generation: generation.clone(),
+            inputs: send.clone(),
         };
-        let inbox = Arc::new(Inbox::default());
         let (live, followed) = request_queue();
         let (pages, page_requests) = request_queue();
         let (scans, scan_requests) = request_queue();
         let (screens, captured) = request_queue();
         let mut threads = Self {
             generation,
-            inbox: inbox.clone(),
             live,
             pages,
             scans,
             screens,
             inputs,
-            send: send.clone(),
+            events,
+            send,
             ended,
             woken,
-            stop: stop.clone(),
+            stop,
             on_resize: None,
             running: Some(running),
             handles: Vec::new(),
@@ -461,42 +435,49 @@ impl Threads {
         let handler = wake.for_handler().map_err(no_wake)?;
         let on_resize = signal_hook::low_level::pipe::register(SIGWINCH, handler);
         threads.on_resize = Some(on_resize.map_err(no_wake)?);
-        let wake_up = wake.clone();
-        threads.spawn("td-tui-end", move || {
+        threads.spawn("td-tui-end", &access, move |access| {
             select_biased! {
                 recv(signals) -> signal => {
                     // The channel has room for one signal, which is enough.
                     let _ = end.try_send(signal.unwrap_or_default());
-                    wake_up.notify();
+                    wake.notify();
                     // A thread that ends before the UI counts as panicked, so this one waits; the stop
                     // channel has no message.
-                    let _ = stop.recv();
+                    let _ = access.stop.recv();
                 }
-                recv(stop) -> _ => {}
+                recv(access.stop) -> _ => {}
             }
+            None
         })?;
-        let (of_board, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-board", move || read_board(&of_board, &to))?;
-        let (of_live, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-live", move || {
-            read_live(&of_live, &followed, &inbox, &wake, &to)
+        threads.spawn("td-tui-board", &access, |access| access.read_board())?;
+        threads.spawn("td-tui-live", &access, move |access| {
+            access.read_live(&followed, &live_events)
         })?;
-        let (of_screen, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-screen", move || {
-            read_screen(&of_screen, &captured, &to)
+        threads.spawn("td-tui-screen", &access, move |access| {
+            access.read_screen(&captured)
         })?;
-        let (of_pages, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-pages", move || {
-            read_pages(&of_pages, &page_requests, &to)
+        threads.spawn("td-tui-pages", &access, move |access| {
+            access.read_pages(&page_requests)
         })?;
-        let (of_scans, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-scan", move || scan(&of_scans, &scan_requests, &to))?;
-        threads.spawn("td-tui-history", move || read_history(&access, &send))?;
+        threads.spawn("td-tui-scan", &access, move |access| {
+            access.scan(&scan_requests)
+        })?;
+        threads.spawn("td-tui-history", &access, |access| access.read_history())?;
         Ok(threads)
     }
 
-    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-        self.handles.push(thread::spawn(name, body)?);
+    /// Starts a thread, which runs until the end of the UI.
+    fn spawn(
+        &mut self,
+        name: &str,
+        access: &Access,
+        body: impl FnOnce(Access) -> Option<()> + Send + 'static,
+    ) -> Result<()> {
+        let access = access.clone();
+        let handle = thread::spawn(name, move || {
+            body(access);
+        })?;
+        self.handles.push(handle);
         Ok(())
     }
 
@@ -513,7 +494,7 @@ impl Drop for Threads {
             signal_hook::low_level::unregister(id);
         }
         // Without a receiver, no thread waits for room in the queue.
-        self.inputs = never();
+        (self.inputs, self.events) = (never(), never());
         self.handles.drain(..).for_each(Handle::join_logged);
     }
 }

@@ -41,8 +41,9 @@ use crate::tmux::Server;
 /// The time to wait for a terminal that accepts no more bytes, before it is left as it is.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// True while the terminal is in raw mode and shows the alternate screen. A process has one terminal.
-static IS_ENTERED: AtomicBool = AtomicBool::new(false);
+/// True while the terminal is in raw mode and shows the alternate screen. A process has one terminal. A panic
+/// leaves it.
+pub(super) static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// Held while bytes are written, because a panic of another thread leaves the terminal.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -52,25 +53,16 @@ static WRITING: Mutex<()> = Mutex::new(());
 pub(super) struct Terminal {
     /// A second descriptor whose writes do not block; `None` if it cannot be opened.
     nonblocking: Option<File>,
-    shown: Shown,
+    pub shown: Shown,
 }
 
 /// The screen that the terminal shows.
 #[derive(Debug, Default)]
-struct Shown {
+pub(super) struct Shown {
     /// `None` if it is unknown.
     drawn: Option<Frame>,
     /// Bytes that the terminal has not accepted yet.
     pending: Vec<u8>,
-}
-
-/// The end of a loan of the terminal.
-#[derive(Debug)]
-pub(super) enum LoanEnd<T> {
-    /// The other program has returned the terminal.
-    Back(T),
-    /// The UI ends, and the terminal stays with the other program.
-    Over,
 }
 
 impl Terminal {
@@ -127,26 +119,16 @@ impl Terminal {
         }
     }
 
-    /// Invalidates the screen, because another program may have written to the terminal.
-    pub fn forget(&mut self) {
-        self.shown.forget();
-    }
-
-    /// Returns true while the UI has the terminal; a panic leaves it.
-    pub fn is_entered() -> bool {
-        IS_ENTERED.load(Ordering::SeqCst)
-    }
-
-    /// Leaves the terminal, calls `other`, and enters the terminal again, unless the UI has ended.
-    pub fn lend<T>(&mut self, other: impl FnOnce() -> LoanEnd<T>) -> Result<LoanEnd<T>> {
+    /// Leaves the terminal, calls `other`, and enters the terminal again. If `other` returns `None`, the UI
+    /// ends, and the terminal stays with the other program.
+    pub fn lend<T>(&mut self, other: impl FnOnce() -> Option<T>) -> Result<Option<T>> {
         self.finish();
-        self.forget();
+        self.shown.forget();
         leave();
-        let done = match other() {
-            LoanEnd::Over => return Ok(LoanEnd::Over),
-            done => done,
-        };
-        enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
+        let done = other();
+        if done.is_some() {
+            enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
+        }
         Ok(done)
     }
 
@@ -311,7 +293,7 @@ impl Shown {
     }
 
     /// Discards pending bytes, and the screen, which is then unknown.
-    fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.pending.clear();
         self.drawn = None;
     }
@@ -352,7 +334,7 @@ const PENDING_BYTES_MAX: usize = 1024 * 1024;
 pub(super) struct Keyboard {
     /// A second descriptor whose reads do not block; `None` if it cannot be opened.
     nonblocking: Option<File>,
-    decoder: Decoder,
+    pub decoder: Decoder,
 }
 
 impl Keyboard {
@@ -377,11 +359,6 @@ impl Keyboard {
             Err(cause) => Err(cause.into()),
         }
     }
-
-    /// Discards the beginning of a key, because another program has used the terminal.
-    pub fn forget(&mut self) {
-        self.decoder = Decoder::default();
-    }
 }
 
 impl AsFd for Keyboard {
@@ -395,7 +372,7 @@ impl AsFd for Keyboard {
 
 /// Decodes a terminal's bytes (pure).
 #[derive(Debug, Default)]
-struct Decoder {
+pub(super) struct Decoder {
     /// The beginning of a key or of pasted text.
     pending: Vec<u8>,
 }
@@ -443,9 +420,6 @@ fn input(event: Event) -> Option<Input> {
     }
 }
 
-/// The interval of checks for the return to the foreground.
-const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
-
 /// The reason why a pane cannot be shown or typed into.
 pub(super) const UNKNOWN_SERVER: &str = "the tmux server of this pane is not known";
 
@@ -455,16 +429,16 @@ pub(super) fn suspend(
     terminal: &mut Terminal,
     ended: &Receiver<i32>,
     clock: &Clock,
-) -> Result<LoanEnd<()>> {
+) -> Result<Option<()>> {
     terminal.lend(|| {
         stop_own_group();
         while !is_typed_at() {
             select_biased! {
-                recv(ended) -> _ => return LoanEnd::Over,
-                recv(clock.after(BACKGROUND_CHECK)) -> _ => {}
+                recv(ended) -> _ => return None,
+                recv(clock.after(PATIENCE / 5)) -> _ => {}
             }
         }
-        LoanEnd::Back(())
+        Some(())
     })
 }
 
@@ -476,24 +450,22 @@ pub(super) fn jump(
     terminal: &mut Terminal,
     ended: &Receiver<i32>,
     clock: &Clock,
-) -> Result<LoanEnd<std::result::Result<(), String>>> {
+) -> Result<Option<std::result::Result<(), String>>> {
     let (Some(pane), Some(socket)) = (&row.pane, &row.server) else {
-        return Ok(LoanEnd::Back(Err(UNKNOWN_SERVER.to_owned())));
+        return Ok(Some(Err(UNKNOWN_SERVER.to_owned())));
     };
     let server = Server::socket(socket);
     if let Some((own_socket, own)) = own
         && real(own_socket) == real(Path::new(&socket))
     {
         let switched = server.switch_client(own, pane, clock);
-        return Ok(LoanEnd::Back(
-            switched.map_err(|error| format!("{error:?}")),
-        ));
+        return Ok(Some(switched.map_err(|error| format!("{error:?}"))));
     }
     terminal.lend(|| match server.attach(pane, clock, ended) {
-        Ok(None) => LoanEnd::Over,
-        Ok(Some(status)) if status.success() => LoanEnd::Back(Ok(())),
-        Ok(Some(status)) => LoanEnd::Back(Err(format!("tmux attach-session ended with {status}"))),
-        Err(error) => LoanEnd::Back(Err(format!("{error:?}"))),
+        Ok(None) => None,
+        Ok(Some(status)) if status.success() => Some(Ok(())),
+        Ok(Some(status)) => Some(Err(format!("tmux attach-session ended with {status}"))),
+        Err(error) => Some(Err(format!("{error:?}"))),
     })
 }
 

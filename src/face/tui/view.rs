@@ -79,7 +79,7 @@ impl View {
     pub fn lines(&self) -> &Lines {
         match &self.filter {
             Some(filter) => &filter.lines,
-            None => self.window.lines(),
+            None => &self.window.lines,
         }
     }
 
@@ -99,11 +99,6 @@ impl View {
     pub fn position(&self) -> Position {
         let line = self.lines().get(self.current());
         line.map_or_else(Position::default, |line| line.at)
-    }
-
-    pub fn current_text(&self) -> String {
-        let line = self.lines().get(self.current());
-        line.map_or_else(String::new, |line| line.text.text.clone())
     }
 
     /// Returns the text that the view shows.
@@ -164,7 +159,7 @@ impl View {
             return Vec::new();
         };
         // The last line already shows the question.
-        let last = self.lines().last().map(|line| line.text.text.trim());
+        let last = self.lines().back().map(|line| line.text.text.trim());
         let (columns, rows) = self.size;
         let lines_max = QUESTION_LINES_MAX.min(rows / 2);
         if last == Some(&question) || lines_max == 0 {
