@@ -12,21 +12,6 @@ use crate::event::{Envelope, EventKind, PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
 use crate::track::cut;
 
-/// The longest marker, in columns: players show markers in a list or on a timeline.
-const MARKER_COLUMNS_MAX: usize = 80;
-
-/// Columns and rows.
-type Size = (u32, u32);
-
-/// The size for runs without panes, and for panes whose size is unknown.
-const DEFAULT_SIZE: Size = (80, 24);
-
-/// The size for several panes, which has room for labels.
-const PANES_SIZE: Size = (120, 40);
-
-/// The largest side of a tmux pane. Readers of the format accept at most 65,535.
-const SIDE_MAX: u32 = 10_000;
-
 /// Options of the export.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AsciicastOptions {
@@ -42,7 +27,6 @@ pub(crate) struct AsciicastExport {
     text: TextExport,
     /// The exported pane, whose size the recording has.
     pane: Option<PaneId>,
-    size: Size,
     exit_status: Option<i32>,
 }
 
@@ -50,12 +34,15 @@ impl AsciicastExport {
     /// Exports a surveyed pane, or all text of the run.
     pub fn new(options: &AsciicastOptions, pane: Option<PaneId>, survey: Survey) -> Self {
         let title = options.title.as_deref().map(one_line);
-        let has_panes = pane.is_none() && !survey.panes.is_empty();
+        let mut encoder = Encoder::new(title, options.idle_limit);
+        if pane.is_none() && !survey.panes.is_empty() {
+            // Several panes have labels, which need room.
+            encoder.size = (120, 40);
+        }
         Self {
-            encoder: Encoder::new(title, options.idle_limit),
+            encoder,
             text: TextExport::new(survey),
             pane,
-            size: if has_panes { PANES_SIZE } else { DEFAULT_SIZE },
             exit_status: None,
         }
     }
@@ -80,13 +67,13 @@ impl AsciicastExport {
             self.write(&lines, out);
         }
         if self.encoder.needs_header() {
-            self.encoder.write_header(self.size, out);
+            self.encoder.write_header(out);
         }
     }
 
     /// Appends the end of the recording.
     pub fn finish(&mut self, out: &mut String) {
-        self.encoder.write_header(self.size, out);
+        self.encoder.write_header(out);
         let mut lines = String::new();
         self.text.finish(&mut lines);
         self.write(&lines, out);
@@ -111,14 +98,7 @@ impl AsciicastExport {
             | TdEvent::PaneResized { width, height, .. }
                 if self.pane.is_some() =>
             {
-                let side = |cells: u32| cells.clamp(1, SIDE_MAX);
-                let size = (side(*width), side(*height));
-                if self.size != size && self.encoder.has_header() {
-                    let text = format!("{}x{}", size.0, size.1);
-                    self.encoder.event(EventCode::Resize, &text, out);
-                }
-                self.size = size;
-                self.encoder.write_header(size, out);
+                self.encoder.resize((*width, *height), out);
             }
             TdEvent::OutputUpdate { exit_status, .. } | TdEvent::PaneClosed { exit_status, .. }
                 if self.pane.is_some() =>
@@ -140,7 +120,7 @@ impl AsciicastExport {
 
     fn write(&mut self, lines: &str, out: &mut String) {
         if !lines.is_empty() {
-            self.encoder.write_header(self.size, out);
+            self.encoder.write_header(out);
             let data = lines.replace('\n', "\r\n");
             self.encoder.event(EventCode::Output, &data, out);
         }
@@ -156,7 +136,8 @@ fn marker(event: &TdEvent) -> Option<String> {
             .filter(|description| !description.is_possible_gap())?
             .plain(),
     };
-    Some(cut(&one_line(&text), MARKER_COLUMNS_MAX).to_owned())
+    // Players show markers in a list or on a timeline.
+    Some(cut(&one_line(&text), 80).to_owned())
 }
 
 #[cfg(test)]

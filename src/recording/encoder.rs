@@ -1,7 +1,7 @@
 //! Encodes asciicast v3: a header, then one event per line with the time since the previous one
 //! (pure).
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
@@ -9,6 +9,12 @@ use crate::timestamp::Timestamp;
 /// The most text held back while the size for the header is unknown: some hundred markers.
 #[cfg(feature = "cli")]
 const PENDING_BYTES_MAX: usize = 64 * 1024;
+
+/// The largest width or height of a pane in tmux; readers of the format accept at most 65,535.
+const SIDE_MAX: u32 = 10_000;
+
+/// Columns and rows of a terminal.
+pub(crate) type TerminalSize = (u32, u32);
 
 /// The type of an event, as the letter of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +30,9 @@ pub(crate) enum EventCode {
 #[derive(Debug)]
 pub(crate) struct Encoder {
     title: Option<String>,
-    idle_limit_micros: Option<u64>,
+    /// The size for the header, or the present one.
+    pub size: TerminalSize,
+    idle_limit_micros: u64,
     begin: Option<Timestamp>,
     /// The time of the last [`advance_to`](Self::advance_to).
     now: Option<Timestamp>,
@@ -40,10 +48,11 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     pub fn new(title: Option<String>, idle_limit: Option<Duration>) -> Self {
-        let micros = |limit: Duration| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        let micros = idle_limit.and_then(|limit| u64::try_from(limit.as_micros()).ok());
         Self {
             title,
-            idle_limit_micros: idle_limit.map(micros),
+            size: (80, 24),
+            idle_limit_micros: micros.unwrap_or(u64::MAX),
             begin: None,
             now: None,
             elapsed_micros: 0,
@@ -74,15 +83,24 @@ impl Encoder {
         pending.is_some_and(|pending| pending.len() > PENDING_BYTES_MAX)
     }
 
+    /// Sets the size: in the header, or in an event after it.
+    pub fn resize(&mut self, size: TerminalSize, out: &mut String) {
+        let size = clamped(size);
+        let is_event = self.has_header() && self.size != size;
+        self.size = size;
+        self.write_header(out);
+        if is_event {
+            let text = format!("{}x{}", size.0, size.1);
+            self.event(EventCode::Resize, &text, out);
+        }
+    }
+
     /// Writes the header, once.
-    pub fn write_header(
-        &mut self,
-        (columns, rows): (impl Display, impl Display),
-        out: &mut String,
-    ) {
+    pub fn write_header(&mut self, out: &mut String) {
         let Some(pending) = self.pending.take() else {
             return;
         };
+        let (columns, rows) = self.size;
         // Writing to a string does not fail, here and below.
         let _ = write!(
             out,
@@ -118,13 +136,18 @@ impl Encoder {
     /// Writes an event whose data are JSON already.
     pub fn event_json(&mut self, code: EventCode, json: &str, out: &mut String) {
         let interval = self.elapsed_micros - self.written_micros;
-        let interval = interval.min(self.idle_limit_micros.unwrap_or(u64::MAX));
+        let interval = interval.min(self.idle_limit_micros);
         self.written_micros = self.elapsed_micros;
         let out = self.pending.as_mut().unwrap_or(out);
         let code = char::from(code as u8);
         let (seconds, micros) = (interval / 1_000_000, interval % 1_000_000);
         let _ = writeln!(out, r#"[{seconds}.{micros:06},"{code}",{json}]"#);
     }
+}
+
+/// Returns a size that tmux and the readers of the format accept.
+pub(super) fn clamped((columns, rows): TerminalSize) -> TerminalSize {
+    (columns.clamp(1, SIDE_MAX), rows.clamp(1, SIDE_MAX))
 }
 
 /// Writes a JSON string without any control character, so that printing the file on a terminal is

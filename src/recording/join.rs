@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::encoder::{Encoder, EventCode};
-use super::pane_encoder::{DEFAULT_SIZE, TerminalSize, size_text};
+use super::encoder::{Encoder, EventCode, TerminalSize};
 use crate::timestamp::Timestamp;
 
 /// The fields of a recording's first line that joining needs; other fields are ignored.
@@ -33,7 +32,6 @@ pub(crate) struct RecordingJoiner {
     encoder: Encoder,
     /// The time of the last event in its own recording, in microseconds.
     now_micros: i64,
-    size: TerminalSize,
     /// The exit status in the current recording. An exit becomes a marker if another recording
     /// follows.
     exit: Option<String>,
@@ -46,7 +44,6 @@ impl RecordingJoiner {
         Self {
             encoder: Encoder::new(title, idle_limit),
             now_micros: 0,
-            size: DEFAULT_SIZE,
             exit: None,
             next_size: None,
         }
@@ -92,8 +89,10 @@ impl RecordingJoiner {
             'm' => self.encoder.event_json(EventCode::Marker, data.get(), out),
             'r' => {
                 let size = serde_json::from_str::<String>(data.get()).ok();
-                if let Some(size) = size.as_deref().and_then(parse_size) {
-                    self.resize(size, out);
+                if let Some((columns, rows)) = size.as_deref().and_then(|size| size.split_once('x'))
+                    && let (Ok(columns), Ok(rows)) = (columns.parse(), rows.parse())
+                {
+                    self.encoder.resize((columns, rows), out);
                 }
             }
             'x' => self.exit = serde_json::from_str(data.get()).ok(),
@@ -106,7 +105,7 @@ impl RecordingJoiner {
     /// Ends the joined recording.
     pub fn finish(&mut self, out: &mut String) {
         self.begin_recording(out);
-        self.encoder.write_header(self.size, out);
+        self.encoder.write_header(out);
         if let Some(exit) = self.exit.take() {
             self.encoder.event(EventCode::Exit, &exit, out);
         }
@@ -116,28 +115,13 @@ impl RecordingJoiner {
         let Some(size) = self.next_size.take() else {
             return;
         };
-        if !self.encoder.has_header() {
-            self.size = size;
-            self.encoder.write_header(self.size, out);
-            return;
+        if self.encoder.has_header() {
+            let marker = match self.exit.take() {
+                Some(exit) => format!("exited: {exit}; recorded anew from here"),
+                None => "the recording was interrupted before this".to_owned(),
+            };
+            self.encoder.event(EventCode::Marker, &marker, out);
         }
-        let marker = match self.exit.take() {
-            Some(exit) => format!("exited: {exit}; recorded anew from here"),
-            None => "the recording was interrupted before this".to_owned(),
-        };
-        self.encoder.event(EventCode::Marker, &marker, out);
-        self.resize(size, out);
+        self.encoder.resize(size, out);
     }
-
-    fn resize(&mut self, size: TerminalSize, out: &mut String) {
-        if self.size != size {
-            self.size = size;
-            self.encoder.event(EventCode::Resize, &size_text(size), out);
-        }
-    }
-}
-
-fn parse_size(text: &str) -> Option<TerminalSize> {
-    let (columns, rows) = text.split_once('x')?;
-    Some((columns.parse().ok()?, rows.parse().ok()?))
 }

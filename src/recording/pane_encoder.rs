@@ -1,9 +1,10 @@
 //! Encodes the bytes of one pane as a recording: completes characters, joins bursts and redacts
 //! secrets (pure).
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::encoder::{Encoder, EventCode};
+use super::encoder::{Encoder, EventCode, TerminalSize, clamped};
 use crate::event::Cursor;
 use crate::redact::{Rules, TerminalStream};
 use crate::text::first_bytes;
@@ -11,18 +12,11 @@ use crate::timestamp::Timestamp;
 use crate::track::{Row, SyncPoint, TerminalModes};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Columns and rows of a terminal.
-pub(super) type TerminalSize = (u32, u32);
-
 /// Output within this time becomes one event: one frame of the fastest screens. A flood of a
 /// million lines becomes some hundred events, and viewers see no difference.
 pub(super) const BURST_MICROS: i64 = 16_000;
 /// The longest text of an event: players and readers accept lines of this length.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// The largest width or height of a pane in tmux; readers of the format accept at most 65,535.
-const SIDE_MAX: u32 = 10_000;
-/// The size of a recording that begins without one.
-pub(super) const DEFAULT_SIZE: TerminalSize = (80, 24);
 
 /// Output that is missing from a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,11 +50,10 @@ impl MissingOutput {
 #[derive(Debug)]
 pub(super) struct PaneEncoder {
     encoder: Encoder,
-    size: TerminalSize,
     /// The first bytes of a character whose rest has not arrived.
     partial_char: Vec<u8>,
     /// Text that is not written yet, and the time of its first byte.
-    burst: String,
+    pub burst: String,
     burst_at: Timestamp,
     /// The time of the last input.
     now: Timestamp,
@@ -71,7 +64,6 @@ impl PaneEncoder {
     pub fn new(title: Option<String>, rules: Rules) -> Self {
         Self {
             encoder: Encoder::new(title, None),
-            size: DEFAULT_SIZE,
             partial_char: Vec::new(),
             burst: String::new(),
             burst_at: Timestamp::default(),
@@ -84,11 +76,9 @@ impl PaneEncoder {
     /// shows.
     pub fn begin(&mut self, size: TerminalSize, screen: &[u8], at: Timestamp, out: &mut String) {
         if self.encoder.has_header() {
-            self.resized(size, at, out);
             self.redacted.skip();
-        } else {
-            self.write_header(size, at, out);
         }
+        self.resized(size, at, out);
         self.bytes(screen, at, out);
         // The drawn screen is an event of its own.
         self.flush(out);
@@ -99,7 +89,7 @@ impl PaneEncoder {
         if bytes.is_empty() {
             return;
         }
-        self.write_header(DEFAULT_SIZE, at, out);
+        self.write_header(self.encoder.size, at, out);
         self.now = at;
         if !self.is_in_burst(at) || self.burst.len() >= EVENT_BYTES_MAX {
             self.flush(out);
@@ -107,29 +97,27 @@ impl PaneEncoder {
         if self.burst.is_empty() {
             self.burst_at = at;
         }
-        if self.partial_char.is_empty() {
-            push_text(bytes, &mut self.burst, &mut self.partial_char);
-        } else {
-            let mut whole = std::mem::take(&mut self.partial_char);
-            whole.extend_from_slice(bytes);
-            push_text(&whole, &mut self.burst, &mut self.partial_char);
+        let mut whole = Cow::Borrowed(bytes);
+        if !self.partial_char.is_empty() {
+            whole = [std::mem::take(&mut self.partial_char).as_slice(), bytes]
+                .concat()
+                .into();
         }
+        push_text(&whole, &mut self.burst, &mut self.partial_char);
     }
 
     /// Takes a new size of the pane.
     pub fn resized(&mut self, size: TerminalSize, at: Timestamp, out: &mut String) {
         self.write_header(size, at, out);
-        let size = clamped(size);
-        if self.size != size {
-            self.size = size;
+        if self.encoder.size != clamped(size) {
             self.end_burst(at, out);
-            self.encoder.event(EventCode::Resize, &size_text(size), out);
+            self.encoder.resize(size, out);
         }
     }
 
     /// Marks missing output.
     pub fn missing(&mut self, missing: MissingOutput, at: Timestamp, out: &mut String) {
-        self.write_header(DEFAULT_SIZE, at, out);
+        self.write_header(self.encoder.size, at, out);
         self.end_partial_char();
         self.end_burst(at, out);
         self.redacted.skip();
@@ -139,7 +127,7 @@ impl PaneEncoder {
 
     /// Ends the recording together with the pane's program.
     pub fn ended(&mut self, exit_status: Option<i32>, at: Timestamp, out: &mut String) {
-        self.write_header(DEFAULT_SIZE, at, out);
+        self.write_header(self.encoder.size, at, out);
         self.end_partial_char();
         self.end_burst(at, out);
         match exit_status {
@@ -187,19 +175,13 @@ impl PaneEncoder {
         }
     }
 
-    /// Returns `true` if a burst is not written yet.
-    pub fn is_pending(&self) -> bool {
-        !self.burst.is_empty()
-    }
-
     fn write_header(&mut self, size: TerminalSize, at: Timestamp, out: &mut String) {
         if self.encoder.has_header() {
             return;
         }
-        self.size = clamped(size);
         let second = at.seconds().max(0) * 1_000_000;
         self.encoder.advance_to(Timestamp::from_micros(second));
-        self.encoder.write_header(self.size, out);
+        self.encoder.resize(size, out);
         self.now = at;
     }
 
@@ -226,15 +208,6 @@ impl PaneEncoder {
         let age = at.micros().saturating_sub(self.burst_at.micros());
         (0..BURST_MICROS).contains(&age)
     }
-}
-
-/// Returns a size as resize events contain it.
-pub(super) fn size_text((columns, rows): TerminalSize) -> String {
-    format!("{columns}x{rows}")
-}
-
-fn clamped((columns, rows): TerminalSize) -> TerminalSize {
-    (columns.clamp(1, SIDE_MAX), rows.clamp(1, SIDE_MAX))
 }
 
 /// Appends bytes as text, with U+FFFD in place of invalid UTF-8. The first bytes of a character at

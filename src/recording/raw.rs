@@ -221,8 +221,7 @@ mod tests {
     use super::super::files::RecordingFile;
     use super::super::writer::RecordingReport;
     use super::super::writer::{
-        NextBatch, PaneInput, PaneMessage, QUEUE_BYTES_MAX, RecordedRun, RecordingMessage,
-        RecordingQueue,
+        PaneInput, PaneMessage, QUEUE_BYTES_MAX, RecordedRun, RecordingMessage, RecordingQueue,
     };
     use super::RecordingWriter;
     use crate::clock::{Clock, FakeClock};
@@ -435,14 +434,14 @@ mod tests {
         assert!(!push(&queue));
         let mut messages = Vec::new();
         loop {
-            match queue.next_batch(Some(Duration::ZERO)) {
-                NextBatch::Messages(batch, bytes) => {
-                    messages.extend(batch);
-                    queue.batch_done(bytes);
-                }
-                NextBatch::Idle => break,
-                NextBatch::Closed => panic!("the queue is open"),
+            let (batch, bytes) = queue
+                .next_batch(Some(Duration::ZERO))
+                .expect("the queue is open");
+            if batch.is_empty() {
+                break;
             }
+            messages.extend(batch);
+            queue.batch_done(bytes);
         }
         let lost: Vec<String> = messages[3..]
             .iter()

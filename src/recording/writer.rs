@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::encoder::TerminalSize;
 use super::files;
-use super::pane_encoder::{MissingOutput, PaneEncoder, TerminalSize};
+use super::pane_encoder::{BURST_MICROS, MissingOutput, PaneEncoder};
 use crate::clock::Clock;
 use crate::event::{ExecutionId, PaneId};
 use crate::history::RunDirectory;
@@ -20,8 +21,6 @@ use crate::thread::{Panicked, lock};
 use crate::timestamp::Timestamp;
 use rustc_hash::FxHashMap;
 
-/// The time that output may wait for more of its burst; see `pane_encoder`.
-const BURST_WAIT: Duration = Duration::from_millis(16);
 /// The pause after an error: frequent retries do not empty a full disk.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -86,28 +85,30 @@ impl WriterThread {
 
     pub fn run(mut self) -> RecordingReport {
         loop {
-            let is_pending = self.recordings.values().any(PaneRecording::is_pending);
-            match self.queue.next_batch(is_pending.then_some(BURST_WAIT)) {
-                NextBatch::Messages(messages, bytes) => {
-                    let mut latest = None;
-                    for message in messages {
-                        latest = self.handle(message).max(latest);
-                    }
-                    // Output of a quiet pane does not wait until the busy panes are quiet, too.
-                    if let Some(latest) = latest {
-                        self.recordings
-                            .values_mut()
-                            .for_each(|recording| recording.flush_due(latest));
-                    }
-                    self.write_all();
-                    self.queue.batch_done(bytes);
-                }
-                NextBatch::Idle => {
-                    self.recordings.values_mut().for_each(PaneRecording::flush);
-                    self.write_all();
-                }
-                NextBatch::Closed => break,
+            let is_pending = |recording: &PaneRecording| !recording.encoder.burst.is_empty();
+            let is_pending = self.recordings.values().any(is_pending);
+            // Output may wait for more of its burst; see `pane_encoder`.
+            let wait = is_pending.then_some(Duration::from_micros(BURST_MICROS as u64));
+            let Some((messages, bytes)) = self.queue.next_batch(wait) else {
+                break;
+            };
+            if messages.is_empty() {
+                self.recordings.values_mut().for_each(PaneRecording::flush);
+                self.write_all();
+                continue;
             }
+            let mut latest = None;
+            for message in messages {
+                latest = self.handle(message).max(latest);
+            }
+            // Output of a quiet pane does not wait until the busy panes are quiet, too.
+            if let Some(latest) = latest {
+                for recording in self.recordings.values_mut() {
+                    recording.encoder.flush_due(latest, &mut recording.lines);
+                }
+            }
+            self.write_all();
+            self.queue.batch_done(bytes);
         }
         self.recordings.values_mut().for_each(PaneRecording::finish);
         self.write_all();
@@ -209,16 +210,15 @@ impl WriterThread {
 
     /// Closes the least recently written file if the limit is reached.
     fn make_room_for_a_file(&mut self, key: &RecordingKey) {
-        if self.recordings.get(key).is_none_or(PaneRecording::is_open) {
+        let is_open = |recording: &PaneRecording| recording.file.is_some();
+        if self.recordings.get(key).is_none_or(is_open) {
             return;
         }
-        let is_open = |recording: &&mut PaneRecording| recording.is_open();
-        if self.recordings.values_mut().filter(is_open).count() < FILES_MAX {
-            return;
-        }
-        let open = self.recordings.values_mut().filter(is_open);
-        if let Some(recording) = open.min_by_key(|recording| recording.used_at) {
-            recording.close();
+        let open = self.recordings.values_mut();
+        let mut open: Vec<_> = open.filter(|recording| is_open(recording)).collect();
+        if open.len() >= FILES_MAX {
+            open.sort_by_key(|recording| recording.used_at);
+            open[0].file = None;
         }
     }
 
@@ -305,16 +305,6 @@ pub(super) enum RecordingMessage {
     Pane(PaneMessage),
     /// The last recorder of the run with this number is dropped.
     EndRun(u64),
-}
-
-/// The reply to the writer's request for messages.
-#[derive(Debug)]
-pub(super) enum NextBatch {
-    /// Messages and their size, which the writer returns with [`RecordingQueue::batch_done`].
-    Messages(Vec<RecordingMessage>, usize),
-    /// No message arrived in time.
-    Idle,
-    Closed,
 }
 
 #[derive(Debug)]
@@ -493,8 +483,9 @@ impl RecordingQueue {
         self.filled.notify_one();
     }
 
-    /// Returns the next messages. Waits for one, at most as long as `timeout`.
-    pub fn next_batch(&self, timeout: Option<Duration>) -> NextBatch {
+    /// Returns the next messages and their size, which the writer returns with [`RecordingQueue::batch_done`].
+    /// Waits for one, at most as long as `timeout`; returns `None` once the queue is closed and empty.
+    pub fn next_batch(&self, timeout: Option<Duration>) -> Option<(Vec<RecordingMessage>, usize)> {
         let mut state = lock(&self.state);
         if state.messages.is_empty() && !state.is_closed {
             state = match timeout {
@@ -521,13 +512,8 @@ impl RecordingQueue {
                 state.push_dropped(&pane, dropped);
             }
         }
-        if !messages.is_empty() {
-            NextBatch::Messages(messages, bytes)
-        } else if state.is_closed && state.messages.is_empty() {
-            NextBatch::Closed
-        } else {
-            NextBatch::Idle
-        }
+        let is_over = messages.is_empty() && state.is_closed && state.messages.is_empty();
+        (!is_over).then_some((messages, bytes))
     }
 
     /// Frees the room of a batch that the writer has finished.
@@ -630,10 +616,6 @@ impl PaneRecording {
         false
     }
 
-    pub fn flush_due(&mut self, now: Timestamp) {
-        self.encoder.flush_due(now, &mut self.lines);
-    }
-
     pub fn flush(&mut self) {
         self.encoder.flush(&mut self.lines);
     }
@@ -642,22 +624,9 @@ impl PaneRecording {
         self.encoder.finish(&mut self.lines);
     }
 
-    /// Returns `true` if the encoder holds a burst.
-    pub fn is_pending(&self) -> bool {
-        self.encoder.is_pending()
-    }
-
     /// Returns `true` if there are lines to write.
     pub fn is_due(&self) -> bool {
         !self.lines.is_empty() && !self.is_abandoned
-    }
-
-    pub fn is_open(&self) -> bool {
-        self.file.is_some()
-    }
-
-    pub fn close(&mut self) {
-        self.file = None;
     }
 
     /// Discards all lines, also those that follow.
