@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::describe::describe;
+use super::describe::{Form, describe};
 use super::lines::Survey;
 use super::sanitize::one_line;
 use super::text_export::TextExport;
@@ -133,7 +133,8 @@ fn marker(event: &TdEvent) -> Option<String> {
         TdEvent::OutputUpdate { .. } | TdEvent::PaneResized { .. } => return None,
         TdEvent::ScreenSnapshot { .. } => "screen snapshot".to_owned(),
         _ => describe(event, false)
-            .filter(|description| !description.is_possible_gap())?
+            // A possible gap has no evidence of a loss.
+            .filter(|text| !(text.form == Form::Missing && text.is_detail))?
             .plain(),
     };
     // Players show markers in a list or on a timeline.

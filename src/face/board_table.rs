@@ -9,10 +9,6 @@ use crate::timestamp::Timestamp;
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr;
 
-/// The widest columns of names and of agents.
-const NAME_WIDTH_MAX: usize = 24;
-const AGENT_WIDTH_MAX: usize = 12;
-
 /// The size and appearance of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoardTable {
@@ -30,10 +26,19 @@ impl BoardTable {
         if rows.is_empty() {
             return "nothing is observed\n".to_owned();
         }
-        let cells = rows.iter().zip(row_names(rows));
-        let cells: Vec<[String; 5]> = cells.map(|(row, name)| self.cells(row, name)).collect();
+        let cells = rows.iter().zip(row_names(rows)).map(|(row, name)| {
+            let age = age_of(row.since, self.now);
+            [
+                name,
+                agent_of(row),
+                state_in_words(row),
+                age,
+                last_text(row),
+            ]
+        });
+        let cells: Vec<[String; 5]> = cells.collect();
         let head = ["NAME", "AGENT", "STATE", "FOR", "LAST"].map(str::to_owned);
-        let maxima = [NAME_WIDTH_MAX, AGENT_WIDTH_MAX, 10, 5];
+        let maxima = [24, 12, 10, 5];
         let mut widths = [0; 4];
         for line in std::iter::once(&head).chain(&cells) {
             for ((width, cell), max) in widths.iter_mut().zip(line).zip(maxima) {
@@ -41,36 +46,20 @@ impl BoardTable {
             }
         }
         let mut text = self.line(&head, &widths, Style::new().bold());
-        let room = self.rows_max(rows.len());
+        // The header, the counts, the cursor and the number of omitted rows each take one more line.
+        let room = match self.height {
+            Some(height) if rows.len() + 3 > height => height.saturating_sub(4),
+            _ => rows.len(),
+        };
         for (row, cells) in rows.iter().zip(&cells).take(room) {
             text.push_str(&self.line(cells, &widths, style(row.attention())));
         }
         if room < rows.len() {
             text.push_str(&format!("… {} more\n", rows.len() - room));
         }
-        let counts = counts(rows);
-        text.push_str(&with_ellipsis(counts.trim_end(), self.width));
+        text.push_str(&with_ellipsis(&counts(rows), self.width));
         text.push('\n');
         text
-    }
-
-    /// Returns how many of `count` rows are shown. The header, the counts, the cursor and the number of
-    /// omitted rows each take one more line.
-    fn rows_max(&self, count: usize) -> usize {
-        match self.height {
-            Some(height) if count + 3 > height => height.saturating_sub(4),
-            _ => count,
-        }
-    }
-
-    fn cells(&self, row: &Row, name: String) -> [String; 5] {
-        [
-            name,
-            agent_of(row),
-            state_in_words(row),
-            age_of(row.since, self.now),
-            last_text(row),
-        ]
     }
 
     fn line(&self, cells: &[String; 5], widths: &[usize; 4], style: Style) -> String {
@@ -162,7 +151,7 @@ fn counts(rows: &[Row]) -> String {
         count => format!("{count} need you"),
     };
     format!(
-        "{need}, {} finished, {} working, {} quiet\n",
+        "{need}, {} finished, {} working, {} quiet",
         count(Attention::Finished),
         count(Attention::Working),
         count(Attention::Quiet)
@@ -185,7 +174,7 @@ pub(super) fn age_of(since: Timestamp, now: Timestamp) -> String {
 /// The live rows that are on the terminal.
 #[derive(Debug, Default)]
 pub(super) struct LiveRows {
-    rows: Vec<String>,
+    pub rows: Vec<String>,
     columns: usize,
 }
 
@@ -193,11 +182,6 @@ impl LiveRows {
     /// Returns true if the terminal shows exactly these rows.
     pub fn shows(&self, rows: &[String], columns: usize) -> bool {
         self.rows == rows && (rows.is_empty() || self.columns == columns)
-    }
-
-    /// Returns true if the terminal shows no rows.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
     }
 
     /// Draws rows; no rows may be shown. The cursor stays in the last row.

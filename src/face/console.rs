@@ -19,7 +19,7 @@ use super::stream_lines::StreamLines;
 use crate::agent::StateRules;
 use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent};
 use line_buffer::BufferedLine;
-use pane_display::{KnownPane, PaneDisplay, PaneKey, PanePolicy, PaneSink, Panes};
+use pane_display::{PaneDisplay, PanePolicy, PaneSink, Panes};
 pub(crate) use rows::ConsoleOptions;
 use rows::{PrintedRows, RowWriter};
 
@@ -39,7 +39,7 @@ pub(crate) struct Console {
     printed: PrintedRows,
     policy: PanePolicy,
     /// The execution and the name of the last agent whose error was shown.
-    failed: Option<Box<(String, String)>>,
+    failed: Option<(String, String)>,
     /// The next time when a held line is due, in microseconds.
     deadline: Option<i64>,
 }
@@ -106,31 +106,6 @@ impl Console {
         self.printed.record(out, start);
     }
 
-    /// Returns the live rows for a terminal of this size, without line ends.
-    pub fn live(&self, (columns, rows): (usize, usize), at: i64) -> Vec<String> {
-        let mut live = Vec::new();
-        let execution = self.live_execution(columns);
-        let footer = Footer {
-            rows: &self.rows,
-            labels: &self.labels,
-            columns,
-            rows_max: Footer::rows_max(rows).saturating_sub(usize::from(execution.is_some())),
-        };
-        footer.push_alerts(&self.alerts.current(at), &mut live);
-        let panes: Vec<_> = self.panes.map.iter().collect();
-        footer.push_panes(&panes, at, &self.policy, &mut live);
-        live.extend(execution);
-        live
-    }
-
-    fn live_execution(&self, columns: usize) -> Option<String> {
-        let live = self.executions.live()?;
-        let label = self.labels.label(&live.execution_id, None);
-        let columns = columns.checked_sub(self.rows.prefix_columns(&label))?;
-        let text = live_text(live, self.rows.options.coloured, columns)?;
-        Some(self.rows.prefix(&label) + &text)
-    }
-
     /// Returns the next time, in microseconds, at which rows change without a new event.
     pub fn deadline(&self, at: i64) -> Option<i64> {
         earliest(self.deadline, self.alerts.deadline(at))
@@ -188,7 +163,7 @@ impl Console {
         self.rows.time.set(envelope.ts);
         self.release_due(envelope.ts.micros(), out);
         let start = out.len();
-        self.handle(envelope, out);
+        self.handle(&envelope.event, envelope.ts.micros(), out);
         self.printed.record(out, start);
     }
 }
@@ -203,9 +178,7 @@ fn earliest(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 const SHELL: &str = "shell";
 
 impl Console {
-    pub(super) fn handle(&mut self, envelope: &Envelope, out: &mut String) {
-        let event = &envelope.event;
-        let at = envelope.ts.micros();
+    fn handle(&mut self, event: &TdEvent, at: i64, out: &mut String) {
         self.labels.note(event);
         let (id, pane) = (event.execution_id(), event.pane());
         let label = self.labels.label(id, pane);
@@ -214,7 +187,17 @@ impl Console {
             self.alerts.note(event, at);
         }
         if let Some(pane) = pane {
-            if follows_held_lines(event) {
+            // The event's text follows the lines that its pane printed before.
+            let follows_lines = match event {
+                TdEvent::OutputGap { .. }
+                | TdEvent::AgentState { .. }
+                | TdEvent::TurnCompleted { .. } => true,
+                TdEvent::ExecutionCompleted { exit_code, .. } => {
+                    !matches!(exit_code, None | Some(0))
+                }
+                _ => false,
+            };
+            if follows_lines {
                 self.with_pane(id, pane, &label, at, out, |display, sink| {
                     display.release(at, sink);
                 });
@@ -226,15 +209,24 @@ impl Console {
             }
         }
         if let TdEvent::Error { context, .. } = event {
-            self.failed = Some(Box::new((id.to_owned(), context.clone())));
+            self.failed = Some((id.to_owned(), context.clone()));
         }
         if let Some(lines) = conversation_lines(event, self.rows.options.verbose) {
-            for line in lines {
-                self.rows.row(&label, '|', line.tone, &line.text, out);
+            for (tone, text) in lines {
+                self.rows.row(&label, '|', tone, &text, out);
             }
             return;
         }
-        if self.add_text(event, &label, out) {
+        let rows = &self.rows;
+        // Rendered once, because an event may have thousands of lines.
+        let mut prefix = None;
+        let is_text = push_event(&mut self.executions, event, &mut |text| {
+            let prefix = prefix.get_or_insert_with(|| rows.prefix(&label));
+            let start = out.len();
+            push_row(out, prefix, text, rows.options.coloured);
+            rows.wrap_painted(&label, prefix, start, out);
+        });
+        if is_text {
             return;
         }
         let (none, is_coloured) = (Styles::default(), self.rows.options.coloured);
@@ -301,9 +293,9 @@ impl Console {
                 self.with_pane(id, pane, &label, at, out, |display, _| {
                     display.set_agent(agent)
                 });
-                let is_same_agent =
-                    |failed: &mut Box<(String, String)>| failed.0 == id && failed.1 == name;
-                let failed = self.failed.take_if(is_same_agent);
+                let failed = self
+                    .failed
+                    .take_if(|(of, failed)| of == id && failed == name);
                 let is_shown = match state.known() {
                     Some(AgentState::Done) => self.display(id, pane).is_turn_over,
                     Some(AgentState::Error) => failed.is_some(),
@@ -360,21 +352,8 @@ impl Console {
         }
     }
 
-    /// Appends the text of an execution; returns true if the event needs no description.
-    fn add_text(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
-        let rows = &self.rows;
-        // Rendered once, because an event may have thousands of lines.
-        let mut prefix = None;
-        push_event(&mut self.executions, event, &mut |text| {
-            let prefix = prefix.get_or_insert_with(|| rows.prefix(label));
-            let start = out.len();
-            push_row(out, prefix, text, rows.options.coloured);
-            rows.wrap_painted(label, prefix, start, out);
-        })
-    }
-
     /// Appends the open lines of executions.
-    pub(super) fn end_lines(&mut self, out: &mut String) {
+    fn end_lines(&mut self, out: &mut String) {
         let (rows, labels) = (&self.rows, &self.labels);
         self.executions.end_all(&mut |line| {
             let label = labels.label(line.execution_id, None);
@@ -424,21 +403,7 @@ impl Console {
     }
 }
 
-/// Returns true if the event's text follows the lines that its pane printed before.
-fn follows_held_lines(event: &TdEvent) -> bool {
-    match event {
-        TdEvent::OutputGap { .. } | TdEvent::AgentState { .. } | TdEvent::TurnCompleted { .. } => {
-            true
-        }
-        TdEvent::ExecutionCompleted { exit_code, .. } => !matches!(exit_code, None | Some(0)),
-        _ => false,
-    }
-}
-
 // Alerts for the user: waiting agents, failed commands, the last error message of each pane (pure).
-
-/// The display time of an error message, in microseconds.
-const MESSAGE_SHOWN: i64 = 30_000_000;
 
 /// The display time of a failed command, in microseconds, unless another command starts in its pane.
 const FAILURE_SHOWN: i64 = 300_000_000;
@@ -459,10 +424,10 @@ enum AlertKind {
 
 #[derive(Clone, Debug)]
 struct Alert {
-    pub execution_id: String,
-    pub pane: Option<PaneId>,
-    pub kind: AlertKind,
-    pub text: String,
+    execution_id: String,
+    pane: Option<PaneId>,
+    kind: AlertKind,
+    text: String,
     since: i64,
     until: i64,
 }
@@ -477,6 +442,7 @@ struct Alerts {
 impl Alerts {
     pub fn note(&mut self, event: &TdEvent, at: i64) {
         let id = event.execution_id();
+        let failed_until = at.saturating_add(FAILURE_SHOWN);
         match event {
             TdEvent::AgentState {
                 pane: Some(pane),
@@ -493,11 +459,8 @@ impl Alerts {
                 } else {
                     AlertKind::AgentStopped
                 };
-                let text = if detail.is_empty() {
-                    format!("{agent} {phrase}")
-                } else {
-                    format!("{agent} {phrase}: {detail}")
-                };
+                let colon = if detail.is_empty() { "" } else { ": " };
+                let text = format!("{agent} {phrase}{colon}{detail}");
                 self.add(id, Some(pane), (kind, text), (at, i64::MAX));
             }
             TdEvent::ExecutionStarted {
@@ -522,42 +485,35 @@ impl Alerts {
                 let command = self.take_command(id, pane);
                 // The user knows about a command that they interrupted.
                 let is_expected = matches!(exit_code, None | Some(0 | HUNG_UP | 130));
-                if signal.is_none() && is_expected {
-                    return;
+                if signal.is_some() || !is_expected {
+                    let command = command.unwrap_or_else(|| "a command".to_owned());
+                    let words = end_in_words(*exit_code, *signal);
+                    let text =
+                        format!("{command} failed: {words} after {}", duration(*duration_ms));
+                    let alert = (AlertKind::CommandFailed, text);
+                    self.add(id, Some(pane), alert, (at, failed_until));
                 }
-                let command = command.unwrap_or_else(|| "a command".to_owned());
-                let words = end_in_words(*exit_code, *signal);
-                let took = duration(*duration_ms);
-                let text = format!("{command} failed: {words} after {took}");
-                let until = at.saturating_add(FAILURE_SHOWN);
-                self.add(
-                    id,
-                    Some(pane),
-                    (AlertKind::CommandFailed, text),
-                    (at, until),
-                );
             }
-            TdEvent::SessionEnded {
-                exit_status: Some(status @ 1..),
-                ..
-            } if *status != HUNG_UP => {
+            TdEvent::SessionEnded { exit_status, .. } => {
                 self.remove(id, None);
-                let text = format!("failed: exit status {status}");
-                let until = at.saturating_add(FAILURE_SHOWN);
-                self.add(id, None, (AlertKind::CommandFailed, text), (at, until));
+                if let Some(status) = exit_status.filter(|status| *status > 0 && *status != HUNG_UP)
+                {
+                    let text = format!("failed: exit status {status}");
+                    let alert = (AlertKind::CommandFailed, text);
+                    self.add(id, None, alert, (at, failed_until));
+                }
             }
-            TdEvent::SessionEnded { .. } => self.remove(id, None),
             TdEvent::PaneClosed { pane, .. } => self.remove(id, Some(pane)),
             _ => {}
         }
     }
 
-    /// Adds an error message that a program printed.
+    /// Adds an error message that a program printed, for half a minute.
     fn add_error_message(&mut self, id: &str, pane: &PaneId, line: &str, at: i64) {
         self.remove_where(id, Some(pane), |kind| kind == AlertKind::ErrorMessage);
-        let until = at.saturating_add(MESSAGE_SHOWN);
-        let text = line.trim().to_owned();
-        self.add(id, Some(pane), (AlertKind::ErrorMessage, text), (at, until));
+        let alert = (AlertKind::ErrorMessage, line.trim().to_owned());
+        let until = at.saturating_add(30_000_000);
+        self.add(id, Some(pane), alert, (at, until));
     }
 
     /// Returns the most urgent alert of each pane, the most urgent and newest first.
@@ -640,35 +596,34 @@ impl Alerts {
 // Live rows fill at most half of the terminal. Every pane gets one row before any pane gets two. Panes and
 // their lines keep their order, so that rows do not jump.
 
-/// The maximum number of rows of alerts below their heading.
-const ALERT_ROWS_MAX: usize = 6;
-
 /// The maximum number of live rows: more are hard to follow.
 const ROWS_MAX: usize = 12;
 
-/// The time, in microseconds, after which a pane at an empty prompt is hidden.
-const PROMPT_SHOWN: i64 = 3_000_000;
+impl Console {
+    /// Returns the live rows for a terminal of this size, without line ends.
+    pub fn live(&self, (columns, rows): (usize, usize), at: i64) -> Vec<String> {
+        let mut live = Vec::new();
+        let execution = self.live_execution(columns);
+        let room = (rows / 2).clamp(1, ROWS_MAX) - usize::from(execution.is_some());
+        self.push_alerts(columns, room, at, &mut live);
+        self.push_panes(columns, room, at, &mut live);
+        live.extend(execution);
+        live
+    }
 
-/// Renders the live rows.
-struct Footer<'a> {
-    rows: &'a RowWriter,
-    pub labels: &'a SessionLabels,
-    pub columns: usize,
-    pub rows_max: usize,
-}
-
-impl Footer<'_> {
-    /// Returns the number of live rows on a terminal.
-    pub fn rows_max(terminal_rows: usize) -> usize {
-        (terminal_rows / 2).clamp(1, ROWS_MAX)
+    fn live_execution(&self, columns: usize) -> Option<String> {
+        let live = self.executions.live()?;
+        let label = self.labels.label(&live.execution_id, None);
+        let columns = columns.checked_sub(self.rows.prefix_columns(&label))?;
+        let text = live_text(live, self.rows.options.coloured, columns)?;
+        Some(self.rows.prefix(&label) + &text)
     }
 
     /// Appends the alerts.
-    fn push_alerts(&self, alerts: &[&Alert], out: &mut Vec<String>) {
-        let room = self
-            .rows_max
-            .saturating_sub(out.len() + 1)
-            .min(ALERT_ROWS_MAX);
+    fn push_alerts(&self, columns: usize, room: usize, at: i64, out: &mut Vec<String>) {
+        let alerts = self.alerts.current(at);
+        // At most six, below their heading.
+        let room = room.saturating_sub(1).min(6);
         if alerts.is_empty() || room == 0 {
             return;
         }
@@ -676,7 +631,7 @@ impl Footer<'_> {
             1 => "── 1 needs you ".to_owned(),
             count => format!("── {count} need you "),
         };
-        out.push(self.rows.heading(&heading, self.columns));
+        out.push(self.rows.heading(&heading, columns));
         for alert in alerts.iter().take(room) {
             let label = self.labels.label(&alert.execution_id, alert.pane.as_ref());
             let tone = match alert.kind {
@@ -684,25 +639,21 @@ impl Footer<'_> {
                 _ => Tone::Alarm,
             };
             let text = self.rows.styled(tone, &alert.text);
-            out.extend(self.rows.fitting(&label, '!', &text, self.columns));
+            out.extend(self.rows.fitting(&label, '!', &text, columns));
         }
     }
 
     /// Appends the open and changing lines of panes.
-    fn push_panes(
-        &self,
-        panes: &[(&PaneKey, &KnownPane)],
-        at: i64,
-        policy: &PanePolicy,
-        out: &mut Vec<String>,
-    ) {
-        let room = self.rows_max.saturating_sub(out.len());
+    fn push_panes(&self, columns: usize, room: usize, at: i64, out: &mut Vec<String>) {
+        let panes: Vec<_> = self.panes.map.iter().collect();
+        let room = room.saturating_sub(out.len());
         let newest = panes.iter().map(|(_, pane)| pane.display.changed).max();
         let mut shown: Vec<(usize, Vec<(i64, &BufferedLine)>)> = Vec::new();
         for (position, (_, pane)) in panes.iter().enumerate() {
             let pane = &pane.display;
-            let lines: Vec<_> = pane.live(policy).collect();
-            let is_unchanged = pane.changed.saturating_add(PROMPT_SHOWN) <= at;
+            let lines: Vec<_> = pane.live(&self.policy).collect();
+            // After three seconds, a pane at an empty prompt is hidden.
+            let is_unchanged = pane.changed.saturating_add(3_000_000) <= at;
             let is_newest = Some(pane.changed) == newest;
             let is_prompt = matches!(&lines[..], [(_, line)] if is_prompt(&line.text));
             let is_idle = is_prompt && is_unchanged && !is_newest;
@@ -733,7 +684,7 @@ impl Footer<'_> {
             for (_, line) in lines.iter() {
                 let painted = paint(&line.text, &line.styles)
                     .unwrap_or_else(|| self.rows.styled(Tone::Plain, &line.text));
-                out.extend(self.rows.fitting(&label, '|', &painted, self.columns));
+                out.extend(self.rows.fitting(&label, '|', &painted, columns));
             }
         }
     }

@@ -6,33 +6,20 @@ use super::sanitize::Tone;
 use crate::agent::tool_question;
 use crate::event::TdEvent;
 
-/// The maximum number of characters to show of a tool's result; the agent's transcript has all of it.
-const RESULT_CHARS_MAX: usize = 120;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ConversationLine {
-    pub tone: Tone,
-    pub text: String,
-}
-
 /// Returns the lines of an event of a pane's agent; `None` for other events, and for an agent without a pane.
-pub(super) fn conversation_lines(
-    event: &TdEvent,
-    is_verbose: bool,
-) -> Option<Vec<ConversationLine>> {
+pub(super) fn conversation_lines(event: &TdEvent, is_verbose: bool) -> Option<Vec<(Tone, String)>> {
     event.pane()?;
-    let line = |tone, text: String| ConversationLine { tone, text };
     Some(match event {
         TdEvent::PromptSent { prompt_summary, .. } => {
             let rows = prompt_summary.lines().filter(|row| !row.trim().is_empty());
             let marks = std::iter::once("> ").chain(std::iter::repeat("  "));
             rows.zip(marks)
-                .map(|(row, mark)| line(Tone::Prompt, format!("{mark}{row}")))
+                .map(|(row, mark)| (Tone::Prompt, format!("{mark}{row}")))
                 .collect()
         }
         TdEvent::TokenReceived { token, .. } => {
             let rows = token.trim_end().lines();
-            rows.map(|row| line(Tone::Plain, row.to_owned())).collect()
+            rows.map(|row| (Tone::Plain, row.to_owned())).collect()
         }
         TdEvent::ToolCallStarted {
             tool_name,
@@ -42,7 +29,7 @@ pub(super) fn conversation_lines(
             let question = tool_question(tool_name, tool_args_summary);
             let question = question.filter(|question| question != tool_name);
             let question = question.map_or(String::new(), |question| format!(": {question}"));
-            vec![line(Tone::Dim, format!("* {tool_name}{question}"))]
+            vec![(Tone::Dim, format!("* {tool_name}{question}"))]
         }
         TdEvent::ToolCallCompleted {
             tool_name,
@@ -54,11 +41,9 @@ pub(super) fn conversation_lines(
             let (tone, text) = tool_result(tool_name, *success, *duration_ms);
             // A tool call that was read from the screen has no duration.
             let text = text.trim_end_matches(" after 0.00 s");
-            let result = match first_line(result_summary) {
-                result if result.is_empty() => result,
-                result => format!(": {result}"),
-            };
-            vec![line(tone, format!("  {text}{result}"))]
+            let result = first_line(result_summary);
+            let colon = if result.is_empty() { "" } else { ": " };
+            vec![(tone, format!("  {text}{colon}{result}"))]
         }
         TdEvent::ResponseCompleted {
             input_tokens,
@@ -67,7 +52,7 @@ pub(super) fn conversation_lines(
         } => {
             let text = format!("[{input_tokens} tokens read, {output_tokens} written]");
             is_verbose
-                .then(|| line(Tone::Dim, text))
+                .then_some((Tone::Dim, text))
                 .into_iter()
                 .collect()
         }
@@ -104,8 +89,8 @@ fn first_line(text: &str) -> String {
     // Output begins after its label, on the same line or on the next.
     let mut lines = lines.map(|line| line.strip_prefix("Output:").unwrap_or(line).trim());
     let line = lines.find(|line| !line.is_empty() && *line != "(empty)");
-    let line = line.unwrap_or_default();
-    beginning(line, RESULT_CHARS_MAX)
+    // The agent's transcript has all of it.
+    beginning(line.unwrap_or_default(), 120)
 }
 
 #[cfg(test)]
@@ -114,7 +99,7 @@ mod tests {
 
     fn shown(event: &TdEvent) -> Vec<String> {
         let lines = conversation_lines(event, false).unwrap_or_default();
-        lines.into_iter().map(|line| line.text).collect()
+        lines.into_iter().map(|(_, text)| text).collect()
     }
 
     #[test]

@@ -19,12 +19,9 @@ pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description>
 
 // The description of an event, and how a face writes it (pure).
 
-/// The maximum number of characters to show of a prompt, a result or an error; the event has all of it.
-const TEXT_CHARS_MAX: usize = 300;
-
 /// The beginning of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// With a label: `[tool] Bash`.
     Labelled(&'static str),
     /// A statement without a label: `[turn completed]`.
@@ -36,7 +33,7 @@ enum Form {
 /// An event in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Description {
-    form: Form,
+    pub form: Form,
     pub tone: Tone,
     pub text: String,
     duration_ms: Option<u64>,
@@ -67,7 +64,7 @@ impl Description {
         }
     }
 
-    pub fn after(mut self, duration_ms: u64) -> Self {
+    fn after(mut self, duration_ms: u64) -> Self {
         self.duration_ms = Some(duration_ms);
         self
     }
@@ -75,11 +72,6 @@ impl Description {
     fn detail_if(mut self, is_detail: bool) -> Self {
         self.is_detail = is_detail;
         self
-    }
-
-    /// Returns true if this is a gap without evidence of a loss.
-    pub fn is_possible_gap(&self) -> bool {
-        self.form == Form::Missing && self.is_detail
     }
 
     /// Returns the label before the text, for faces that set it apart; `None` for a statement.
@@ -124,7 +116,8 @@ fn with_text(subject: &str, text: &str) -> String {
     if text.is_empty() {
         return subject.to_owned();
     }
-    format!("{subject}: {}", beginning(text, TEXT_CHARS_MAX))
+    // The event has all of it.
+    format!("{subject}: {}", beginning(text, 300))
 }
 
 /// Returns at most `chars_max` characters of a text, with an ellipsis if it is cut.
@@ -154,13 +147,11 @@ pub(super) fn verdict(
     (exit_code, signal): (Option<i32>, Option<i32>),
     (success, failure): (&str, &str),
 ) -> (Tone, String) {
-    match (exit_code, signal) {
-        (Some(0), None) => (Tone::Good, success.to_owned()),
-        _ => {
-            let why = end_in_words(exit_code, signal);
-            (Tone::Alarm, format!("{failure}: {why}"))
-        }
+    if (exit_code, signal) == (Some(0), None) {
+        return (Tone::Good, success.to_owned());
     }
+    let why = end_in_words(exit_code, signal);
+    (Tone::Alarm, format!("{failure}: {why}"))
 }
 
 /// Returns the name of a signal that has the same number on every system, because a log may come from another
@@ -226,14 +217,19 @@ fn failed_status(exit_status: Option<i32>) -> Option<String> {
 
 // Describes commands, checks and the progress of loops (pure).
 
-/// The maximum number of characters to show of a task; the event has all of it.
-const TASK_CHARS_MAX: usize = 200;
-
 fn describe_job(event: &TdEvent) -> Option<Description> {
     let labelled = Description::labelled;
     Some(match event {
         TdEvent::ExecutionStarted { command, cell, .. } => match cell {
-            Some(_) => labelled("code", Tone::Plain, first_line_of_code(command)),
+            Some(_) => {
+                let mut lines = command.lines().skip_while(|line| line.trim().is_empty());
+                let first = lines.next().unwrap_or_default().trim_end();
+                let more = match lines.count() {
+                    0 => String::new(),
+                    more => format!(" (and {})", count(more as u64, "more line")),
+                };
+                labelled("code", Tone::Plain, format!("{first}{more}"))
+            }
             None => labelled("command", Tone::Plain, command.clone()),
         },
         TdEvent::ExecutionCompleted {
@@ -275,7 +271,24 @@ fn describe_job(event: &TdEvent) -> Option<Description> {
         TdEvent::IterationCompleted {
             iteration, outcome, ..
         } => {
-            let (tone, reason) = outcome_words(outcome);
+            use IterationOutcome::{
+                LlmError, MaxTurnsReached, ToolError, ValidationFailed, ValidationPassed,
+            };
+            let (tone, reason) = match outcome {
+                ValidationPassed => (Tone::Good, "the check passed".to_owned()),
+                ValidationFailed { exit_code } => {
+                    let text = format!("not done: the check failed with exit code {exit_code}");
+                    (Tone::Caution, text)
+                }
+                MaxTurnsReached => {
+                    let text = "not done: the agent used up its turns".to_owned();
+                    (Tone::Caution, text)
+                }
+                ToolError { tool, error } => {
+                    (Tone::Alarm, format!("the tool {tool} failed: {error}"))
+                }
+                LlmError { error } => (Tone::Alarm, format!("no answer: {error}")),
+            };
             labelled("iteration", tone, format!("{iteration}: {reason}"))
         }
         TdEvent::LoopCompleted {
@@ -295,44 +308,15 @@ fn describe_job(event: &TdEvent) -> Option<Description> {
     })
 }
 
-/// Returns the first line of code, and the number of lines after it.
-fn first_line_of_code(code: &str) -> String {
-    let mut lines = code.lines().skip_while(|line| line.trim().is_empty());
-    let first = lines.next().unwrap_or_default().trim_end();
-    match lines.count() {
-        0 => first.to_owned(),
-        1 => format!("{first} (and 1 more line)"),
-        more => format!("{first} (and {more} more lines)"),
-    }
-}
-
 /// Returns the first line of a task, with an ellipsis if more follows.
 fn first_line(task: &str) -> String {
     let task = task.trim();
     let line = task.lines().next().unwrap_or_default();
-    let shown = beginning(line, TASK_CHARS_MAX);
+    let shown = beginning(line, 200);
     if line.len() < task.len() && shown.len() == line.len() {
         shown + "…"
     } else {
         shown
-    }
-}
-
-fn outcome_words(outcome: &IterationOutcome) -> (Tone, String) {
-    match outcome {
-        IterationOutcome::ValidationPassed => (Tone::Good, "the check passed".to_owned()),
-        IterationOutcome::ValidationFailed { exit_code } => {
-            let text = format!("not done: the check failed with exit code {exit_code}");
-            (Tone::Caution, text)
-        }
-        IterationOutcome::MaxTurnsReached => {
-            let text = "not done: the agent used up its turns".to_owned();
-            (Tone::Caution, text)
-        }
-        IterationOutcome::ToolError { tool, error } => {
-            (Tone::Alarm, format!("the tool {tool} failed: {error}"))
-        }
-        IterationOutcome::LlmError { error } => (Tone::Alarm, format!("no answer: {error}")),
     }
 }
 
@@ -352,18 +336,16 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             reason,
             evidence,
             ..
-        } => match (lost_lines, evidence.known()) {
+        } => {
             // A count confirms the gap: gaps of older logs have no evidence.
-            (Some(lost), _) => {
-                Description::missing(format!("{} lost ({reason})", count(*lost, "line")))
-            }
-            (None, Some(GapEvidence::Confirmed)) => {
-                Description::missing(format!("lines lost ({reason})"))
-            }
-            (None, Some(GapEvidence::Possible) | None) => {
-                Description::missing(format!("lines may be missing ({reason})")).detail_if(true)
-            }
-        },
+            let lost = match (lost_lines, evidence.known()) {
+                (Some(lost), _) => format!("{} lost", count(*lost, "line")),
+                (None, Some(GapEvidence::Confirmed)) => "lines lost".to_owned(),
+                (None, Some(GapEvidence::Possible) | None) => "lines may be missing".to_owned(),
+            };
+            let is_possible = lost_lines.is_none() && *evidence != GapEvidence::Confirmed;
+            Description::missing(format!("{lost} ({reason})")).detail_if(is_possible)
+        }
         TdEvent::LogGap {
             first_seq,
             last_seq,

@@ -260,7 +260,7 @@ impl<W: Write> EventWriter<W> {
 
     fn hide_live(&mut self) -> io::Result<()> {
         // The size is read only if there is something to erase.
-        let Some(size) = self.size.filter(|_| !self.live.is_empty()) else {
+        let Some(size) = self.size.filter(|_| !self.live.rows.is_empty()) else {
             return Ok(());
         };
         let erased = self.live.erase(size().0);

@@ -11,16 +11,12 @@ use crate::timestamp::Timestamp;
 /// The bound, in bytes, on the beginning and on the end of each output of a case: some hundred lines.
 const HALF_BYTES: usize = 64 * 1024;
 
-/// The bound, in bytes, on the output that a failure repeats.
-const FAILURE_BYTES: usize = 4 * 1024;
-
 /// Collects test cases.
 #[derive(Debug, Default)]
 pub(crate) struct JunitReport {
     suite: String,
     is_loop: bool,
     phase: String,
-    iteration: u32,
     began: Option<Timestamp>,
     last: Timestamp,
     cases: Vec<TestCase>,
@@ -59,7 +55,11 @@ impl JunitReport {
         if self.suite.is_empty() {
             event.execution_id().clone_into(&mut self.suite);
         }
-        self.push_output(event);
+        let is_from_loop_agent = self.is_loop && !matches!(event, TdEvent::ValidationOutput { .. });
+        if let Some(case) = self.open.as_mut().filter(|_| !is_from_loop_agent) {
+            let lines = &mut self.lines;
+            lines.push_event(event, &mut |line| case.push_line(line));
+        }
         match event {
             TdEvent::ExecutionStarted {
                 command,
@@ -73,29 +73,21 @@ impl JunitReport {
                 pane: None,
                 ..
             } if !self.is_loop => {
+                use CaseOutcome::{Error, Failed, Passed};
                 let outcome = match (self.timeout.take(), exit_code, signal) {
-                    (Some(timeout), ..) => CaseOutcome::Failed(timeout),
-                    (None, Some(0), _) => CaseOutcome::Passed,
-                    (None, Some(code), _) => CaseOutcome::Failed(format!("exit code {code}")),
-                    (None, None, Some(signal)) => {
-                        CaseOutcome::Failed(format!("ended by signal {signal}"))
-                    }
-                    (None, None, None) => {
-                        CaseOutcome::Error("its exit code is not known".to_owned())
-                    }
+                    (Some(timeout), ..) => Failed(timeout),
+                    (None, Some(0), _) => Passed,
+                    (None, Some(code), _) => Failed(format!("exit code {code}")),
+                    (None, None, Some(signal)) => Failed(format!("ended by signal {signal}")),
+                    (None, None, None) => Error("its exit code is not known".to_owned()),
                 };
                 self.end(outcome, *duration_ms);
             }
             TdEvent::LoopStarted { .. } => self.is_loop = true,
             TdEvent::PhaseStarted { phase_name, .. } => self.phase.clone_from(phase_name),
-            TdEvent::IterationStarted { iteration, .. } => self.iteration = *iteration,
             TdEvent::ValidationStarted {
                 iteration, command, ..
-            } => {
-                self.iteration = *iteration;
-                let name = format!("iteration {iteration}: {command}");
-                self.begin(name, ts);
-            }
+            } => self.begin(format!("iteration {iteration}: {command}"), ts),
             TdEvent::ValidationCompleted {
                 exit_code,
                 duration_ms,
@@ -150,18 +142,15 @@ impl JunitReport {
         self.document()
     }
 
-    fn class(&self) -> String {
-        match (self.is_loop, self.phase.is_empty()) {
+    fn begin(&mut self, name: String, began: Timestamp) {
+        let class = match (self.is_loop, self.phase.is_empty()) {
             (false, _) => "run".to_owned(),
             (true, true) => "loop".to_owned(),
             (true, false) => format!("loop.{}", self.phase),
-        }
-    }
-
-    fn begin(&mut self, name: String, began: Timestamp) {
+        };
         self.open = Some(TestCase {
             name,
-            class: self.class(),
+            class,
             began,
             ..TestCase::default()
         });
@@ -191,15 +180,6 @@ impl JunitReport {
             self.begin(format!("iteration {iteration}"), ts);
         }
         self.end(CaseOutcome::Error(why), 0);
-    }
-
-    fn push_output(&mut self, event: &TdEvent) {
-        let is_from_loop_agent = self.is_loop && !matches!(event, TdEvent::ValidationOutput { .. });
-        let Some(case) = self.open.as_mut().filter(|_| !is_from_loop_agent) else {
-            return;
-        };
-        self.lines
-            .push_event(event, &mut |line| case.push_line(line));
     }
 
     fn note(&mut self, text: &str) {
@@ -280,14 +260,19 @@ impl TestCase {
             push_attribute(out, "type", element);
             out.push('>');
             let [stdout, stderr] = &self.outputs;
-            let output = if stderr.is_empty() { stdout } else { stderr };
+            let output = if stderr.start.is_empty() {
+                stdout
+            } else {
+                stderr
+            };
             push_text(out, message);
             push_text(out, "\n");
-            push_text(out, output.end(FAILURE_BYTES));
+            // A failure repeats the end of the output.
+            push_text(out, output.end(4 * 1024));
             out.push_str(&format!("</{element}>\n"));
         }
         for (name, output) in ["system-out", "system-err"].iter().zip(&self.outputs) {
-            if !output.is_empty() {
+            if !output.start.is_empty() {
                 out.push_str(&format!("      <{name}>"));
                 push_text(out, &output.text());
                 out.push_str(&format!("</{name}>\n"));
@@ -319,10 +304,6 @@ impl BoundedText {
             self.end.drain(..cut);
             self.lost += cut;
         }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.start.is_empty()
     }
 
     /// Returns up to `bytes` bytes from the end.

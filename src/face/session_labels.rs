@@ -10,8 +10,8 @@ use crate::event::{OutputStream, PaneId, TdEvent};
 use crate::history::fnv1a;
 use crate::track::cut;
 
-/// The number of label colours.
-pub(super) const COLOURS: usize = 10;
+/// The number of label colours: five, and their bright variants.
+const COLOURS: usize = 10;
 
 /// The name before a line, and the index of its colour.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -51,8 +51,8 @@ impl TextExport {
         }
         let is_included = event.pane().is_none_or(|pane| self.survey.includes(pane));
         if let Some(lines) = conversation_lines(event, false) {
-            for line in lines.iter().filter(|_| is_included) {
-                self.push_line(id, event.pane(), &line.text, out);
+            for (_, text) in lines.iter().filter(|_| is_included) {
+                self.push_line(id, event.pane(), text, out);
             }
             return;
         }
@@ -167,7 +167,8 @@ impl TextExport {
 #[derive(Debug, Default)]
 pub(super) struct PlainText {
     lines: StreamLines,
-    written: WrittenLines,
+    /// The stream of the last line, if only the beginning of that line is written.
+    partial: Option<u64>,
 }
 
 impl PlainText {
@@ -177,57 +178,49 @@ impl PlainText {
             // Text after the gap does not continue these lines.
             self.finish(out);
         }
-        let written = &mut self.written;
-        self.lines
-            .push_event(event, &mut |line| written.push(line, out))
+        let partial = &mut self.partial;
+        let lines = &mut self.lines;
+        lines.push_event(event, &mut |line| push_plain(line, partial, out))
     }
 
     /// Ends the line that is being written, because another writer adds a line.
     pub fn interrupt(&mut self, out: &mut String) {
         self.end(|_, origin| origin == Origin::Model, out);
-        self.written.end_partial(out);
+        end_partial(&mut self.partial, out);
     }
 
     /// Appends the lines that are still open.
     pub fn finish(&mut self, out: &mut String) {
         self.end(|_, _| true, out);
-        self.written.end_partial(out);
+        end_partial(&mut self.partial, out);
     }
 
     fn end(&mut self, is_over: impl Fn(&str, Origin) -> bool, out: &mut String) {
-        let written = &mut self.written;
-        self.lines.end(is_over, &mut |line| written.push(line, out));
+        let partial = &mut self.partial;
+        let lines = &mut self.lines;
+        lines.end(is_over, &mut |line| push_plain(line, partial, out));
     }
 }
 
-/// The lines written so far.
-#[derive(Debug, Default)]
-struct WrittenLines {
-    /// The stream of the last line, if only the beginning of that line is written.
-    partial: Option<u64>,
+/// Appends a line, or a part that the next part continues.
+fn push_plain(mut line: StreamLine<'_>, partial: &mut Option<u64>, out: &mut String) {
+    if !line.is_continuation || *partial != Some(line.stream_number) {
+        end_partial(partial, out);
+    }
+    let before = out.len();
+    line.push(out, false);
+    let is_empty = out.len() == before && partial.is_none();
+    if line.end == LineEnd::Continues {
+        *partial = Some(line.stream_number);
+    } else if !(is_empty && line.is_optional()) {
+        *partial = None;
+        out.push('\n');
+    }
 }
 
-impl WrittenLines {
-    /// Appends a line, or a part that the next part continues.
-    fn push(&mut self, mut line: StreamLine<'_>, out: &mut String) {
-        if !line.is_continuation || self.partial != Some(line.stream_number) {
-            self.end_partial(out);
-        }
-        let before = out.len();
-        line.push(out, false);
-        let is_empty = out.len() == before && self.partial.is_none();
-        if line.end == LineEnd::Continues {
-            self.partial = Some(line.stream_number);
-        } else if !(is_empty && line.is_optional()) {
-            self.partial = None;
-            out.push('\n');
-        }
-    }
-
-    fn end_partial(&mut self, out: &mut String) {
-        if self.partial.take().is_some() {
-            out.push('\n');
-        }
+fn end_partial(partial: &mut Option<u64>, out: &mut String) {
+    if partial.take().is_some() {
+        out.push('\n');
     }
 }
 

@@ -22,10 +22,7 @@ use super::session_labels::{live_text, push_event, push_row};
 use super::stream_lines::StreamLines;
 use crate::event::{Envelope, EventKind, TdEvent};
 
-const HEAD: &str = " ╭───";
-const ITEM: &str = " ├─► ";
 const TEXT: &str = " │   ";
-const FOOT: &str = " ╰──●";
 
 /// The appearance of the tree.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,7 +64,7 @@ impl Tree {
             let dim = Tone::Dim.style();
             push_styled(&mut rows.text, options.coloured, dim, TEXT.trim_end());
             rows.text.push_str("   ");
-            push_styled(&mut rows.item, options.coloured, dim, ITEM.trim_end());
+            push_styled(&mut rows.item, options.coloured, dim, " ├─►");
             rows.item.push(' ');
         }
         Self {
@@ -159,7 +156,7 @@ impl Tree {
         if self.open.as_deref() != Some(id) {
             if self.rows.options.framed {
                 let dim = Tone::Dim.style();
-                push_styled(out, self.rows.options.coloured, dim, HEAD);
+                push_styled(out, self.rows.options.coloured, dim, " ╭───");
                 out.push_str("< ");
                 out.push_str(&one_line(id));
                 out.push_str(" >\n");
@@ -192,7 +189,7 @@ impl TreeRows {
     /// Ends the frame, if there is one.
     fn foot(&self, text: &str, out: &mut String) {
         if self.options.framed {
-            push_styled(out, self.options.coloured, Tone::Dim.style(), FOOT);
+            push_styled(out, self.options.coloured, Tone::Dim.style(), " ╰──●");
             if !text.is_empty() {
                 out.push(' ');
                 push_styled(out, self.options.coloured, Tone::Dim.style(), text);

@@ -17,9 +17,6 @@ const COMMAND_SETTLES: i64 = 2_000_000;
 /// The time, in microseconds, within which an agent that drew a box is recognized.
 const AGENT_DETECTED: i64 = 4_000_000;
 
-/// The minimum number of columns of a horizontal rule that an agent may have drawn.
-const RULE_COLUMNS_MIN: usize = 20;
-
 #[derive(Debug)]
 pub(super) enum PaneOutput<'a> {
     Lines(LineOutput<'a>),
@@ -245,12 +242,12 @@ impl PanePolicy {
     }
 }
 
-/// Returns true if an agent may have drawn a row: the upper edge of a box, or a horizontal rule.
+/// Returns true if an agent may have drawn a row: the upper edge of a box, or a horizontal rule, of at least 20
+/// columns.
 fn is_box_edge(row: &str) -> bool {
     let row = row.trim();
-    let row = row.strip_prefix('╭').unwrap_or(row);
-    let edge = row.chars().take(RULE_COLUMNS_MIN);
-    edge.filter(|c| matches!(c, '─' | '▄' | '▀')).count() == RULE_COLUMNS_MIN
+    let mut edge = row.strip_prefix('╭').unwrap_or(row).chars();
+    (0..20).all(|_| edge.next().is_some_and(|c| "─▄▀".contains(c)))
 }
 
 // Writes the output of a pane with its label, wrapped, and with error messages in red (pure).
@@ -311,7 +308,7 @@ impl PaneWriter<'_> {
         let start = self.out.len();
         self.out.push_str(rows);
         let key = (self.pane, number);
-        self.printed.mark_line(start, self.out.len(), key);
+        self.printed.mark_line(start..self.out.len(), key);
     }
 
     /// Writes a chunk. It may have thousands of lines, so their common prefix is rendered once.
@@ -353,9 +350,6 @@ impl PaneWriter<'_> {
 
 // The panes that are displayed (pure).
 
-/// The execution and the id of a pane.
-pub(super) type PaneKey = (String, PaneId);
-
 /// A displayed pane.
 #[derive(Debug, Default)]
 pub(super) struct KnownPane {
@@ -367,7 +361,8 @@ pub(super) struct KnownPane {
 /// All displayed panes.
 #[derive(Debug, Default)]
 pub(super) struct Panes {
-    pub map: BTreeMap<PaneKey, KnownPane>,
+    /// By execution and id.
+    pub map: BTreeMap<(String, PaneId), KnownPane>,
     /// The number of panes so far.
     count: u64,
 }

@@ -2,14 +2,15 @@
 //! place (pure).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::super::ansi::{cut_painted, rows_of, wrap_painted};
 use super::super::local_time::RowTime;
 use super::super::sanitize::{Tone, push_styled};
-use super::super::session_labels::{COLOURS, Label};
+use super::super::session_labels::Label;
 use crate::track::cut;
-use anstyle::{AnsiColor, Color, Style};
+use anstyle::AnsiColor;
 use regex::Regex;
 use unicode_width::UnicodeWidthStr;
 
@@ -24,8 +25,8 @@ pub(super) struct PrintedRows {
     items: VecDeque<PrintedItem>,
     /// The number of items at the end that are rendered but not written yet.
     unwritten: usize,
-    /// The lines of panes in the text that is being rendered.
-    spans: Vec<LineSpan>,
+    /// The lines of panes in the text that is being rendered, with their positions and line ends.
+    spans: Vec<(Range<usize>, LineKey)>,
 }
 
 /// A line of a pane, which may have several rows, or another row.
@@ -39,14 +40,6 @@ struct PrintedItem {
     is_stale: bool,
 }
 
-/// The position of a line in rendered text, including its line end.
-#[derive(Clone, Copy, Debug)]
-struct LineSpan {
-    start: usize,
-    end: usize,
-    key: LineKey,
-}
-
 impl PrintedRows {
     /// Sets the terminal's columns and rows. A change drops all rows, because the terminal has moved them.
     pub fn fit(&mut self, size: (usize, usize)) {
@@ -55,10 +48,10 @@ impl PrintedRows {
         }
     }
 
-    /// Records that the rendered text from `start` to `end` is a line of a pane.
-    pub fn mark_line(&mut self, start: usize, end: usize, key: LineKey) {
+    /// Records that a part of the rendered text is a line of a pane.
+    pub fn mark_line(&mut self, part: Range<usize>, key: LineKey) {
         if self.size.is_some() {
-            self.spans.push(LineSpan { start, end, key });
+            self.spans.push((part, key));
         }
     }
 
@@ -76,18 +69,19 @@ impl PrintedRows {
         let mut end = out.len();
         // The cursor can reach only one screen of rows.
         while end > start && items.len() < rows {
-            let span = self.spans.pop_if(|span| span.end == end);
-            let from = match span {
-                Some(span) => span.start,
+            let span = self.spans.pop_if(|(span, _)| span.end == end);
+            let from = match &span {
+                Some((span, _)) => span.start,
                 None => {
-                    let before = self.spans.last().map_or(start, |span| span.end.max(start));
+                    let last = self.spans.last();
+                    let before = last.map_or(start, |(span, _)| span.end.max(start));
                     let end = out[before..end - 1].rfind('\n');
                     end.map_or(before, |end| before + end + 1)
                 }
             };
             let rows = out[from..end].strip_suffix('\n').map(str::to_owned);
             items.push_front(PrintedItem {
-                key: span.map(|span| span.key),
+                key: span.map(|(_, key)| key),
                 height: self.height(rows.as_deref()),
                 rows,
                 is_stale: false,
@@ -197,28 +191,8 @@ impl PrintedRows {
 
 // Writes the console's rows: a label in its colour, a mark, and text in its tone (pure).
 
-/// The widest padding of labels, in columns: labels are padded to the widest one so far, but lines need room.
-const LABEL_COLUMNS_MAX: usize = 20;
-
 /// The mark between the label and the continuation of a line that is wider than the terminal.
 const CONTINUES: char = '┆';
-
-/// The minimum number of columns for text; with fewer, the terminal wraps the text.
-const TEXT_COLUMNS_MIN: usize = 10;
-
-/// The colours of labels: not red, which marks errors, and not black or white, which are backgrounds.
-const PALETTE: [AnsiColor; COLOURS] = [
-    AnsiColor::Cyan,
-    AnsiColor::Green,
-    AnsiColor::Magenta,
-    AnsiColor::Blue,
-    AnsiColor::Yellow,
-    AnsiColor::BrightCyan,
-    AnsiColor::BrightGreen,
-    AnsiColor::BrightMagenta,
-    AnsiColor::BrightBlue,
-    AnsiColor::BrightYellow,
-];
 
 /// The appearance of the console.
 #[derive(Clone, Copy, Debug, Default)]
@@ -256,7 +230,8 @@ impl RowWriter {
     /// Widens the column of labels for a label that is used from now on.
     pub fn make_room(&mut self, label: &Label) {
         if self.options.aligned {
-            let columns = label.text.width().min(LABEL_COLUMNS_MAX);
+            // Labels are padded to the widest one so far, but lines need room.
+            let columns = label.text.width().min(20);
             self.label_columns = self.label_columns.max(columns);
         }
     }
@@ -295,7 +270,8 @@ impl RowWriter {
     /// Returns the columns for text; `None` if text is not wrapped.
     pub fn text_columns(&self, label: &Label) -> Option<usize> {
         let room = self.columns?.checked_sub(self.prefix_columns(label))?;
-        (room >= TEXT_COLUMNS_MIN).then_some(room)
+        // With fewer columns, the terminal wraps the text.
+        (room >= 10).then_some(room)
     }
 
     /// Wraps the painted lines in `out` from `start` on, each of which begins with `prefix`, and adds the
@@ -369,9 +345,12 @@ impl RowWriter {
     /// Appends the label and the mark, without the blank after them.
     pub fn push_label(&self, label: &Label, mark: char, out: &mut String) {
         out.push_str(&self.time.text);
-        let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);
-        let style = Style::new().fg_color(Some(colour));
-        push_styled(out, self.options.coloured, style, &label.text);
+        // Not red, which marks errors, and not black or white, which are backgrounds.
+        use AnsiColor::{Blue, Cyan, Green, Magenta, Yellow};
+        let colours = [Cyan, Green, Magenta, Blue, Yellow];
+        let colour = colours[label.colour % colours.len()];
+        let colour = colour.bright(label.colour / colours.len() % 2 == 1);
+        push_styled(out, self.options.coloured, colour.on_default(), &label.text);
         let padding = self.label_columns.saturating_sub(label.text.width());
         out.extend(std::iter::repeat_n(' ', padding));
         out.push(' ');
@@ -380,9 +359,6 @@ impl RowWriter {
 }
 
 // Recognizes error messages in the output of programs (pure).
-
-/// The longest line to search, in bytes: error messages for people are shorter.
-const LINE_BYTES_MAX: usize = 2000;
 
 /// The forms of error messages that are common to compilers, loggers, test runners and language runtimes.
 static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -402,9 +378,9 @@ static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Returns true if a line resembles an error message.
+/// Returns true if a line resembles an error message. Those for people are not longer than 2,000 bytes.
 pub(super) fn is_error_line(line: &str) -> bool {
-    line.len() <= LINE_BYTES_MAX && ERROR.as_ref().is_some_and(|error| error.is_match(line))
+    line.len() <= 2000 && ERROR.as_ref().is_some_and(|error| error.is_match(line))
 }
 
 #[cfg(test)]
@@ -422,7 +398,7 @@ mod tests {
                 out.push_str(line);
                 out.push('\n');
                 if !line.starts_with('[') {
-                    rows.mark_line(start, out.len(), (1, number));
+                    rows.mark_line(start..out.len(), (1, number));
                 }
             }
             rows.record(&out, 0);
@@ -487,7 +463,7 @@ mod tests {
             // Rows that are not written yet cannot be rewritten.
             let mut fresh = PrintedRows::default();
             fresh.fit((20, 6));
-            fresh.mark_line(0, 2, (1, 1));
+            fresh.mark_line(0..2, (1, 1));
             fresh.record("a\n", 0);
             assert_eq!(reached(&fresh), 0);
         }

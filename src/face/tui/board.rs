@@ -7,9 +7,6 @@ use crate::board::{Attention, Row, RowKey, RowState};
 use crate::event::{AgentState, ExecutionId};
 use crate::face::{last_text, row_names};
 
-/// The maximum number of older runs to show.
-const OLDER_MAX: usize = 200;
-
 /// The maximum number of lines of a question on the screen. Dialogues have a sentence or two.
 pub(super) const QUESTION_LINES_MAX: usize = 3;
 
@@ -112,7 +109,7 @@ impl BoardRows {
         let shown: HashSet<&ExecutionId> = self.rows.iter().map(|row| &row.execution_id).collect();
         let older = self.history.iter();
         let older = older.filter(|row| !shown.contains(&row.execution_id));
-        let older: Vec<Row> = older.take(OLDER_MAX).cloned().collect();
+        let older: Vec<Row> = older.take(200).cloned().collect();
         self.rows.extend(older);
     }
 

@@ -294,19 +294,14 @@ pub(super) fn put_title(buffer: &mut Buffer, area: Rect, text: &str, is_focused:
 
 /// Changes the style of a row of cells.
 pub(super) fn restyle(buffer: &mut Buffer, (x, y): (u16, u16), columns: u16, style: Style) {
-    let area = buffer.area;
-    for x in x..x.saturating_add(columns).min(area.right()) {
-        if y < area.bottom() {
-            buffer[(x, y)].set_style(style);
-        }
-    }
+    buffer.set_style(Rect::new(x, y, columns, 1), style);
 }
 
 /// Returns text cut to `columns`, with an ellipsis if it is cut, and padded with blanks.
 pub(super) fn fitted(text: &str, columns: usize) -> String {
     let mut out = with_ellipsis(text, columns);
     let used: usize = out.chars().map(|c| c.width().unwrap_or(0)).sum();
-    out.extend(std::iter::repeat_n(' ', columns.saturating_sub(used)));
+    out.push_str(&" ".repeat(columns.saturating_sub(used)));
     out
 }
 
@@ -328,23 +323,8 @@ pub(crate) struct Theme {
     pub is_utf8: bool,
 }
 
-/// Characters of the UI, and their replacements in ASCII.
-const ASCII: &[(char, char)] = &[
-    ('│', '|'),
-    ('─', '-'),
-    ('✓', '+'),
-    ('●', '*'),
-    ('·', '.'),
-    ('▸', '>'),
-    ('◂', '<'),
-    ('↑', '^'),
-    ('↓', 'v'),
-    ('█', '#'),
-    ('▒', '='),
-    ('…', '~'),
-    ('←', '<'),
-    ('→', '>'),
-];
+/// Characters of the UI, each with its replacement in ASCII after it.
+const ASCII: &str = "│|─-✓+●*·.▸>◂<↑^↓v█#▒=…~←<→>";
 
 impl Theme {
     /// Reads the abilities from the environment: `NO_COLOR`, `TERM`, `COLORTERM` and the locale.
@@ -391,9 +371,9 @@ impl Theme {
             } else if !cell.symbol().is_ascii() {
                 // Both halves of a wide character are replaced, so that its width stays.
                 is_second_half = UnicodeWidthStr::width(cell.symbol()) > 1;
-                let first = cell.symbol().chars().next().unwrap_or(' ');
-                let known = ASCII.iter().find(|(symbol, _)| *symbol == first);
-                cell.set_char(known.map_or('?', |(_, ascii)| *ascii));
+                let known = cell.symbol().chars().next().and_then(|c| ASCII.find(c));
+                let ascii = known.and_then(|at| ASCII[at..].chars().nth(1));
+                cell.set_char(ascii.unwrap_or('?'));
             }
         }
     }

@@ -21,6 +21,9 @@ use crate::face::sanitize::one_line;
 use crate::face::{age_of, agent_of, last_text, row_names, state_in_words};
 use crate::timestamp::Timestamp;
 
+/// The style of what needs the user.
+const NEEDS_YOU: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+
 /// A drawn screen.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Frame {
@@ -80,8 +83,9 @@ fn draw_board(model: &Model, area: Rect, buffer: &mut Buffer) {
         if let Some(next) = row_group.filter(|next| group != Some(*next)) {
             group = Some(next);
             if let Some(y) = screen_row(line, model.board.top, rows) {
-                let text = format!("{} {}", heading(next), model.board.count_of(next));
-                let style = style_of(next).add_modifier(Modifier::BOLD);
+                let (heading, style) = heading(next);
+                let text = format!("{heading} {}", model.board.count_of(next));
+                let style = style.add_modifier(Modifier::BOLD);
                 put(buffer, area.x, area.y + 1 + y, area.width, &text, style);
             }
             line += 1;
@@ -94,7 +98,7 @@ fn draw_board(model: &Model, area: Rect, buffer: &mut Buffer) {
             );
             let style = match mark(row, row_group) {
                 'x' => Style::new().fg(Color::Red),
-                _ => row_group.map_or(Style::new(), style_of),
+                _ => row_group.map_or(Style::new(), |group| heading(group).1),
             };
             put(buffer, at.0, at.1, area.width, &text, style);
             if selected == Some(index) {
@@ -196,30 +200,15 @@ fn mark(row: &Row, group: Option<Group>) -> char {
     }
 }
 
-fn heading(group: Group) -> &'static str {
+/// Returns the heading and the style of a group of the board. The colours are readable on light and on dark
+/// terminals.
+fn heading(group: Group) -> (&'static str, Style) {
     match group {
-        Group::Board(Attention::NeedsYou) => "NEEDS YOU",
-        Group::Board(Attention::Finished) => "FINISHED",
-        Group::Board(Attention::Working) => "WORKING",
-        Group::Board(Attention::Quiet) => "QUIET",
-        Group::Older => "OLDER",
-    }
-}
-
-fn style_of(group: Group) -> Style {
-    match group {
-        Group::Board(attention) => style(attention),
-        Group::Older => style(Attention::Quiet),
-    }
-}
-
-/// Returns the style of a group of the board. The colours are readable on light and on dark terminals.
-fn style(attention: Attention) -> Style {
-    match attention {
-        Attention::NeedsYou => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-        Attention::Finished => Style::new().fg(Color::Green),
-        Attention::Working => Style::new(),
-        Attention::Quiet => DIM,
+        Group::Board(Attention::NeedsYou) => ("NEEDS YOU", NEEDS_YOU),
+        Group::Board(Attention::Finished) => ("FINISHED", Style::new().fg(Color::Green)),
+        Group::Board(Attention::Working) => ("WORKING", Style::new()),
+        Group::Board(Attention::Quiet) => ("QUIET", DIM),
+        Group::Older => ("OLDER", DIM),
     }
 }
 
@@ -279,7 +268,7 @@ fn draw_lines(model: &Model, area: Rect, buffer: &mut Buffer) {
         y += 1;
     }
     if index >= model.view.lines().len() {
-        let style = style(Attention::NeedsYou).add_modifier(Modifier::UNDERLINED);
+        let style = NEEDS_YOU.add_modifier(Modifier::UNDERLINED);
         for row in model.view.question() {
             if y < bottom {
                 put(buffer, area.x, top + y, area.width, &row, style);
@@ -345,11 +334,17 @@ fn marked(model: &Model, line: &StyledText) -> StyledText {
 /// Draws the title: the view, its row, and the position of the reader.
 fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let is_focused = model.layout.focus == Focus::View;
-    let name = match model.board.row() {
-        Some(row) => title_of(row),
-        None => String::new(),
-    };
-    let left = format!("{} {name}", model.view.kind.name());
+    let name = model.board.row().map(|row| {
+        let mut title = row.name.clone();
+        if let Some(pane) = &row.pane {
+            title.push_str(&format!(" {pane}"));
+        }
+        if let Some(agent) = &row.agent {
+            title.push_str(&format!(" · {agent}"));
+        }
+        one_line(&format!("{title} · {}", row.state.as_str()))
+    });
+    let left = format!("{} {}", model.view.kind.name(), name.unwrap_or_default());
     let right = match (model.view.kind.has_lines(), model.view.lines().len()) {
         (true, count) if count > 0 && !model.view.is_following => {
             let before = if model.view.window.is_start {
@@ -368,17 +363,6 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         fitted(&left, width.saturating_sub(right.width() + 2))
     );
     put_title(buffer, area, &text, is_focused);
-}
-
-fn title_of(row: &Row) -> String {
-    let mut title = row.name.clone();
-    if let Some(pane) = &row.pane {
-        title.push_str(&format!(" {pane}"));
-    }
-    if let Some(agent) = &row.agent {
-        title.push_str(&format!(" · {agent}"));
-    }
-    one_line(&format!("{title} · {}", row.state.as_str()))
 }
 
 fn draw_screen(model: &Model, area: Rect, buffer: &mut Buffer) {
@@ -526,12 +510,7 @@ fn draw_scale(
 fn symbol_of(band: Band) -> (&'static str, Style) {
     let style = Style::new();
     match band {
-        Band::NeedsYou => (
-            "!",
-            style
-                .fg(Color::Red)
-                .add_modifier(Modifier::BOLD | Modifier::REVERSED),
-        ),
+        Band::NeedsYou => ("!", NEEDS_YOU.add_modifier(Modifier::REVERSED)),
         Band::Done => ("✓", style.fg(Color::Green)),
         Band::Working => ("█", style.fg(Color::Blue)),
         Band::Running => ("▒", style.fg(Color::Blue)),
@@ -598,14 +577,22 @@ fn draw_status(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Positio
     if let Some(prompt) = &model.input.prompt {
         return draw_prompt(model, prompt, area, buffer);
     }
+    let mut put = |text: &str, style| {
+        put(
+            buffer,
+            area.x,
+            area.y,
+            area.width,
+            &fitted(text, width),
+            style,
+        );
+    };
     if let Some(message) = &model.input.message {
-        let text = fitted(&one_line(message), width);
-        put(buffer, area.x, area.y, area.width, &text, BOLD);
+        put(&one_line(message), BOLD);
         return None;
     }
     let (left, style) = position_text(model);
-    let details = details(model);
-    let mut text = [vec![left], details].concat().join("  ");
+    let mut text = [vec![left], details(model)].concat().join("  ");
     let mut hints = hints(model);
     // The last hint, the help, is removed last.
     while hints.len() > 1 && text.width() + 2 + hints.join("  ").width() > width {
@@ -620,14 +607,7 @@ fn draw_status(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Positio
     if text.width() + 2 + right.width() <= width {
         text = format!("{}{right}", fitted(&text, width - right.width()));
     }
-    put(
-        buffer,
-        area.x,
-        area.y,
-        area.width,
-        &fitted(&text, width),
-        style,
-    );
+    put(&text, style);
     None
 }
 

@@ -71,15 +71,8 @@ pub(super) enum ScanRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CaptureRequest {
     pub generation: u64,
-    pub pane: Option<CapturedPane>,
-}
-
-/// A pane whose screen is captured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CapturedPane {
-    pub pane: PaneId,
-    /// The socket of its tmux server; `None` if the observer does not name it.
-    pub server: Option<String>,
+    /// The pane, and the socket of its tmux server, if the observer names it.
+    pub pane: Option<(PaneId, Option<String>)>,
 }
 
 /// A request to a thread.

@@ -157,9 +157,9 @@ impl Content {
         };
         if let Some(lines) = conversation_lines(event, false) {
             self.has_conversation = true;
-            for spoken in lines {
-                let text = bounded(one_line(&spoken.text));
-                line(StyledText::plain(text, style_of(spoken.tone)), None);
+            for (tone, text) in lines {
+                let text = bounded(one_line(&text));
+                line(StyledText::plain(text, style_of(tone)), None);
             }
             return;
         }

@@ -2,13 +2,12 @@
 
 use super::board::{BoardRows, question_of};
 use super::effect::{
-    CaptureRequest, CapturedPane, Connection, Effect, FollowedRun, Input, PageRequest, Place,
-    ScanRequest, Screen,
+    CaptureRequest, Connection, Effect, FollowedRun, Input, PageRequest, Place, ScanRequest, Screen,
 };
 use super::keys::{self, Action, Command, KeyContext, Motion, PromptKind};
 use super::layout::{Focus, Layout, ViewKind};
 use super::lines::Position;
-use super::prompt::{InputLine, Prompt};
+use super::prompt::{Help, InputLine, Prompt};
 use super::search::{Filtered, Pattern, Scan, ScanResult, ScanState, Search};
 use super::timeline::Timeline;
 use super::view::View;
@@ -99,8 +98,16 @@ impl Model {
         let current = self.log.generation;
         match input {
             Input::Key(key) => {
-                let action = keys::action(key, self.key_context());
-                self.act(action);
+                let row = self.board.row();
+                let context = KeyContext {
+                    has_prompt: self.input.prompt.is_some(),
+                    has_help: self.input.help.is_some(),
+                    view: self.view.kind,
+                    focus: self.layout.focus,
+                    is_leftmost: self.view.left == 0,
+                    needs_you: row.is_some_and(|row| row.attention() == Attention::NeedsYou),
+                };
+                self.act(keys::action(key, context));
             }
             Input::Paste(text) => self.input.paste(text),
             Input::Resize(width, height) => self.resize((width, height)),
@@ -139,18 +146,6 @@ impl Model {
             Input::Live { .. } | Input::Page { .. } | Input::Screen { .. } => {}
         }
         std::mem::take(&mut self.effects)
-    }
-
-    fn key_context(&self) -> KeyContext {
-        let row = self.board.row();
-        KeyContext {
-            has_prompt: self.input.prompt.is_some(),
-            has_help: self.input.help.is_some(),
-            view: self.view.kind,
-            focus: self.layout.focus,
-            is_leftmost: self.view.left == 0,
-            needs_you: row.is_some_and(|row| row.attention() == Attention::NeedsYou),
-        }
     }
 
     fn resize(&mut self, size: (u16, u16)) {
@@ -351,24 +346,42 @@ impl Model {
                 self.input.open(kind, typed);
             }
             Action::NextMatch { is_forward } => self.next_match(is_forward),
-            Action::InvertFilter => self.invert_filter(),
+            Action::InvertFilter => match &self.view.filter {
+                Some(filter) => {
+                    let typed = &filter.pattern.typed;
+                    let inverted = match typed.strip_prefix('!') {
+                        Some(pattern) => Pattern::new(pattern),
+                        None => Pattern::new(&format!("!{typed}")),
+                    };
+                    self.set_filter(inverted);
+                }
+                None => self.input.show("there is no filter: f sets one"),
+            },
             Action::CopyLine if self.view.kind.has_lines() => {
                 let line = self.view.lines().get(self.view.current());
                 self.copy(line.map_or_else(String::new, |line| line.text.text.clone()));
             }
             Action::CopyLine | Action::CopyView => self.copy(self.view.text(self.screen.as_ref())),
             Action::ToggleWrap => {
-                let text = self.view.toggle_wrap();
-                self.input.show(text);
+                self.view.wraps = !self.view.wraps;
+                self.view.left = 0;
+                self.view.scroll();
+                let shown = if self.view.wraps { "wrapped" } else { "cut" };
+                self.input.show(&format!("long lines are {shown}"));
             }
             Action::ToggleZoom if self.layout.is_zoomed => self.arrange(self.layout.focus, false),
             Action::ToggleZoom => self.arrange(Focus::View, true),
-            Action::ToggleHelp => self.input.open_help(),
+            Action::ToggleHelp => self.input.help = Some(Help::default()),
             Action::Time { cells } => {
                 if self.view.kind != ViewKind::Timeline {
                     self.show(ViewKind::Timeline);
                 }
-                self.move_time(cells);
+                // The time cursor moves; the views follow it.
+                let (_, columns) = self.layout.time_columns();
+                let step = self.timeline.span_micros() / i64::from(columns.max(1));
+                let at = self.view.at.unwrap_or(self.now).micros();
+                let to = Timestamp::from_micros(at.saturating_add(step.saturating_mul(cells)));
+                self.set_time((to < self.now).then_some(to));
             }
             Action::TimeSpan { is_longer } if self.view.kind == ViewKind::Timeline => {
                 self.timeline.zoom(is_longer);
@@ -452,12 +465,7 @@ impl Model {
         let generation = self.log.generation;
         let row = self.view.row.as_ref();
         let row = row.filter(|_| self.view.kind == ViewKind::Screen);
-        let pane = row.and_then(|row| {
-            Some(CapturedPane {
-                pane: row.pane.clone()?,
-                server: row.server.clone(),
-            })
-        });
+        let pane = row.and_then(|row| Some((row.pane.clone()?, row.server.clone())));
         // For a time in the past, or a pane that has ended, the screen comes from the history.
         let at = match row {
             Some(row) if pane.is_some() => self.view.at.or(row.has_ended().then_some(self.now)),
@@ -552,15 +560,6 @@ impl Model {
             return self.reload();
         }
         self.view.scroll();
-    }
-
-    /// Moves the time cursor; the views follow it.
-    fn move_time(&mut self, cells: i64) {
-        let (_, columns) = self.layout.time_columns();
-        let step = self.timeline.span_micros() / i64::from(columns.max(1));
-        let at = self.view.at.unwrap_or(self.now).micros();
-        let to = Timestamp::from_micros(at.saturating_add(step.saturating_mul(cells)));
-        self.set_time((to < self.now).then_some(to));
     }
 
     /// Moves to a time, or back to the present.
@@ -666,18 +665,6 @@ impl Model {
         self.set_focus(Focus::View);
     }
 
-    fn invert_filter(&mut self) {
-        let Some(filter) = &self.view.filter else {
-            return self.input.show("there is no filter: f sets one");
-        };
-        let typed = &filter.pattern.typed;
-        let inverted = match typed.strip_prefix('!') {
-            Some(pattern) => pattern.to_owned(),
-            None => format!("!{typed}"),
-        };
-        self.set_filter(Pattern::new(&inverted));
-    }
-
     /// Repeats the filter and the search in another row or view.
     fn restart_scans(&mut self) {
         if let Some(filter) = self.view.filter.take() {
@@ -695,9 +682,9 @@ impl Model {
         self.scans += 1;
         let (kind, local) = (self.view.kind, &self.settings.local);
         let filter = |pattern| Filtered::new(self.scans, pattern, kind, local.clone());
-        let found = filter(pattern.clone());
+        let found = Box::new(filter(pattern.clone()));
         self.view.filter = Some(filter(pattern));
-        self.scan(ScanResult::Filter(Box::new(found)));
+        self.scan(ScanResult::Filter(found));
     }
 
     fn scan_search(&mut self) {
@@ -713,8 +700,8 @@ impl Model {
 
     fn scan(&mut self, result: ScanResult) {
         if let Some(row) = &self.view.row {
-            let within = self.view.filter.as_ref();
-            let within = within.map(|filter| filter.pattern.clone());
+            let filter = self.view.filter.as_ref();
+            let within = filter.map(|filter| filter.pattern.clone());
             let view = (self.view.kind, self.settings.local.clone());
             let scan = Scan::new(row.clone(), result, within, view);
             self.effects

@@ -223,10 +223,6 @@ impl InputLine {
         self.prompt = Some(Prompt::new(kind, typed));
     }
 
-    pub fn open_help(&mut self) {
-        self.help = Some(Help::default());
-    }
-
     /// Closes the input line or the help; returns true if one was open.
     pub fn close(&mut self) -> bool {
         if self.prompt.take().is_some() {

@@ -14,8 +14,7 @@ use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::cells::StyledText;
 use super::effect::{
-    CaptureRequest, CapturedPane, Connection, FollowedRun, Input, PageRequest, Place, ScanRequest,
-    Screen,
+    CaptureRequest, Connection, FollowedRun, Input, PageRequest, Place, ScanRequest, Screen,
 };
 use super::lines::{BYTES_MAX, EVENTS_FOLLOWED, belongs_to_row, pane_line, weight};
 use super::queues::InputSender;
@@ -296,12 +295,14 @@ impl Access {
             }
             let Some(CaptureRequest {
                 generation,
-                pane: Some(pane),
+                pane: Some((pane, server)),
             }) = current.clone()
             else {
                 continue;
             };
-            let screen = self.capture(&pane);
+            let screen = (self.find)()
+                .and_then(|observer| observer.screen(&pane, server.as_deref(), &self.stop))
+                .map(|view| screen_of(view.height, view.cursor, &view.rows, &view.styles));
             let shown = screen.as_ref().ok().cloned();
             if shown.is_none() {
                 current = None;
@@ -313,19 +314,6 @@ impl Access {
             let input = Input::Screen { generation, screen };
             self.inputs.send(input).ok()?;
         }
-    }
-
-    fn capture(
-        &self,
-        CapturedPane { pane, server }: &CapturedPane,
-    ) -> std::result::Result<Screen, String> {
-        let view = (self.find)()?.screen(pane, server.as_deref(), &self.stop)?;
-        Ok(screen_of(
-            view.height,
-            view.cursor,
-            &view.rows,
-            &view.styles,
-        ))
     }
 
     pub fn read_pages(&self, requests: &Receiver<PageRequest>) -> Option<()> {

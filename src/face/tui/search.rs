@@ -148,9 +148,8 @@ impl Search {
     /// Returns the index of the current match and their number: `3 of 17`.
     pub fn progress(&self, at: Position) -> String {
         let forgotten = self.count - self.matches.len() as u64;
-        let index = self
-            .index_of(at)
-            .map_or(0, |index| index as u64 + 1 + forgotten);
+        let index = self.index_of(at);
+        let index = index.map_or(0, |index| index as u64 + 1 + forgotten);
         let is_reading = matches!(self.state, ScanState::Reading(_));
         let more = if is_reading { "…" } else { "" };
         format!("{index} of {}{more}", self.count)
@@ -266,11 +265,11 @@ impl Scan {
             ScanResult::Search(search) => {
                 let within = &self.within;
                 self.content.push(envelope, &mut |change| {
-                    if let Change::Line(line) = change
-                        && within
-                            .as_ref()
-                            .is_none_or(|filter| filter.matches(&line.text.text))
-                    {
+                    let Change::Line(line) = change else {
+                        return;
+                    };
+                    let within = within.as_ref();
+                    if within.is_none_or(|filter| filter.matches(&line.text.text)) {
                         search.take(&line);
                     }
                 });

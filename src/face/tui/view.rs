@@ -293,18 +293,6 @@ impl View {
         self.scroll();
     }
 
-    /// Wraps long lines, or cuts them; returns a message.
-    pub fn toggle_wrap(&mut self) -> &'static str {
-        self.wraps = !self.wraps;
-        self.left = 0;
-        self.scroll();
-        if self.wraps {
-            "long lines are wrapped"
-        } else {
-            "long lines are cut"
-        }
-    }
-
     pub fn move_aside(&mut self, is_right: bool) {
         let step = 20;
         let wide = self.lines().iter().map(|line| line.text.text.width()).max();
