@@ -5,10 +5,10 @@ mod command_events;
 mod command_job;
 mod coordinator;
 mod job;
-mod next_capture;
 mod pane_observer;
 mod pane_recordings;
 mod pane_transfers;
+mod polled_pane;
 mod poller;
 mod programs;
 mod resume_point;
@@ -24,10 +24,10 @@ pub(crate) use command_job::command_job;
 pub(crate) use coordinator::{Coordinator, request_poll};
 pub(crate) use job::Job;
 pub use job::JobHandle;
-pub(crate) use next_capture::NextCapture;
 #[cfg(feature = "cli")]
 pub(crate) use pane_observer::PIPE_CONTEXT;
 pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
+pub(crate) use polled_pane::PolledPane;
 pub(crate) use source::{OpenedRun, RunName, RunProvider, Source, SourceContext};
 pub use watch::Watch;
 #[cfg(feature = "cli")]

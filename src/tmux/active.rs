@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::capture::{CaptureResult, CaptureSpec};
 use super::client::{Client, Snapshot};
-use super::digest::{BASELINE_ROWS, Comparison, Freshness, Margin, depth};
+use super::digest::{BASELINE_ROWS, Freshness, Margin, depth};
 use super::listing::{Listing, ServerIdentity};
 use super::request::{
     DepartedPane, NewPanes, PaneReply, PaneRequest, ReplySender, ReplyTime, SessionReply,
     SessionRequest,
 };
-use super::schedule::{AdaptivePolling, AdaptiveRounds, PollSchedule, UNHURRIED};
+use super::schedule::{AdaptivePolling, AdaptiveRounds, PollSchedule, next_tick};
 use super::state::PaneState;
 use crate::error::Error;
 use crate::event::PaneId;
@@ -59,14 +59,9 @@ impl ActiveRequest {
             missing: 0,
             is_flood: false,
         };
-        let capture_again_after = active.capture_again_after();
-        let rechecks = active.request.panes.values().filter_map(|pane| {
-            let PaneRequest::Capture(request) = pane else {
-                return None;
-            };
-            let captured_at = request.known.as_ref()?.freshness.at;
-            let check = (!request.is_resting).then_some(captured_at + capture_again_after);
-            [check, request.again_at].into_iter().flatten().min()
+        let rechecks = active.request.panes.values().filter_map(|pane| match pane {
+            PaneRequest::Capture(request) => request.again_at,
+            _ => None,
         });
         active.recheck = rechecks.min();
         let mut panes = active.request.panes.values();
@@ -101,34 +96,15 @@ impl ActiveRequest {
         }
     }
 
-    /// Returns true if the request needs current names.
-    pub fn needs_names(&self) -> bool {
-        self.request.name.is_none()
-    }
-
-    /// Returns when the request is due, given the number of bytes that the server has read. `tick` returns
-    /// the first tick of an interval at or after a time.
-    pub fn due(
-        &self,
-        rounds: &AdaptiveRounds,
-        server_bytes: Option<u64>,
-        tick: impl Fn(Duration, Duration) -> Duration,
-    ) -> Duration {
+    /// Returns when the request is due, given the number of bytes that the server has read.
+    pub fn due(&self, rounds: &AdaptiveRounds, server_bytes: Option<u64>) -> Duration {
         match self.schedule() {
             None => Duration::ZERO,
-            Some(PollSchedule::Fixed(interval)) => tick(self.evaluated, *interval),
+            Some(PollSchedule::Fixed(interval)) => next_tick(self.evaluated, *interval),
             Some(PollSchedule::Adaptive(adaptive)) => {
                 rounds.due(adaptive, server_bytes, self.recheck)
             }
         }
-    }
-
-    /// Returns the time after which a pane that may have been rewritten in place is captured again.
-    fn capture_again_after(&self) -> Duration {
-        let adaptive = self.adaptive();
-        adaptive.map_or(Duration::ZERO, |adaptive| {
-            UNHURRIED.min(adaptive.interval_max)
-        })
     }
 
     /// Returns true if this listing cannot show a change, because the request was already evaluated with it.
@@ -205,38 +181,28 @@ impl ActiveRequest {
         snapshot: &Snapshot,
         has_news: &mut bool,
     ) -> Option<PaneReply> {
-        let Freshness {
-            at: now,
-            server_bytes,
-            ..
-        } = snapshot.freshness;
-        let capture_again_after = self.capture_again_after();
         let is_urgent = self.is_urgent();
         let Some(PaneRequest::Capture(request)) = self.request.panes.get_mut(pane) else {
             return None;
         };
-        let again_at = request.again_at;
         let known = request.known.as_mut()?;
-        match known.compare(listed, server_bytes) {
-            Comparison::Changed => return None,
-            Comparison::Uncertain
-                if !request.is_resting || snapshot.shows_activity(known, listed) =>
-            {
-                let recheck = known.freshness.at + capture_again_after;
-                let recheck = again_at.map_or(recheck, |at| at.min(recheck));
-                if is_urgent || recheck <= now {
-                    return None;
-                }
-                self.recheck_at(recheck);
-                return Some(PaneReply::Listed(listed.clone()));
-            }
-            Comparison::Uncertain | Comparison::Unchanged => {}
+        let was_active = known.window_activity != listed.window_activity
+            && (!request.is_resting || snapshot.is_alone(listed));
+        if known.numbers != listed.numbers || known.title != listed.title || was_active {
+            return None;
+        }
+        let again_at = request.again_at;
+        let is_due = again_at.is_some_and(|at| at <= snapshot.freshness.at);
+        let is_certain = request.is_resting || known.is_certain();
+        if !is_certain && (is_urgent || is_due) {
+            return None;
+        }
+        self.recheck = [self.recheck, again_at].into_iter().flatten().min();
+        if !is_certain {
+            return Some(PaneReply::Listed(listed.clone()));
         }
         known.confirm(listed, snapshot.freshness);
-        if let Some(again_at) = again_at {
-            *has_news |= again_at <= now;
-            self.recheck_at(again_at);
-        }
+        *has_news |= is_due;
         Some(PaneReply::Unchanged(listed.clone(), snapshot.freshness))
     }
 
@@ -244,10 +210,6 @@ impl ActiveRequest {
     fn has_other_view(&self, pane: &PaneId, listed: &PaneState) -> bool {
         let viewed = self.request.viewed.as_ref();
         viewed.is_some_and(|viewed| viewed.contains(pane) != listed.viewed)
-    }
-
-    fn recheck_at(&mut self, time: Duration) {
-        self.recheck = Some(self.recheck.map_or(time, |at| at.min(time)));
     }
 
     fn add_capture(&mut self, pane: PaneId, listed: &PaneState) {
@@ -515,6 +477,7 @@ mod tests {
     use crate::tmux::listing::tests::listing;
     use crate::tmux::request::{CaptureRequest, PendingReply};
     use crate::tmux::state::tests::state;
+    use crate::track::ProcessExit;
 
     use super::*;
 
@@ -565,7 +528,6 @@ mod tests {
                 second: 6,
                 server_bytes: Some(server_bytes),
             },
-            is_new: true,
         };
         if active.evaluate(&snapshot) {
             Ok(active)
@@ -578,15 +540,44 @@ mod tests {
         Some(PaneRequest::Capture(capture_request(again_at)))
     }
 
+    /// Builds a request whose capture is from some seconds after the last activity.
+    fn certain(again_at: Option<Duration>) -> Option<PaneRequest> {
+        let mut request = capture_request(again_at);
+        if let Some(known) = &mut request.known {
+            known.freshness.second = 9;
+        }
+        Some(PaneRequest::Capture(request))
+    }
+
     #[test]
     fn an_unchanged_pane_is_no_news() {
         let same = listed(|_| {});
-        let unchanged = evaluate(capture(None), &same, 100).unwrap_err();
-        assert_eq!(unchanged.recheck, None, "the server has read nothing");
-        let uncertain = evaluate(capture(None), &same, 101).unwrap_err();
-        assert_eq!(uncertain.recheck, Some(UNHURRIED), "to be captured then");
+        let certain = evaluate(certain(None), &same, 101).unwrap_err();
+        assert_eq!(certain.recheck, None);
+        let later = Duration::from_millis(150);
+        let uncertain = evaluate(capture(Some(later)), &same, 101).unwrap_err();
+        assert_eq!(uncertain.recheck, Some(later), "to be captured then");
         let grown = listed(|pane| pane.history_size = 9);
         assert!(evaluate(Some(PaneRequest::Presence), &grown, 200).is_err());
+    }
+
+    #[test]
+    fn a_pane_whose_listing_differs_is_captured() {
+        let changes: [fn(&mut PaneState); 9] = [
+            |pane| pane.window_activity = 3,
+            |pane| pane.title = "other".into(),
+            |pane| pane.width = 1,
+            |pane| pane.height = 1,
+            |pane| pane.history_size = 1,
+            |pane| pane.cursor.x = 1,
+            |pane| pane.alternate = true,
+            |pane| pane.dead = Some(ProcessExit::default()),
+            |pane| pane.pid = 2,
+        ];
+        for change in changes {
+            let request = evaluate(certain(None), &listed(change), 100).unwrap();
+            assert_eq!(request.captures.len(), 1, "{request:?}");
+        }
     }
 
     #[test]
@@ -604,10 +595,10 @@ mod tests {
     fn an_unchanged_pane_is_news_once_a_line_settles() {
         let same = listed(|_| {});
         let later = Duration::from_millis(150);
-        let waiting = evaluate(capture(Some(later)), &same, 100).unwrap_err();
+        let waiting = evaluate(certain(Some(later)), &same, 100).unwrap_err();
         assert_eq!(waiting.recheck, Some(later));
         let now = Duration::from_millis(100);
-        let request = evaluate(capture(Some(now)), &same, 100).unwrap();
+        let request = evaluate(certain(Some(now)), &same, 100).unwrap();
         let Some(SessionReply::Present { panes, .. }) = &request.reply else {
             panic!("{request:?}")
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::select_biased;
 
 use super::capture::{CaptureResult, CaptureSpec, capture};
-use super::digest::{CaptureDigest, Freshness};
+use super::digest::Freshness;
 use super::listing::{Listing, ServerIdentity};
 use super::procfs::{Counters, CpuTime};
 use super::server::Server;
@@ -14,10 +14,6 @@ use super::state::PaneState;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{Stop, is_stopped};
-
-/// The age up to which a listing is reused while the server has read nothing, even if the server is not idle
-/// (see [`super::server_idle`]).
-const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The age up to which a listing suffices for requesters that only need new panes.
 const RECENT_AGE_MAX: Duration = Duration::from_millis(200);
@@ -58,28 +54,14 @@ impl TimedListing {
         now.server_bytes.is_some() && now.server_bytes == self.server_bytes
     }
 
-    fn snapshot(&self, queried: Freshness, is_new: bool) -> Snapshot {
+    fn snapshot(&self, queried: Freshness) -> Snapshot {
         let second = self.listing.second.unwrap_or(queried.second);
         Snapshot {
             listing: Arc::clone(&self.listing),
             number: self.number,
             freshness: Freshness { second, ..queried },
-            is_new,
         }
     }
-}
-
-/// The extent of a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Extent {
-    /// The last listing, as long as the server has read nothing. In that time, no pane has changed by itself,
-    /// and the coordinator's next listing shows changes by users (sizes, names, closed panes).
-    #[default]
-    Cached,
-    /// A listing that still holds.
-    Current,
-    /// A new listing, with the programs in the foreground.
-    Programs,
 }
 
 impl Client {
@@ -111,13 +93,6 @@ impl Client {
         self.counters.bytes()
     }
 
-    /// Returns the time of the last listing, and the number of bytes that the server had read before it, if
-    /// known.
-    pub fn last_listed(&self) -> Option<(Duration, u64)> {
-        let last = self.last.as_ref()?;
-        Some((last.at, last.server_bytes?))
-    }
-
     /// Returns when [`Client::sample_idle`] is due.
     pub fn sample_due(&self) -> Option<Duration> {
         self.idle.sample_due().filter(|_| self.last.is_some())
@@ -145,22 +120,14 @@ impl Client {
         (self.now() < last.at + RECENT_AGE_MAX).then_some(&last.listing)
     }
 
-    /// Returns a snapshot with as few queries as possible.
-    pub fn snapshot(&mut self, extent: Extent) -> Result<Snapshot> {
+    /// Returns the last listing if it still holds, or a new one; with `programs`, always a new one, with the
+    /// programs in the foreground.
+    pub fn snapshot(&mut self, programs: bool) -> Result<Snapshot> {
         let now = self.freshness();
-        if let Some(last) = &self.last {
-            let serves = match extent {
-                Extent::Cached => {
-                    last.is_idle(now) && now.at < last.at + LISTING_AGE_MAX || self.holds(last, now)
-                }
-                Extent::Current => self.holds(last, now),
-                Extent::Programs => false,
-            };
-            if serves {
-                return Ok(last.snapshot(now, false));
-            }
+        match &self.last {
+            Some(last) if !programs && self.holds(last, now) => Ok(last.snapshot(now)),
+            _ => self.list(programs, now),
         }
-        self.list(extent, now)
     }
 
     /// Returns the number of the last listing if it still holds.
@@ -207,8 +174,7 @@ impl Client {
     }
 
     /// Queries the server for a listing.
-    fn list(&mut self, extent: Extent, mut now: Freshness) -> Result<Snapshot> {
-        let programs = extent == Extent::Programs;
+    fn list(&mut self, programs: bool, mut now: Freshness) -> Result<Snapshot> {
         self.idle.listing_started(self.counters.cpu_time());
         let mut listing = self.query(0, |server, clock| Listing::query(server, clock, programs))?;
         let last = self.last.take();
@@ -229,7 +195,7 @@ impl Client {
             server_bytes: now.server_bytes.filter(|_| !programs),
             at: now.at,
         });
-        Ok(last.snapshot(now, true))
+        Ok(last.snapshot(now))
     }
 
     /// Captures panes of this server.
@@ -261,18 +227,13 @@ pub(super) struct Snapshot {
     pub number: u64,
     /// The time just before the query.
     pub freshness: Freshness,
-    /// True if the server was queried for it.
-    pub is_new: bool,
 }
 
 impl Snapshot {
-    /// Returns true if the listing shows that a pane was active. It dates only the activity of windows.
-    pub fn shows_activity(&self, known: &CaptureDigest, listed: &PaneState) -> bool {
-        let is_alone = || {
-            let mut panes = self.listing.panes.iter();
-            !panes.any(|other| other.window_id == listed.window_id && other.pane != listed.pane)
-        };
-        known.window_activity != listed.window_activity && is_alone()
+    /// Returns true if the pane is the only one of its window. tmux dates only the activity of windows.
+    pub fn is_alone(&self, listed: &PaneState) -> bool {
+        let mut panes = self.listing.panes.iter();
+        !panes.any(|other| other.window_id == listed.window_id && other.pane != listed.pane)
     }
 }
 

@@ -33,17 +33,6 @@ pub struct Freshness {
     pub server_bytes: Option<u64>,
 }
 
-/// The result of comparing a digest with a listing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
-    /// The pane has the same content.
-    Unchanged,
-    /// The pane may have been rewritten in place.
-    Uncertain,
-    /// The pane has other content.
-    Changed,
-}
-
 impl CaptureDigest {
     pub(super) fn new(state: &PaneState, freshness: Freshness) -> Self {
         let mut digest = Self {
@@ -61,27 +50,11 @@ impl CaptureDigest {
         self.title.clone_from(&state.title);
     }
 
-    /// Compares the digest with a listing, before which the server had read `server_bytes`.
-    pub(super) fn compare(&self, now: &PaneState, server_bytes: Option<u64>) -> Comparison {
-        let active = self.window_activity != now.window_activity;
-        if self.numbers != now.numbers || self.title != now.title {
-            Comparison::Changed
-        } else if self.nothing_read(server_bytes) || self.was_quiet() && !active {
-            Comparison::Unchanged
-        } else {
-            Comparison::Uncertain
-        }
-    }
-
     /// Returns true if no output can have followed the capture unnoticed. tmux dates activity in whole
     /// seconds, so output in the second of the capture may have come after it. One more second covers a clock
     /// that is being slewed.
-    fn was_quiet(&self) -> bool {
+    pub(crate) fn is_certain(&self) -> bool {
         self.window_activity.saturating_add(1) < self.freshness.second
-    }
-
-    fn nothing_read(&self, server_bytes: Option<u64>) -> bool {
-        self.freshness.server_bytes.is_some() && self.freshness.server_bytes == server_bytes
     }
 
     /// Records that the pane still had this content at a later time, with its state in a listing from then.
@@ -162,111 +135,22 @@ fn growth(known: &CaptureDigest, now: &PaneState) -> Option<u32> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::event::Cursor;
     use crate::tmux::state::tests::state;
-    use crate::track::{PaneNumbers, ProcessExit};
+    use crate::track::PaneNumbers;
 
     use super::*;
 
-    fn digest(state: &PaneState, freshness: Freshness) -> CaptureDigest {
-        CaptureDigest::new(state, freshness)
-    }
-
-    fn in_second(second: i64) -> Freshness {
-        Freshness {
-            second,
-            ..Freshness::default()
-        }
-    }
-
     #[test]
-    fn only_a_pane_that_cannot_have_changed_is_unchanged() {
+    fn only_a_capture_after_the_last_activity_is_certain() {
         // Activity is in second 5.
         let now = state(1, (1, "a"), (1, 0, "w"), 0);
-        let compare = |freshness, bytes| digest(&now, freshness).compare(&now, bytes);
-        assert_eq!(compare(in_second(7), None), Comparison::Unchanged);
-        assert_eq!(
-            compare(in_second(6), None),
-            Comparison::Uncertain,
-            "too recent"
-        );
-        let counted = Freshness {
-            server_bytes: Some(10),
-            ..in_second(5)
-        };
-        assert_eq!(
-            compare(counted, Some(10)),
-            Comparison::Unchanged,
-            "nothing read"
-        );
-        assert_eq!(compare(counted, Some(11)), Comparison::Uncertain);
-        assert_eq!(compare(counted, None), Comparison::Uncertain);
-        assert_eq!(compare(in_second(5), None), Comparison::Uncertain);
-        let digest = digest(&now, in_second(100));
-        // Another second of activity, including an earlier one after a clock was set back.
-        for window_activity in [3, 6] {
-            let active = PaneState {
-                window_activity,
-                ..now.clone()
+        for (second, is_certain) in [(5, false), (6, false), (7, true), (100, true)] {
+            let freshness = Freshness {
+                second,
+                ..Freshness::default()
             };
-            assert_eq!(digest.compare(&active, None), Comparison::Uncertain);
-        }
-        for changed in [
-            PaneState {
-                numbers: PaneNumbers {
-                    width: 1,
-                    ..now.clone().numbers
-                },
-                ..now.clone()
-            },
-            PaneState {
-                numbers: PaneNumbers {
-                    height: 1,
-                    ..now.clone().numbers
-                },
-                ..now.clone()
-            },
-            PaneState {
-                numbers: PaneNumbers {
-                    history_size: 1,
-                    ..now.clone().numbers
-                },
-                ..now.clone()
-            },
-            PaneState {
-                numbers: PaneNumbers {
-                    cursor: Cursor { x: 1, y: 0 },
-                    ..now.clone().numbers
-                },
-                ..now.clone()
-            },
-            PaneState {
-                numbers: PaneNumbers {
-                    alternate: true,
-                    ..now.clone().numbers
-                },
-                ..now.clone()
-            },
-            PaneState {
-                numbers: PaneNumbers {
-                    dead: Some(ProcessExit::default()),
-                    ..now.clone().numbers
-                },
-                ..now.clone()
-            },
-            PaneState {
-                numbers: PaneNumbers {
-                    pid: 2,
-                    ..now.clone().numbers
-                },
-                ..now.clone()
-            },
-        ] {
-            assert_eq!(
-                digest.compare(&changed, None),
-                Comparison::Changed,
-                "{changed:?}"
-            );
+            let digest = CaptureDigest::new(&now, freshness);
+            assert_eq!(digest.is_certain(), is_certain, "{second}");
         }
     }
 

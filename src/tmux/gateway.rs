@@ -11,15 +11,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
 use super::active::{ActiveRequest, complete, fail_all};
-use super::client::{Client, Extent};
+use super::client::Client;
 use super::listing::Listing;
 use super::request::{
     ForegroundPrograms, ListingRequest, PendingReply, ReplySender, SessionReply, SessionRequest,
     ended,
 };
-use super::schedule::{
-    AdaptiveRounds, GridRounds, PollSchedule, RoundResult, check_interval, next_tick,
-};
+use super::schedule::{AdaptiveRounds, PollSchedule, RoundResult, next_tick};
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -212,7 +210,6 @@ pub(super) struct Scheduler {
     clock: Clock,
     stop: Stop,
     adaptive_rounds: AdaptiveRounds,
-    grid_rounds: GridRounds,
     /// The pending requests, at most one from each poller.
     sessions: Vec<ActiveRequest>,
     listings: Vec<(ListingRequest, ReplySender<Arc<Listing>>)>,
@@ -226,7 +223,6 @@ impl Scheduler {
             clock,
             stop,
             adaptive_rounds: AdaptiveRounds::default(),
-            grid_rounds: GridRounds::default(),
             sessions: Vec::new(),
             listings: Vec::new(),
         }
@@ -308,21 +304,13 @@ impl Scheduler {
             if let Some(interval) = settled_interval(request, holding) {
                 return next_tick(now, interval);
             }
-            let due = self.due(request, server_bytes);
-            match request.schedule() {
-                Some(PollSchedule::Adaptive(adaptive)) => {
-                    self.adaptive_rounds
-                        .next_check(adaptive, server_bytes, (now, due))
-                }
-                // Between the ticks of a capture request, the scheduler checks if the server has read
-                // something.
-                Some(PollSchedule::Fixed(interval))
-                    if server_bytes.is_some() && !request.needs_listing_only =>
-                {
-                    due.min(next_tick(now, check_interval(*interval)))
-                }
-                Some(PollSchedule::Fixed(_)) | None => due,
-            }
+            let (rounds, due) = (
+                &self.adaptive_rounds,
+                request.due(&self.adaptive_rounds, server_bytes),
+            );
+            request.adaptive().map_or(due, |adaptive| {
+                rounds.next_check(adaptive, server_bytes, (now, due))
+            })
         });
         let listing = (!self.listings.is_empty()).then(|| next_tick(now, LISTING_TICK));
         let wakes = wakes.chain(listing).chain(self.client.sample_due());
@@ -331,20 +319,9 @@ impl Scheduler {
 
     /// Returns the number of bytes that the server has read, if a request depends on it.
     fn server_bytes(&self) -> Option<u64> {
-        let waits = self.sessions.iter().any(|request| !request.is_urgent());
-        waits.then(|| self.client.server_bytes())?
-    }
-
-    /// Returns when a request must be evaluated, as far as is known.
-    fn due(&self, request: &ActiveRequest, server_bytes: Option<u64>) -> Duration {
-        let last_listed = self.client.last_listed();
-        request.due(&self.adaptive_rounds, server_bytes, |after, interval| {
-            let tick = next_tick(after, interval);
-            let early = self
-                .grid_rounds
-                .early_due(interval, last_listed, server_bytes);
-            early.map_or(tick, |early| tick.min(early))
-        })
+        let mut sessions = self.sessions.iter();
+        let depends = sessions.any(|request| request.adaptive().is_some());
+        depends.then(|| self.client.server_bytes())?
     }
 
     /// Removes and returns the requests that must be evaluated now.
@@ -357,7 +334,7 @@ impl Scheduler {
             if settled_interval(request, holding).is_some() {
                 return false;
             }
-            let due = self.due(request, server_bytes);
+            let due = request.due(&self.adaptive_rounds, server_bytes);
             // A listing that is needed anyway also serves adaptive requests, if it leads to no captures that
             // would not be due soon.
             let shares = needs_listing && request.adaptive().is_some();
@@ -402,15 +379,11 @@ impl Scheduler {
         if due.is_empty() && listings.is_empty() {
             return Ok(());
         }
-        let extents = listings.iter().map(|(request, _)| match request.programs {
-            ForegroundPrograms::Omitted => Extent::Current,
-            ForegroundPrograms::Included => Extent::Programs,
-        });
-        let needs_names = due.iter().any(ActiveRequest::needs_names);
-        let names = needs_names.then_some(Extent::Current);
-        let extent = extents.chain(names).max().unwrap_or_default();
+        let mut requests = listings.iter();
+        let programs =
+            requests.any(|(request, _)| request.programs == ForegroundPrograms::Included);
         let began = self.client.freshness();
-        let snapshot = match self.client.snapshot(extent) {
+        let snapshot = match self.client.snapshot(programs) {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 fail_all(&mut due, &error);
@@ -420,11 +393,6 @@ impl Scheduler {
                 return Err(error);
             }
         };
-        let is_fixed =
-            |request: &ActiveRequest| matches!(request.schedule(), Some(PollSchedule::Fixed(_)));
-        if snapshot.is_new && due.iter().any(is_fixed) {
-            self.grid_rounds.record(began.at);
-        }
         for (_, reply_to) in listings {
             reply_to.send(Ok(Arc::clone(&snapshot.listing)));
         }

@@ -67,7 +67,7 @@ pub struct CaptureRequest {
     pub known: Option<CaptureDigest>,
     /// The number of history rows to capture in addition to its growth.
     pub margin: Margin,
-    /// At this time (the gateway's), the pane is captured again, or confirmed as unchanged.
+    /// At this time (the gateway's), the pane is captured again, or confirmed as unchanged if it certainly is.
     pub again_at: Option<Duration>,
     /// The pane is not captured before the listing shows a change: another size, cursor or history, or, if
     /// its window has no other pane, a later second of activity.

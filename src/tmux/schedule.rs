@@ -11,8 +11,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PollSchedule {
-    /// One poll per interval, on a grid that all pollers share. A poll comes earlier if the server reads
-    /// something after an interval without input.
+    /// One poll per interval, on a grid that all pollers share.
     Fixed(Duration),
     /// Polls that follow the panes' output.
     Adaptive(AdaptivePolling),
@@ -113,60 +112,12 @@ impl AdaptivePolling {
     }
 }
 
-/// The longest wait of slow output for a round, and of a screen that may have been rewritten in place for its
-/// comparison. People notice delays of more than about 200 ms.
-pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
+/// The longest wait of slow output for a round. People notice delays of more than about 200 ms.
+const UNHURRIED: Duration = Duration::from_millis(200);
 
 /// The longest time between two checks of a server that reads nothing. It bounds the delay of new output, and
 /// a flood does not fill a history within it.
 const IDLE_CHECK: Duration = Duration::from_millis(40);
-
-/// The shortest time between two such checks.
-const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
-
-/// Returns the time between two checks for new input of the server.
-pub(super) fn check_interval(interval: Duration) -> Duration {
-    // Four checks between two ticks of a grid.
-    (interval / 4).max(CHECK_INTERVAL_MIN).min(interval)
-}
-
-/// The rounds on a grid; a round may come before its tick.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct GridRounds {
-    /// The start of the last round and of the previous one.
-    began: [Option<Duration>; 2],
-}
-
-impl GridRounds {
-    /// Records a round.
-    pub fn record(&mut self, began: Duration) {
-        self.began = [Some(began), self.began[0]];
-    }
-
-    /// Returns when a round comes before its tick: as soon as the server reads something after a silence,
-    /// because waiting gains nothing. `last_query` is the time of the last query, and the number of bytes
-    /// that the server had read before it. Rounds stay one interval apart, whatever the output; after an
-    /// interval without a round, two rounds may follow each other sooner.
-    pub fn early_due(
-        &self,
-        interval: Duration,
-        last_query: Option<(Duration, u64)>,
-        server_bytes: Option<u64>,
-    ) -> Option<Duration> {
-        let (queried, bytes_then) = last_query?;
-        if server_bytes? == bytes_then {
-            return None;
-        }
-        let [last, before] = self.began;
-        let one_apart = last.map_or(Duration::ZERO, |last| last + interval);
-        let two_apart = before.map_or(Duration::ZERO, |before| before + interval * 2);
-        Some(
-            one_apart
-                .min(two_apart)
-                .max(queried + check_interval(interval)),
-        )
-    }
-}
 
 /// The adaptive rounds of one server, within a budget.
 ///
@@ -417,42 +368,6 @@ mod tests {
             let all = (due - ms(1000)).as_secs_f64();
             prop_assert!(ms(took).as_secs_f64() <= server_share * all + 1e-6);
             prop_assert!(due >= ms(1020));
-        }
-    }
-
-    #[test]
-    fn output_after_a_silence_comes_before_the_tick_and_rounds_stay_apart() {
-        let (interval, last_query) = (ms(40), Some((ms(200), 7)));
-        let mut rounds = GridRounds::default();
-        for (began, due) in [
-            (None, 210),
-            (Some(80), 210),
-            (Some(200), 210),
-            (Some(210), 250),
-        ] {
-            if let Some(began) = began {
-                rounds.record(ms(began));
-            }
-            assert_eq!(
-                rounds.early_due(interval, last_query, Some(8)),
-                Some(ms(due)),
-                "{began:?}"
-            );
-        }
-        assert_eq!(
-            rounds.early_due(interval, last_query, Some(7)),
-            None,
-            "nothing was read"
-        );
-        assert_eq!(rounds.early_due(interval, last_query, None), None);
-        assert_eq!(rounds.early_due(interval, None, Some(8)), None);
-        // During a flood, rounds stay on the grid.
-        rounds.record(ms(240));
-        rounds.record(ms(280));
-        let due = rounds.early_due(interval, Some((ms(280), 8)), Some(9));
-        assert_eq!(due, Some(ms(320)));
-        for (interval, expected) in [(50, 12), (200, 50), (20, 10), (4, 4)] {
-            assert_eq!(check_interval(ms(interval)).as_millis(), expected);
         }
     }
 

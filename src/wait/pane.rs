@@ -1,19 +1,18 @@
-//! One pane of a wait: a polled pane and its matcher, which take captures (pure).
+//! One pane of a wait: a polled pane, as the pane observer has it, and its matcher (pure).
 
 use std::time::{Duration, Instant};
 
 use super::config::Wait;
 use super::matcher::{LastLines, LineMatch, MatchKind, Matcher, Numbering, PaneLines};
 use crate::agent::Turn;
-use crate::observe::{NextCapture, PaneTurns, TurnRules};
+use crate::observe::{PaneTurns, PolledPane, TurnRules};
 use crate::tmux::{Freshness, PaneCapture, PaneRequest, PaneState};
 use crate::track::{Capture, Change, GapReason, ProcessExit, Tracker};
 
 /// A pane of a wait.
 #[derive(Debug)]
 pub(super) struct WaitedPane {
-    tracker: Tracker,
-    next_capture: NextCapture,
+    pub polled: PolledPane,
     matcher: Matcher,
     /// Detects the ends of turns, where the wait has that condition.
     turns: Option<PaneTurns>,
@@ -96,11 +95,10 @@ impl WaitedPane {
             Matcher::new(patterns)
         }
         .sends(&wait.sent);
-        let next_capture = NextCapture::after(captured);
+        let polled = PolledPane::new(tracker, captured);
         let capture = &captured.capture;
         let mut pane = Self {
-            tracker,
-            next_capture,
+            polled,
             matcher,
             turns,
             has_lost_lines: false,
@@ -118,13 +116,7 @@ impl WaitedPane {
 
     /// Returns the request for the next capture.
     pub fn request(&self) -> PaneRequest {
-        self.next_capture
-            .request(&self.tracker, self.turns.is_some(), false)
-    }
-
-    /// Returns true if the last capture was too short.
-    pub fn needs_full_capture(&self) -> bool {
-        self.next_capture.must_be_full()
+        self.polled.request(self.turns.is_some(), false)
     }
 
     /// Applies a capture and returns a match. `is_full` states that the capture contains the full history.
@@ -137,13 +129,10 @@ impl WaitedPane {
         let PaneCapture {
             capture, digest, ..
         } = captured;
-        let changes = self.tracker.apply(&capture, is_full);
-        self.next_capture
-            .note_capture(&capture, digest, is_full, changes.is_some());
-        let changes = changes?;
+        let changes = self.polled.apply(&capture, digest, is_full)?;
         self.death = capture.dead;
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
-        if self.tracker.had_changes() || changes.iter().any(is_screen) {
+        if self.polled.tracker.had_changes() || changes.iter().any(is_screen) {
             self.changed_at = now;
         }
         self.match_changes(&changes, &capture, now)
@@ -160,7 +149,7 @@ impl WaitedPane {
         capture: &Capture,
         now: Instant,
     ) -> Option<LineMatch> {
-        let tracker = &self.tracker;
+        let tracker = &self.polled.tracker;
         let gaps = || changes.iter().filter_map(gap_reason);
         self.has_lost_lines |= gaps().any(|reason| reason != GapReason::ObserverAbsent);
         let lines = PaneLines {
@@ -196,14 +185,13 @@ impl WaitedPane {
         freshness: Freshness,
         now: Instant,
     ) -> Option<LineMatch> {
-        self.next_capture.note_unchanged(state, freshness);
-        let changes = self.tracker.unchanged(freshness.at, freshness.server_bytes);
+        let changes = self.polled.unchanged(state, freshness);
         self.match_turn(&changes, freshness.at, now)
     }
 
     /// Handles the end of the pane: its last state is final.
     pub fn end(&mut self, now: Instant) -> Option<LineMatch> {
-        let changes = self.tracker.end();
+        let changes = self.polled.tracker.end();
         self.match_turn(&changes, Duration::MAX, now)
     }
 

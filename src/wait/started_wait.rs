@@ -226,7 +226,11 @@ impl<'a> StartedWait<'a> {
 
     /// Captures the full history of panes whose last capture was too short.
     fn capture_deeper(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
-        if self.panes.values().any(WaitedPane::needs_full_capture) {
+        if self
+            .panes
+            .values()
+            .any(|pane| pane.polled.needs_full_capture)
+        {
             self.capture(true, by)
         } else {
             Ok(None)
@@ -393,7 +397,7 @@ impl<'a> StartedWait<'a> {
             programs.note(id, captured.capture.pid, self.identity.pid);
         }
         match known {
-            Some(pane) if is_full && !pane.needs_full_capture() => None,
+            Some(pane) if is_full && !pane.polled.needs_full_capture => None,
             Some(pane) => pane.handle_capture(captured, is_full, now),
             None => {
                 let mode = match (self.has_baseline, self.wait.include_existing) {
@@ -430,7 +434,8 @@ impl<'a> StartedWait<'a> {
     }
 
     fn may_have_lost_lines(&self) -> bool {
-        let is_incomplete = |pane: &WaitedPane| pane.has_lost_lines || pane.needs_full_capture();
+        let is_incomplete =
+            |pane: &WaitedPane| pane.has_lost_lines || pane.polled.needs_full_capture;
         self.has_lost_lines || self.is_unanswered || self.panes.values().any(is_incomplete)
     }
 }

@@ -121,9 +121,11 @@ fn a_session_is_followed_from_capture_to_capture() {
     let capture = capture_of(&first[0]);
     assert_eq!(capture.history_rows(), BASELINE_ROWS as usize);
     let mut digests = HashMap::new();
-    let requests = next_requests(&first, &mut digests);
+    let mut requests = next_requests(&first, &mut digests);
     wait_for("an unchanged pane", CEILING, || {
-        match panes(&gateway, id, requests.clone()).remove(0) {
+        let mut replies = panes(&gateway, id, requests.clone());
+        requests = next_requests(&replies, &mut digests);
+        match replies.remove(0) {
             PaneReply::Unchanged(state, _) => {
                 assert_eq!(state.pane(), pane.as_str());
                 Ok(())

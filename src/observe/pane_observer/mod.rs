@@ -21,7 +21,7 @@ use pipe_policy::{PipeNews, Piping};
 pub(in crate::observe) use reporting::sync_point;
 use views::{Snapshots, Views};
 
-use super::next_capture::NextCapture;
+use super::polled_pane::PolledPane;
 use super::resume_point::ResumePoint;
 use crate::agent::StateRules;
 use crate::event::{
@@ -117,19 +117,10 @@ enum Follow {
     Bytes(Box<StreamedPane>),
 }
 
-/// A pane that is polled.
-#[derive(Debug)]
-struct PolledPane {
-    tracker: Tracker,
-    next_capture: NextCapture,
-}
-
 impl Default for Follow {
     fn default() -> Self {
-        Self::Captures(Box::new(PolledPane {
-            tracker: Tracker::baseline(&Capture::default()),
-            next_capture: NextCapture::after_stream(),
-        }))
+        let tracker = Tracker::baseline(&Capture::default());
+        Self::Captures(Box::new(PolledPane::after_stream(tracker)))
     }
 }
 
@@ -198,11 +189,7 @@ impl Pane {
             states
         });
         tracker.set_settle_period(options.settle);
-        let next_capture = NextCapture::after(captured);
-        let polled = PolledPane {
-            tracker,
-            next_capture,
-        };
+        let polled = PolledPane::new(tracker, captured);
         let PaneCapture { state, capture, .. } = &*captured;
         let mut pane = Self {
             id: state.pane(),
@@ -333,7 +320,7 @@ impl Pane {
     /// Takes a time at which the pane still showed the last capture.
     pub fn confirm_unchanged(&mut self, proof: Freshness) {
         let is_newer = match &self.follow {
-            Follow::Captures(polled) => polled.next_capture.was_captured_by(proof.at),
+            Follow::Captures(polled) => polled.captured_at <= proof.at,
             Follow::Bytes(_) => true,
         };
         if is_newer {
@@ -567,11 +554,7 @@ impl Pane {
     pub fn next_request(&self) -> PaneRequest {
         let is_resting = self.turns.as_ref().is_some_and(PaneTurns::is_resting);
         match &self.follow {
-            Follow::Captures(polled) => {
-                polled
-                    .next_capture
-                    .request(&polled.tracker, true, is_resting)
-            }
+            Follow::Captures(polled) => polled.request(true, is_resting),
             Follow::Bytes(_) => PaneRequest::Shape(self.shape),
         }
     }
@@ -632,7 +615,7 @@ impl Pane {
     /// Returns the request for a sync point, or for a comparison with the stream.
     fn resync_request(&self, open_pipe: Option<String>) -> PaneRequest {
         let (margin, known) = match &self.follow {
-            Follow::Captures(polled) => (polled.tracker.margin(), polled.next_capture.known()),
+            Follow::Captures(polled) => (polled.tracker.margin(), polled.known()),
             // The stream itself knows by how much the history has grown.
             Follow::Bytes(stream) => (stream.rows_to_compare(), None),
         };
@@ -649,14 +632,14 @@ impl Pane {
 
     /// Returns true if the last capture was too short.
     pub fn needs_full_capture(&self) -> bool {
-        matches!(&self.follow, Follow::Captures(polled) if polled.next_capture.must_be_full())
+        matches!(&self.follow, Follow::Captures(polled) if polled.needs_full_capture)
     }
 
     /// Returns true if the next capture must have the whole history: the last one was too short, or the
     /// growth of the history since is unknown.
     pub fn requests_all(&self) -> bool {
         match &self.follow {
-            Follow::Captures(polled) => polled.next_capture.requests_all(),
+            Follow::Captures(polled) => polled.requests_all(),
             Follow::Bytes(stream) => stream.is_over(),
         }
     }

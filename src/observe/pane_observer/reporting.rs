@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::output::{Completion, PIPE_CONTEXT, PaneEmission, PaneOutput};
 use super::streamed_pane::StreamedPane;
-use super::{Follow, Pane, PipeNews, PolledPane};
+use super::{Follow, Pane, PipeNews};
 use crate::agent::Turn;
 use crate::event::{Styles, TdEvent, line_ends_in};
-use crate::observe::next_capture::NextCapture;
+use crate::observe::polled_pane::PolledPane;
 use crate::tmux::{DroppedBytes, Freshness, PaneCapture, PaneState, PipeToken, ResyncData};
 use crate::track::{Capture, Change, PaneNumbers, ShellMark, SyncPoint, TerminalNotice, Throttled};
 
@@ -29,11 +29,8 @@ impl Pane {
         let respawned = capture.pid != self.shape.pid;
         let continues = capture.dead.is_none() && !respawned;
         let closed = self.piping.captured(state.piped, continues, out.now);
-        let changes = polled.tracker.apply(capture, deepest);
+        let changes = polled.apply(capture, digest, deepest);
         let had_changes = polled.tracker.had_changes();
-        polled
-            .next_capture
-            .note_capture(capture, digest, deepest, changes.is_some());
         self.report_pipe(closed, out);
         self.update_piped(state.piped, out);
         self.update_title(&state.title, out);
@@ -71,8 +68,7 @@ impl Pane {
         let Follow::Captures(polled) = &mut self.follow else {
             return;
         };
-        polled.next_capture.note_unchanged(state, proof);
-        let changes = polled.tracker.unchanged(proof.at, proof.server_bytes);
+        let changes = polled.unchanged(state, proof);
         if let Some(turns) = &mut self.turns {
             turns.handle_unchanged(proof.at);
         }
@@ -345,10 +341,7 @@ impl Pane {
         if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
             let (mut tracker, changes) = stream.into_polled(out.now);
             tracker.set_settle_period(self.settle);
-            self.follow = Follow::Captures(Box::new(PolledPane {
-                tracker,
-                next_capture: NextCapture::after_stream(),
-            }));
+            self.follow = Follow::Captures(Box::new(PolledPane::after_stream(tracker)));
             (self.bytes_after, self.judge_at) = (None, None);
             self.emit(changes, out);
         }

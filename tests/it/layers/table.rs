@@ -50,7 +50,7 @@ pub const PURE: &[&str] = &[
     "src/process/pane_jobs.rs",
     "src/process/record_splitter.rs",
     "src/process/shell.rs",
-    "src/observe/next_capture.rs",
+    "src/observe/polled_pane.rs",
     "src/observe/pane_observer/",
     "src/observe/session_outcome.rs",
     "src/wait/matcher.rs",
