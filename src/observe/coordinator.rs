@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
 use super::agent_files::{ConversationReader, Conversations};
+use super::pane_observer::{PaneRules, settle_time};
 use super::pane_recordings::PaneRecordings;
 use super::pane_transfers::PaneTransfers;
 use super::poller::panes::{PanesConfig, Selection, SessionPanes};
@@ -498,22 +499,24 @@ impl CoordinatorThread {
             session_id: session.id,
             server_pid: server.pid,
             gateway: self.gateway.clone(),
-            schedule: self.watch.schedule,
-            turns: self.watch.turns.clone(),
-            states: self.watch.states.clone(),
-            host: host(),
+            rules: PaneRules {
+                settle: settle_time(&self.watch.schedule),
+                turns: self.watch.turns.clone(),
+                states: self.watch.states.clone(),
+                host: host(),
+                baseline_lines: self.watch.baseline_lines,
+                shows_screens: self.watch.screens,
+            },
             selection: selection.clone(),
             // Earlier output of a session that existed unwatched is not reported.
             fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),
             captured_first: self.is_first_round && listing.panes.len() > PIPED_AT_ONCE,
             transfers: self.transfers.clone(),
             commands: self.programs.clone(),
-            baseline_lines: self.watch.baseline_lines,
             drains,
             recording,
             exits: self.exits.clone(),
             conversations: self.conversations.clone(),
-            shows_screens: self.watch.screens,
             reports_views: self.watch.views,
         };
         let panes = SessionPanes::new(config, run.emitter.clone(), resume_points);

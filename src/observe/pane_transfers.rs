@@ -86,20 +86,16 @@ impl PaneTransfers {
 mod tests {
     use super::*;
     use crate::observe::pane_observer::PaneOutput;
-    use crate::observe::pane_observer::{Begin, PaneOptions};
+    use crate::observe::pane_observer::{Begin, PaneOptions, PaneRules};
     use crate::tmux::PaneCapture;
 
     fn pane() -> Pane {
         let execution_id = "one".into();
         let out = &mut PaneOutput::new(&execution_id, std::time::Instant::now());
         let options = PaneOptions {
-            baseline_lines: 0,
             begin: &Begin::Baseline,
-            settle: std::time::Duration::ZERO,
-            turns: None,
-            states: None,
+            rules: &PaneRules::default(),
             foreground: None,
-            shows_screen: false,
             streams: false,
             pipe_after: None,
         };

@@ -9,8 +9,7 @@ use super::client::{Client, Snapshot};
 use super::digest::{BASELINE_ROWS, Freshness, Margin, depth};
 use super::listing::{Listing, ServerIdentity};
 use super::request::{
-    DepartedPane, NewPanes, PaneReply, PaneRequest, ReplySender, ReplyTime, SessionReply,
-    SessionRequest,
+    DepartedPane, PaneReply, PaneRequest, ReplySender, SessionReply, SessionRequest,
 };
 use super::schedule::{AdaptivePolling, AdaptiveRounds, PollSchedule, next_tick};
 use super::state::PaneState;
@@ -78,15 +77,12 @@ impl ActiveRequest {
 
     /// Returns true if the request must be replied to at once.
     pub fn is_urgent(&self) -> bool {
-        self.request.when == ReplyTime::Now
+        self.request.on_change.is_none()
     }
 
     /// Returns the schedule of the request, unless it is urgent.
     pub fn schedule(&self) -> Option<&PollSchedule> {
-        match &self.request.when {
-            ReplyTime::OnChange(schedule) => Some(schedule),
-            ReplyTime::Now => None,
-        }
+        self.request.on_change.as_ref()
     }
 
     pub fn adaptive(&self) -> Option<&AdaptivePolling> {
@@ -143,7 +139,7 @@ impl ActiveRequest {
             let is_observed = !matches!(known, None | Some(PaneRequest::Presence));
             has_news |= is_observed && self.has_other_view(&pane, listed);
             let reply = match known {
-                None if self.request.new_panes == NewPanes::List => {
+                None if self.request.lists_new_panes => {
                     has_news = true;
                     Some(PaneReply::Listed(listed.clone()))
                 }
@@ -516,7 +512,7 @@ mod tests {
             session_id: listing.panes[0].session_id,
             name: Some("a".into()),
             panes: pane.map(|pane| ("%1".into(), pane)).into_iter().collect(),
-            when: ReplyTime::OnChange(PollSchedule::default()),
+            on_change: Some(PollSchedule::default()),
             ..SessionRequest::default()
         };
         let mut active = ActiveRequest::new(request, reply_to, Duration::ZERO);

@@ -42,8 +42,8 @@ pub(crate) use self::{
     gateway::{Gateway, GatewayHandle},
     listing::{ListedSession, Listing, ServerIdentity},
     request::{
-        CaptureRequest, DepartedPane, ForegroundPrograms, NewPanes, PaneReply, PaneRequest,
-        PendingReply, ReplyTime, ResyncRequest, SessionReply, SessionRequest, received,
+        CaptureRequest, DepartedPane, ForegroundPrograms, PaneReply, PaneRequest, PendingReply,
+        ResyncRequest, SessionReply, SessionRequest, received,
     },
     state::{PaneState, SessionId},
 };

@@ -28,22 +28,14 @@ pub struct SessionRequest {
     pub name: Option<String>,
     /// The known panes. A pane that the session owns and that is not listed here is new.
     pub panes: HashMap<PaneId, PaneRequest>,
-    /// The treatment of new panes.
-    pub new_panes: NewPanes,
+    /// True if new panes are only listed. Otherwise they are captured to the depth of a baseline, including the
+    /// saved screen.
+    pub lists_new_panes: bool,
     /// The panes that are known to be viewed; a different view is a change. `None` ignores views.
     pub viewed: Option<HashSet<PaneId>>,
-    /// The time of the reply.
-    pub when: ReplyTime,
-}
-
-/// The time at which a request is replied to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum ReplyTime {
-    /// Immediately.
-    #[default]
-    Now,
-    /// As soon as something has changed. Until then, the gateway polls on this schedule.
-    OnChange(PollSchedule),
+    /// `None` requests a reply at once. Otherwise the reply comes as soon as something has changed; until then,
+    /// the gateway polls on this schedule.
+    pub on_change: Option<PollSchedule>,
 }
 
 /// A request for one pane.
@@ -83,16 +75,6 @@ pub struct ResyncRequest {
     pub known: Option<CaptureDigest>,
     /// The additional steps of the capture.
     pub spec: ResyncSpec,
-}
-
-/// The treatment of panes that a session owns and that are not in the request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NewPanes {
-    /// New panes are captured to the depth of a baseline, including the saved screen.
-    #[default]
-    Capture,
-    /// New panes are only listed.
-    List,
 }
 
 /// The programs in the foreground of the listed panes. The server reads their names from the kernel, one pane

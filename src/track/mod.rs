@@ -25,6 +25,6 @@ pub use throttle::{RevisionThrottle, Throttled};
 pub use tracker::Tracker;
 
 pub(crate) use lines::{cut, expand_tabs};
+pub(crate) use stream::TerminalNotice;
 #[cfg(feature = "cli")]
 pub(crate) use stream::sgr_rows;
-pub(crate) use stream::{NoticeParser, TerminalNotice};

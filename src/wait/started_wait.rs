@@ -14,9 +14,9 @@ use crate::event::PaneId;
 use crate::process::{ExitWatch, ProcessWatcher, WatchedProcess};
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::tmux::{
-    DepartedPane, ForegroundPrograms, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest,
-    PaneState, PollSchedule, ReplyTime, Server, ServerIdentity, SessionId, SessionReply,
-    SessionRequest, bytes_read_by, received,
+    DepartedPane, ForegroundPrograms, GatewayHandle, Listing, PaneReply, PaneRequest, PaneState,
+    PollSchedule, Server, ServerIdentity, SessionId, SessionReply, SessionRequest, bytes_read_by,
+    received,
 };
 use crate::track::ProcessExit;
 
@@ -238,7 +238,7 @@ impl<'a> StartedWait<'a> {
     }
 
     fn capture(&mut self, is_full: bool, by: Option<Instant>) -> Result<Option<WaitEnd>> {
-        let pending = self.gateway.request_session(self.request(ReplyTime::Now))?;
+        let pending = self.gateway.request_session(self.request(None))?;
         let late = by.map_or_else(never, |at| self.clock.at(at));
         select_biased! {
             recv(self.stop) -> _ => Ok(Some(WaitEnd::Interrupted)),
@@ -255,7 +255,7 @@ impl<'a> StartedWait<'a> {
     /// Waits for a change, or for another condition.
     fn wake(&self) -> Result<WakeReason> {
         let schedule = PollSchedule::Fixed(self.wait.interval);
-        let request = self.request(ReplyTime::OnChange(schedule));
+        let request = self.request(Some(schedule));
         let pending = self.gateway.request_session(request)?;
         let no_channel: Receiver<Result<()>> = never();
         let channel = self.channel.as_ref();
@@ -278,19 +278,19 @@ impl<'a> StartedWait<'a> {
         })
     }
 
-    fn request(&self, when: ReplyTime) -> SessionRequest {
+    fn request(&self, on_change: Option<PollSchedule>) -> SessionRequest {
         let panes = self.panes.iter();
         let panes = panes.map(|(id, pane)| (id.clone(), pane.request()));
         let others = self.other_panes.iter();
         let others = others.map(|id| (id.clone(), PaneRequest::Presence));
         SessionRequest {
-            new_panes: NewPanes::Capture,
+            lists_new_panes: false,
             session_id: self.session_id,
             server: Some(self.identity.clone()),
             name: Some(self.session_name.clone()),
             panes: panes.chain(others).collect(),
             viewed: None,
-            when,
+            on_change,
         }
     }
 

@@ -197,7 +197,7 @@ impl<'a> Playback<'a> {
                 let size = ["resize-window", "-t", &pane, "-x", &width, "-y", &height];
                 self.server.tmux(&size);
                 self.compare(known, true);
-                self.whole_from = self.stream.tracker().cursor_line() + 1;
+                self.whole_from = self.stream.tracker.cursor_line() + 1;
             }
             Step::Reset => {
                 self.take();

@@ -213,13 +213,13 @@ impl<'a> Streamed<'a> {
     /// Captures the pane and continues from there, if nothing arrived meanwhile.
     fn resync(&mut self) -> bool {
         self.take();
-        let depth = self.stream.tracker().margin() + 100;
+        let depth = self.stream.tracker.margin() + 100;
         let sync_point = sync_point(self.server, &self.pane, depth, "");
         if !self.is_quiet() {
             return false;
         }
         let now = self.began.elapsed();
-        let cursor_line = self.stream.tracker().cursor_line();
+        let cursor_line = self.stream.tracker.cursor_line();
         let alarm = self.stream.is_behind(&sync_point.capture);
         self.false_alarms += usize::from(alarm);
         let changes = self.stream.resync(&sync_point, now);
@@ -230,7 +230,7 @@ impl<'a> Streamed<'a> {
             capture.height,
             capture.cursor,
             capture.history_size,
-            self.stream.tracker().cursor_line(),
+            self.stream.tracker.cursor_line(),
             brief(&changes)
         ));
         assert_eq!(

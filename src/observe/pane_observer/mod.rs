@@ -124,21 +124,29 @@ impl Default for Follow {
     }
 }
 
-pub(in crate::observe) struct PaneOptions<'a> {
-    /// The beginning of the observation.
-    pub begin: &'a Begin<'a>,
-    /// The number of lines of the baseline that are reported.
-    pub baseline_lines: usize,
+/// What applies to all panes of a watch.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct PaneRules {
     /// The time for which a line must be unchanged to be reported.
     pub settle: Duration,
     /// The rules for the ends of turns, in AI mode.
-    pub turns: Option<&'a TurnRules>,
-    /// The rules that recognize agents' screens, if configured, and the name of the machine.
-    pub states: Option<(&'a StateRules, &'a str)>,
+    pub turns: Option<TurnRules>,
+    /// The rules that recognize agents' screens, if configured.
+    pub states: Option<StateRules>,
+    /// The name of the machine, which is tmux's default title.
+    pub host: String,
+    /// The number of lines of the baseline that are reported.
+    pub baseline_lines: usize,
+    /// Rows are reported even if the agent's conversation is.
+    pub shows_screens: bool,
+}
+
+pub(in crate::observe) struct PaneOptions<'a> {
+    /// The beginning of the observation.
+    pub begin: &'a Begin<'a>,
+    pub rules: &'a PaneRules,
     /// The program in the pane's foreground, if it is known.
     pub foreground: Option<String>,
-    /// Rows are reported even if the agent's conversation is.
-    pub shows_screen: bool,
     /// The pane is streamed when its pipe is free.
     pub streams: bool,
     /// The time before which its pipe is not opened.
@@ -152,7 +160,7 @@ impl Pane {
         options: PaneOptions<'_>,
         out: &mut PaneOutput<'_>,
     ) -> Self {
-        let begin = options.begin;
+        let PaneOptions { begin, rules, .. } = options;
         let capture = &captured.capture;
         let (mut tracker, changes) = match begin {
             Begin::Baseline => (Tracker::baseline(capture), Vec::new()),
@@ -162,13 +170,16 @@ impl Pane {
             }
         };
         let earlier = match begin {
-            Begin::Baseline => last_lines_before(1, &tracker, options.baseline_lines),
+            Begin::Baseline => last_lines_before(1, &tracker, rules.baseline_lines),
             Begin::Resume(resume_point) => {
-                last_lines_before(resume_point.next_line(), &tracker, options.baseline_lines)
+                last_lines_before(resume_point.next_line(), &tracker, rules.baseline_lines)
             }
             Begin::Fresh => None,
         };
-        let mut turns = options.turns.map(|rules| PaneTurns::new(rules, capture));
+        let mut turns = rules
+            .turns
+            .as_ref()
+            .map(|rules| PaneTurns::new(rules, capture));
         if let Some(turns) = &mut turns {
             turns.handle_capture(capture, &tracker);
             match begin {
@@ -183,12 +194,12 @@ impl Pane {
                 }
             }
         }
-        let states = options.states.map(|(rules, host)| {
-            let mut states = AgentStates::new(rules, host);
+        let states = rules.states.as_ref().map(|states| {
+            let mut states = AgentStates::new(states, &rules.host);
             states.set_foreground(options.foreground);
             states
         });
-        tracker.set_settle_period(options.settle);
+        tracker.set_settle_period(rules.settle);
         let polled = PolledPane::new(tracker, captured);
         let PaneCapture { state, capture, .. } = &*captured;
         let mut pane = Self {
@@ -196,7 +207,7 @@ impl Pane {
             follow: Follow::Captures(Box::new(polled)),
             throttle: RevisionThrottle::default(),
             shape: state.numbers,
-            settle: options.settle,
+            settle: rules.settle,
             dead: None,
             ended: None,
             gone: None,
@@ -211,7 +222,7 @@ impl Pane {
             title: state.title.clone(),
             joining: Joining::None,
             reading: None,
-            shows_screen: options.shows_screen,
+            shows_screen: rules.shows_screens,
             snapshots: Snapshots::default(),
             views: Views::default(),
             agent_searched_at: Cell::new(None),
@@ -314,7 +325,12 @@ impl Pane {
                 height: shape.height,
             });
         }
-        self.handle_reshape(old);
+        if let Some(stream) = self.stream_mut()
+            && !old.has_shape_of(&shape)
+        {
+            // A change of size or program redraws the screen.
+            stream.check.check_soon();
+        }
     }
 
     /// Takes a time at which the pane still showed the last capture.
@@ -331,7 +347,7 @@ impl Pane {
     fn tracker(&self) -> &Tracker {
         match &self.follow {
             Follow::Captures(polled) => &polled.tracker,
-            Follow::Bytes(stream) => stream.tracker(),
+            Follow::Bytes(stream) => &stream.tracker.tracker,
         }
     }
 }
@@ -583,7 +599,7 @@ impl Pane {
             UrgentNeed::Capture => self.resync_request(None),
             UrgentNeed::Check => {
                 if let Some(stream) = self.stream_mut() {
-                    stream.check_requested();
+                    stream.check.requested();
                 }
                 self.resync_request(None)
             }
@@ -617,7 +633,7 @@ impl Pane {
         let (margin, known) = match &self.follow {
             Follow::Captures(polled) => (polled.tracker.margin(), polled.known()),
             // The stream itself knows by how much the history has grown.
-            Follow::Bytes(stream) => (stream.rows_to_compare(), None),
+            Follow::Bytes(stream) => (stream.tracker.rows_to_compare(), None),
         };
         PaneRequest::Resync(ResyncRequest {
             margin: if self.requests_all() {

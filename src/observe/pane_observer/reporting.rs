@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use super::output::{Completion, PIPE_CONTEXT, PaneEmission, PaneOutput};
-use super::streamed_pane::StreamedPane;
+use super::streamed_pane::{Fed, StreamedPane};
 use super::{Follow, Pane, PipeNews};
 use crate::agent::Turn;
 use crate::event::{Styles, TdEvent, line_ends_in};
 use crate::observe::polled_pane::PolledPane;
 use crate::tmux::{DroppedBytes, Freshness, PaneCapture, PaneState, PipeToken, ResyncData};
-use crate::track::{Capture, Change, PaneNumbers, ShellMark, SyncPoint, TerminalNotice, Throttled};
+use crate::track::{Capture, Change, ShellMark, SyncPoint, TerminalNotice, Throttled};
 
 impl Pane {
     /// Takes a capture, and moves its digest out; `deepest` if no deeper capture is possible.
@@ -82,21 +82,17 @@ impl Pane {
         let Some(stream) = self.stream_mut() else {
             return Vec::new();
         };
-        let (changes, marks) = stream.feed(bytes, out.now);
+        let Fed {
+            changes,
+            marks,
+            notices,
+        } = stream.feed(bytes, out.now);
         self.last_news = Some(out.now);
-        self.schedule_judging(out.now);
+        if self.states.is_some() {
+            self.judge_at.get_or_insert(out.now + JUDGE_DELAY);
+        }
         for changes in changes {
             self.emit_of_stream(changes, out);
-        }
-        self.take_notices(bytes, out);
-        marks
-    }
-
-    /// Takes the program's messages to its terminal, other than text.
-    fn take_notices(&mut self, bytes: &[u8], out: &PaneOutput<'_>) {
-        let mut notices = Vec::new();
-        if let Some(stream) = self.stream_mut() {
-            stream.notices.push(bytes, &mut notices);
         }
         for notice in notices {
             if let TerminalNotice::Title(title) = &notice {
@@ -106,6 +102,7 @@ impl Pane {
                 states.handle_notice(&notice, out.now);
             }
         }
+        marks
     }
 
     pub(super) fn emit_of_stream(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
@@ -113,7 +110,7 @@ impl Pane {
             return;
         }
         if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
-            turns.handle_capture(&stream.capture(), stream.tracker());
+            turns.handle_capture(&stream.tracker.capture(), &stream.tracker.tracker);
             turns.note_output();
         }
         self.emit(changes, out);
@@ -251,7 +248,7 @@ impl Pane {
     pub(super) fn styles(&self, first_line: i64, text: &str) -> Styles {
         match &self.follow {
             Follow::Captures(_) => Styles::default(),
-            Follow::Bytes(stream) => stream.styles(first_line, text),
+            Follow::Bytes(stream) => stream.tracker.styles(first_line, text),
         }
     }
 }
@@ -286,7 +283,7 @@ impl Pane {
 
     /// Returns the pipe that streams the pane.
     pub fn pipe(&self) -> Option<&PipeToken> {
-        self.stream().map(StreamedPane::token)
+        self.stream().map(|stream| &stream.token)
     }
 
     /// Returns true if bytes may still arrive.
@@ -396,13 +393,13 @@ impl Pane {
         } = captured;
         let point = sync_point(capture, resync.unwrap_or_default());
         self.stream_mut()
-            .is_some_and(|stream| stream.handle_check(point, now))
+            .is_some_and(|stream| stream.check.handle_capture(point, now))
     }
 
     /// Notes that the requested capture failed, if one was requested.
     pub fn check_failed(&mut self, now: Instant) {
         if let Some(stream) = self.stream_mut() {
-            stream.check_failed(now);
+            stream.check.capture_failed(now);
         }
     }
 
@@ -419,7 +416,7 @@ impl Pane {
     /// Requests a comparison as soon as possible.
     pub fn check_soon(&mut self) {
         if let Some(stream) = self.stream_mut() {
-            stream.check_soon();
+            stream.check.check_soon();
         }
     }
 
@@ -439,17 +436,6 @@ impl Pane {
             stream.handle_listing(state.numbers, out.now);
         }
         (old.width, old.height) != (state.width, state.height)
-    }
-
-    /// Requests a check after a change of size or program, which redraws the screen.
-    pub(super) fn handle_reshape(&mut self, old: PaneNumbers) {
-        let new = self.shape;
-        let Some(stream) = self.stream_mut() else {
-            return;
-        };
-        if !old.has_shape_of(&new) {
-            stream.check_soon();
-        }
     }
 
     /// Emits the stream's settled changes. Returns true if the pane's request has changed.
@@ -473,7 +459,9 @@ impl Pane {
         }
         if self.judge_at.is_some_and(|at| at <= out.now) {
             self.judge_at = None;
-            self.judge_streamed(out);
+            if let Some(capture) = self.stream().map(|stream| stream.tracker.capture()) {
+                self.judge(&capture, out);
+            }
         }
         has_timed_out || self.needs_check(out.now)
     }
@@ -486,20 +474,8 @@ impl Pane {
 
     /// Returns the screen, if it is known.
     pub(super) fn shown(&self) -> Option<Capture> {
-        let streamed = self.stream().map(StreamedPane::capture);
+        let streamed = self.stream().map(|stream| stream.tracker.capture());
         streamed.or_else(|| self.shown.clone())
-    }
-
-    pub(super) fn schedule_judging(&mut self, now: Instant) {
-        if self.states.is_some() {
-            self.judge_at.get_or_insert(now + JUDGE_DELAY);
-        }
-    }
-
-    fn judge_streamed(&mut self, out: &mut PaneOutput<'_>) {
-        if let Some(capture) = self.stream().map(StreamedPane::capture) {
-            self.judge(&capture, out);
-        }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::event::Styles;
 use crate::tmux::{DroppedBytes, PipeToken};
 use crate::track::{
-    Capture, Change, NoticeParser, PaneNumbers, ShellMark, StreamTracker, SyncPoint, Tracker,
+    Capture, Change, PaneNumbers, ShellMark, StreamTracker, SyncPoint, TerminalNotice, Tracker,
 };
 
 /// A drain connects within this time.
@@ -31,15 +30,14 @@ const SHELL_MARK: &[u8] = b"\x1b]133;";
 /// A pane whose bytes arrive through a pipe.
 #[derive(Debug)]
 pub(in crate::observe) struct StreamedPane {
-    tracker: StreamTracker,
-    token: PipeToken,
+    pub tracker: StreamTracker,
+    pub token: PipeToken,
     /// The origin of the captures' clock.
     epoch: Instant,
     pipe: PipeState,
-    check: ScreenCheck,
+    pub check: ScreenCheck,
     /// The end of the longer settle period, while it applies.
     redraws_until: Option<Instant>,
-    pub notices: NoticeParser,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +54,15 @@ enum PipeState {
     Ended,
     /// The pipe has ended, and the bytes in it are lost.
     Lost,
+}
+
+/// The results of bytes.
+#[derive(Default)]
+pub(in crate::observe) struct Fed {
+    /// The changes to emit one after the other.
+    pub changes: Vec<Vec<Change>>,
+    pub marks: Vec<ShellMark>,
+    pub notices: Vec<TerminalNotice>,
 }
 
 /// The result of a comparison with tmux's screen.
@@ -88,25 +95,7 @@ impl StreamedPane {
             },
             check: ScreenCheck::new(now),
             redraws_until: None,
-            notices: NoticeParser::default(),
         }
-    }
-
-    pub fn token(&self) -> &PipeToken {
-        &self.token
-    }
-
-    pub fn tracker(&self) -> &Tracker {
-        self.tracker.tracker()
-    }
-
-    pub fn styles(&self, first_line: i64, text: &str) -> Styles {
-        self.tracker.styles(first_line, text)
-    }
-
-    /// Returns the pane's screen as its bytes have drawn it.
-    pub fn capture(&self) -> Capture {
-        self.tracker.capture()
     }
 
     /// Returns true if no more bytes can arrive through this pipe.
@@ -136,8 +125,8 @@ impl StreamedPane {
         self.check.cancel();
     }
 
-    /// Takes bytes. Returns the changes to emit one after the other, and the shell's marks.
-    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> (Vec<Vec<Change>>, Vec<ShellMark>) {
+    /// Takes bytes.
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Fed {
         self.check.bytes_arrived(now);
         if self.redraws_until.is_some_and(|until| until <= now) {
             self.redraws_until = None;
@@ -145,28 +134,29 @@ impl StreamedPane {
         }
         let at = self.elapsed(now);
         self.tracker.advance_clock(at);
-        let (mut changes, mut marks) = (Vec::new(), Vec::new());
+        let mut fed = Fed::default();
         for mut part in split_at_marks(bytes) {
             if part.starts_with(SHELL_MARK) {
                 // The lines before the mark settle before it.
-                changes.push(self.changes(now));
+                fed.changes.push(self.changes(now));
             }
             while !part.is_empty() {
                 let taken = self.tracker.feed(part);
                 part = &part[taken..];
-                marks.extend(self.tracker.shell_marks());
-                changes.push(self.changes(now));
+                fed.marks.extend(self.tracker.shell_marks());
+                fed.notices.extend(self.tracker.notices());
+                fed.changes.push(self.changes(now));
             }
         }
         // The last lines settle at once, unless the longer settle period applies.
-        changes.push(self.changes(now));
-        (changes, marks)
+        fed.changes.push(self.changes(now));
+        fed
     }
 
     /// Returns the changes up to now, and extends the settle period if they rewrite a reported line.
     fn changes(&mut self, now: Instant) -> Vec<Change> {
         let changes = self.tracker.changes(self.elapsed(now));
-        let next = self.tracker.tracker().next_line();
+        let next = self.tracker.tracker.next_line();
         let is_redraw =
             |change: &Change| matches!(change, Change::Revised { line, .. } if *line < next);
         if changes.iter().any(is_redraw) {
@@ -230,12 +220,6 @@ impl StreamedPane {
         }
     }
 
-    /// Requests a check as soon as possible: the screen differs from the result of the bytes, because
-    /// it was resized or a program has started.
-    pub fn check_soon(&mut self) {
-        self.check.check_soon();
-    }
-
     /// Returns true if a check is due.
     pub fn needs_check(&self, now: Instant) -> bool {
         self.check_at().is_some_and(|at| at <= now)
@@ -264,26 +248,6 @@ impl StreamedPane {
             ..PaneNumbers::default()
         };
         self.check.handle_listing(listed, of_bytes, now);
-    }
-
-    /// Returns how many rows above the screen a capture must contain to be compared.
-    pub fn rows_to_compare(&self) -> u32 {
-        self.tracker.rows_to_compare()
-    }
-
-    /// Notes that the capture of a check is requested.
-    pub fn check_requested(&mut self) {
-        self.check.requested();
-    }
-
-    /// Takes the capture of a check, and returns true if a mark must be requested from the drain.
-    pub fn handle_check(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
-        self.check.handle_capture(sync_point, now)
-    }
-
-    /// Notes that the capture of a check failed.
-    pub fn check_failed(&mut self, now: Instant) {
-        self.check.capture_failed(now);
     }
 
     /// Takes the drain's mark: all bytes from before it have been fed. Compares the screen.
@@ -374,7 +338,7 @@ const IN_TRANSIT: Duration = Duration::from_secs(1);
 
 /// The state of the comparison with tmux's screen.
 #[derive(Debug)]
-pub(super) struct ScreenCheck {
+pub(in crate::observe) struct ScreenCheck {
     /// The comparison in progress.
     current: Option<Comparison>,
     /// The time of the last bytes.

@@ -39,14 +39,15 @@ fn capture(sim: &Sim, pid: u32, at: Duration, depth: usize) -> PaneCapture {
 
 impl Script {
     fn open(sim: Sim, begin: &Begin<'_>, settle: Duration, baseline_lines: usize) -> Self {
-        let options = PaneOptions {
-            begin,
+        let rules = PaneRules {
             baseline_lines,
             settle,
-            turns: None,
-            states: None,
+            ..PaneRules::default()
+        };
+        let options = PaneOptions {
+            begin,
+            rules: &rules,
             foreground: None,
-            shows_screen: false,
             streams: false,
             pipe_after: None,
         };

@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 use crate::event::{PaneId, SessionEndReason};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
-    DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
-    ServerIdentity, SessionId, SessionReply, SessionRequest, received,
+    DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ServerIdentity,
+    SessionId, SessionReply, SessionRequest, received,
 };
 
 /// The time for which the poller keeps its position while the log has no room; tmux holds the lines.
@@ -129,7 +129,7 @@ impl Work {
     /// Observes until the end. Called again after a panic.
     fn observe(&mut self) -> Ended {
         // The first capture is taken at once, so that later output counts as new.
-        let mut when = ReplyTime::Now;
+        let mut on_change = None;
         let reason = loop {
             if is_stopped(&self.poller.stop) {
                 break SessionEndReason::Detached;
@@ -140,16 +140,16 @@ impl Work {
                     None => continue,
                 }
             }
-            self.is_urgent = when == ReplyTime::Now;
+            self.is_urgent = on_change.is_none();
             self.polls_again = false;
-            let request = self.session_request(when);
+            let request = self.session_request(on_change);
             let requested = self.poller.gateway.request_session(request);
             let woken = match requested {
                 Ok(pending) => self.wait(Some(&pending), None),
                 Err(error) => Woken::Reply(Err(error)),
             };
             // Any result but a regular reply calls for another capture at once.
-            when = ReplyTime::Now;
+            on_change = None;
             match woken {
                 Woken::Stopped => break SessionEndReason::Detached,
                 Woken::RequestAgain => {}
@@ -157,7 +157,7 @@ impl Work {
                     if let Some(reason) = self.capture_more() {
                         break reason;
                     }
-                    when = self.next_reply_time();
+                    on_change = self.next_schedule();
                 }
                 Woken::Reply(Ok(reply)) => {
                     let reason = self.handle_reply(reply, false);
@@ -168,8 +168,8 @@ impl Work {
                     if self.polls_again {
                         continue;
                     }
-                    when = self.next_reply_time();
-                    if when == ReplyTime::Now
+                    on_change = self.next_schedule();
+                    if on_change.is_none()
                         && let Some(reason) = self.pause()
                     {
                         break reason;
@@ -285,7 +285,7 @@ impl Work {
         let now = self.poller.clock.now();
         let request = SessionRequest {
             panes: self.poller.panes.extra_requests(now),
-            ..self.session_request(ReplyTime::Now)
+            ..self.session_request(None)
         };
         let mut held = Vec::new();
         let requested = self.poller.gateway.request_session(request);
@@ -338,12 +338,12 @@ impl Work {
         }
     }
 
-    /// Returns when the next reply is wanted: at once while a pane still has to be captured.
-    fn next_reply_time(&self) -> ReplyTime {
+    /// Returns the schedule of the next request; `None` while a pane still has to be captured at once.
+    fn next_schedule(&self) -> Option<PollSchedule> {
         if self.poller.panes.has_pending_panes() {
-            ReplyTime::Now
+            None
         } else {
-            ReplyTime::OnChange(self.schedule())
+            Some(self.schedule())
         }
     }
 
@@ -356,15 +356,15 @@ impl Work {
         }
     }
 
-    fn session_request(&self, when: ReplyTime) -> SessionRequest {
+    fn session_request(&self, on_change: Option<PollSchedule>) -> SessionRequest {
         SessionRequest {
             session_id: self.poller.session_id,
             server: Some(self.poller.server.clone()),
             name: Some(self.poller.name.clone()),
             panes: self.poller.panes.requests(),
-            new_panes: self.poller.panes.new_panes(!self.started),
+            lists_new_panes: self.poller.panes.lists_new_panes(!self.started),
             viewed: self.poller.panes.viewed(),
-            when,
+            on_change,
         }
     }
 
@@ -523,7 +523,7 @@ impl Work {
             let session_request = SessionRequest {
                 panes,
                 name: None,
-                ..self.session_request(ReplyTime::Now)
+                ..self.session_request(None)
             };
             let Ok(pending) = self.poller.gateway.request_session(session_request) else {
                 return;

@@ -11,12 +11,10 @@ use super::super::agent_files::{
     AgentChange, AgentUpdate, ConversationSink, Conversations, UPDATES_MAX,
 };
 use super::pipes::SessionPipes;
-use crate::agent::StateRules;
 use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::PaneId;
 use crate::observe::command_events::CommandEvent;
-use crate::observe::pane_observer::turns::TurnRules;
-use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput};
+use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput, PaneRules};
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::programs::PanePrograms;
@@ -25,8 +23,7 @@ use crate::observe::session_outcome::SessionOutcome;
 use crate::process::ProcessWatcher;
 use crate::tmux::{
     CaptureRequest, DepartedPane, DrainMessage, DrainOutput, Drains, GatewayHandle, Margin,
-    NewPanes, PaneReply, PaneRequest, PaneState, PollSchedule, ResyncRequest, ResyncSpec,
-    SessionId, foreground_program,
+    PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec, SessionId, foreground_program,
 };
 
 /// The interval of searches for an agent in a pane that prints; processes take longer to start.
@@ -54,13 +51,7 @@ pub(in crate::observe) struct PanesConfig {
     /// The pid of the tmux server.
     pub server_pid: u32,
     pub gateway: GatewayHandle,
-    pub schedule: PollSchedule,
-    /// The rules for the ends of turns, in AI mode.
-    pub turns: Option<TurnRules>,
-    /// The rules that recognize agents' screens, if configured.
-    pub states: Option<StateRules>,
-    /// The name of the machine, which is tmux's default title.
-    pub host: String,
+    pub rules: PaneRules,
     pub selection: Selection,
     /// The session appeared while the server was observed.
     pub fresh: bool,
@@ -70,8 +61,6 @@ pub(in crate::observe) struct PanesConfig {
     pub transfers: PaneTransfers,
     /// The foreground programs of the panes, as far as they are known.
     pub commands: HashMap<PaneId, String>,
-    /// The number of lines of the baseline that are reported.
-    pub baseline_lines: usize,
     /// The drains, if panes are streamed.
     pub drains: Option<Drains>,
     /// The recordings, if panes are recorded.
@@ -80,8 +69,6 @@ pub(in crate::observe) struct PanesConfig {
     pub exits: ProcessWatcher,
     /// Reads the conversations of agents.
     pub conversations: Conversations,
-    /// Rows of a pane are reported even if its agent's conversation is.
-    pub shows_screens: bool,
     /// Views of panes by attached clients are reported.
     pub reports_views: bool,
 }
@@ -205,7 +192,7 @@ impl SessionPanes {
             // Its drain did not connect in time.
             if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
                 && !pane.is_streamed()
-                && pipes.owner(token).is_some()
+                && pipes.owners.contains_key(token)
             {
                 pipes.close(token);
             }
@@ -220,7 +207,7 @@ impl SessionPanes {
         let Some(pipes) = &mut self.pipes else {
             return false;
         };
-        let Some(id) = pipes.owner(&token).cloned() else {
+        let Some(id) = pipes.owners.get(&token).cloned() else {
             // The pane was released meanwhile.
             pipes.close(&token);
             return false;
@@ -408,7 +395,7 @@ impl SessionPanes {
                 if pane.compare(*captured, now)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
                 {
-                    pipes.request_mark(token);
+                    pipes.drains.mark(token.clone());
                 }
             }
             PaneReply::Captured(mut captured) => {
@@ -459,13 +446,10 @@ impl SessionPanes {
         else {
             return;
         };
+        let turns = self.config.rules.turns.as_ref();
         let recipient = ConversationSink {
             emitter: self.emitter.events.clone(),
-            markers: self
-                .config
-                .turns
-                .as_ref()
-                .map(|turns| turns.markers.clone()),
+            markers: turns.map(|turns| turns.markers.clone()),
             reported_until: self
                 .emitter
                 .resume_points
@@ -615,18 +599,15 @@ impl SessionPanes {
             };
             requests.extend(request.map(|request| (id.clone(), request)));
         }
-        if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
+        if let Some(trouble) = self.pipes.as_mut().and_then(|pipes| pipes.trouble.take()) {
             self.emitter.events.warning("tmux", &trouble);
         }
         requests
     }
 
-    /// Returns how the gateway must treat new panes.
-    pub fn new_panes(&self, is_first: bool) -> NewPanes {
-        match self.pipes {
-            Some(_) if !(is_first && self.config.captured_first) => NewPanes::List,
-            _ => NewPanes::Capture,
-        }
+    /// Returns true if new panes are only listed, because their first captures open their pipes.
+    pub fn lists_new_panes(&self, is_first: bool) -> bool {
+        self.pipes.is_some() && !(is_first && self.config.captured_first)
     }
 
     /// Returns true if one of these panes must be captured before it is opened.

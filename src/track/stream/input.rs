@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::capture::TmuxVersion;
 use super::grid::{Grid, GridRow};
-use super::marks::Marks;
+use super::marks::{Marks, OSC_BYTES_MAX};
 use super::terminal::{Pen, Position, Terminal};
 use crate::escapes::{self, BELL, ESCAPE, State, is_string};
 use crate::event::{Ink, SgrOperation, sgr_operations};
@@ -29,7 +29,7 @@ pub(super) struct Input {
     character: PartialChar,
     /// The last byte of a string that only `ESC \` ends is an escape.
     escaped: bool,
-    /// The first [`SEQUENCE_BYTES`] bytes after the last `ESC`, without controls.
+    /// The first bytes after the last `ESC`, without controls.
     sequence: Vec<u8>,
     /// The time of the bytes.
     now: Duration,
@@ -167,6 +167,10 @@ impl Input {
                     None => terminal.last = None,
                 },
                 b'\x7f' => {}
+                BELL => {
+                    marks.push_bell();
+                    self.control(terminal, |_| ());
+                }
                 _ => self.control(terminal, |_| ()),
             }
             at += 1;
@@ -197,6 +201,16 @@ impl Input {
         };
     }
 
+    fn keep(&mut self, byte: u8) {
+        let max = match self.state {
+            State::OscString => OSC_BYTES_MAX + 1,
+            _ => SEQUENCE_BYTES,
+        };
+        if self.sequence.len() < max {
+            self.sequence.push(byte);
+        }
+    }
+
     fn in_sequence(&mut self, byte: u8, terminal: &mut Terminal, marks: &mut Marks) {
         if self.state == State::DcsPassthrough {
             // Only `ESC \` ends it.
@@ -207,8 +221,9 @@ impl Input {
             return;
         }
         self.escaped = false;
-        // Bytes beyond ASCII occur only in the text of strings, which is ignored.
+        // Bytes beyond ASCII occur only in the text of strings.
         if byte >= 0x80 {
+            self.keep(byte);
             return;
         }
         if self.state == State::Escape && byte == b'k' {
@@ -221,8 +236,8 @@ impl Input {
         }
         if byte == ESCAPE {
             self.sequence.clear();
-        } else if (b' '..=b'~').contains(&byte) && self.sequence.len() < SEQUENCE_BYTES {
-            self.sequence.push(byte);
+        } else if (b' '..=b'~').contains(&byte) {
+            self.keep(byte);
         }
         escapes::advance(&mut self.state, byte);
         match byte {
@@ -230,6 +245,9 @@ impl Input {
             ..b' ' => {
                 // Only the controls that cancel a sequence take effect in strings.
                 if self.string_began.is_none() || matches!(byte, b'\x18' | b'\x1a') {
+                    if byte == BELL {
+                        marks.push_bell();
+                    }
                     self.control(terminal, |terminal| control(byte, terminal));
                 }
             }

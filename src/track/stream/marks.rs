@@ -1,10 +1,9 @@
-//! The marks of shells around their commands (OSC 133): prompt, command, output, end (pure).
+//! The messages of programs to their terminal, other than text: a shell's marks around its commands (OSC 133),
+//! titles, notifications, progress and the bell (pure).
 
 use super::terminal::{Position, Terminal};
-use crate::escapes;
-use crate::escapes::{Action, BELL, ESCAPE, State, is_string};
 
-/// The most marks that wait to be taken. Shells print four per command.
+/// The most marks and notices that wait to be taken. Shells print four marks per command.
 const MARKS_MAX: usize = 4096;
 
 /// The longest command that is reported, in bytes. Commands are for people to read.
@@ -30,21 +29,18 @@ pub enum ShellMark {
     },
 }
 
-/// The marks that wait to be taken.
+/// The marks and notices that wait to be taken.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    waiting: Vec<ShellMark>,
+    pub waiting: Vec<ShellMark>,
+    pub notices: Vec<TerminalNotice>,
     /// The beginning of the command: a row, counted from the first one ever, and a column.
     input: Option<(i64, usize)>,
 }
 
 impl Marks {
     pub fn is_full(&self) -> bool {
-        self.waiting.len() >= MARKS_MAX
-    }
-
-    pub fn take(&mut self) -> Vec<ShellMark> {
-        std::mem::take(&mut self.waiting)
+        self.waiting.len() + self.notices.len() >= MARKS_MAX
     }
 
     /// Forgets where the command began.
@@ -55,6 +51,9 @@ impl Marks {
     /// Takes a complete `OSC`, as its bytes after `ESC`.
     pub fn push_osc(&mut self, osc: &[u8], terminal: &Terminal) {
         let Some(mark) = osc.strip_prefix(b"]133;") else {
+            if osc.len() <= OSC_BYTES_MAX {
+                self.notices.extend(notice(&String::from_utf8_lossy(osc)));
+            }
             return;
         };
         let mut parts = mark.split(|byte| *byte == b';');
@@ -74,6 +73,13 @@ impl Marks {
         let begins = mark == ShellMark::Input && terminal.saved.is_none();
         self.input = begins.then_some((row, x));
         self.waiting.push(mark);
+    }
+
+    /// Notes that the bell rang. Repeated bells mean no more than one.
+    pub fn push_bell(&mut self) {
+        if self.notices.last() != Some(&TerminalNotice::Bell) {
+            self.notices.push(TerminalNotice::Bell);
+        }
     }
 }
 
@@ -119,14 +125,8 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
     Some(text)
 }
 
-// Finds a program's messages to its terminal: titles, notifications, progress, the bell (pure).
-//
-// tmux keeps titles and passes other messages to its clients, so that only a pane's bytes contain them.
-// The sequences are OSC 0 and 2 (titles), OSC 9 (iTerm2: a notification; `9;4;STATE;PERCENT`, ConEmu:
-// progress) and OSC 777 (urxvt: `777;notify;TITLE;BODY`).
-
-/// The size of the longest sequence. Longer ones are ignored.
-const SEQUENCE_BYTES_MAX: usize = 2048;
+/// The bytes of an `OSC` that are kept. Longer ones are no notices.
+pub(super) const OSC_BYTES_MAX: usize = 2048;
 
 /// A message of a program to its terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,69 +141,10 @@ pub(crate) enum TerminalNotice {
     Bell,
 }
 
-/// An incremental parser of a pane's bytes.
-#[derive(Debug, Default)]
-pub(crate) struct NoticeParser {
-    state: State,
-    /// The state before the last escape character.
-    escaped: State,
-    sequence: Vec<u8>,
-}
-
-impl NoticeParser {
-    /// Takes bytes, cut anywhere, and appends their messages to `found`.
-    pub fn push(&mut self, bytes: &[u8], found: &mut Vec<TerminalNotice>) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            // Text is skipped as a whole.
-            if self.state == State::Ground {
-                let Some(at) = memchr::memchr2(ESCAPE, BELL, rest) else {
-                    return;
-                };
-                rest = &rest[at..];
-            }
-            self.take(rest[0], found);
-            rest = &rest[1..];
-        }
-    }
-
-    fn take(&mut self, byte: u8, found: &mut Vec<TerminalNotice>) {
-        let before = self.state;
-        let action = escapes::advance(&mut self.state, byte);
-        match (before, byte) {
-            (State::OscString, BELL) => self.end(found),
-            (State::Escape, b'\\') if self.escaped == State::OscString => self.end(found),
-            (State::Escape, b']') => self.sequence.clear(),
-            // The text of other strings is ignored: tmux ends them only at `ESC \`.
-            (State::Escape, ..=b'[' | b'^'..)
-                if is_string(self.escaped) && self.escaped != State::OscString =>
-            {
-                self.state = self.escaped;
-            }
-            (_, ESCAPE) => self.escaped = before,
-            (State::OscString, _) if self.sequence.len() <= SEQUENCE_BYTES_MAX => {
-                self.sequence.push(byte);
-            }
-            // Repeated bells mean no more than one.
-            (_, BELL)
-                if action == Action::Execute && found.last() != Some(&TerminalNotice::Bell) =>
-            {
-                found.push(TerminalNotice::Bell);
-            }
-            _ => {}
-        }
-    }
-
-    fn end(&self, found: &mut Vec<TerminalNotice>) {
-        if self.sequence.len() <= SEQUENCE_BYTES_MAX {
-            let text = String::from_utf8_lossy(&self.sequence);
-            found.extend(read(&text));
-        }
-    }
-}
-
-fn read(sequence: &str) -> Option<TerminalNotice> {
-    let (code, rest) = sequence.split_once(';')?;
+/// Reads an `OSC`. tmux keeps titles (0, 2), and passes to its clients notifications (iTerm2: 9; urxvt:
+/// `777;notify;TITLE;BODY`) and progress (ConEmu: `9;4;STATE;PERCENT`).
+fn notice(osc: &str) -> Option<TerminalNotice> {
+    let (code, rest) = osc.strip_prefix(']')?.split_once(';')?;
     match code {
         "0" | "2" => Some(TerminalNotice::Title(rest.to_owned())),
         "9" => match rest.strip_prefix("4;") {
@@ -234,12 +175,17 @@ fn is_number(text: &str) -> bool {
 mod tests {
 
     use super::*;
+    use crate::track::TmuxVersion;
+    use crate::track::stream::input::Input;
     use proptest::prelude::*;
 
-    fn found(bytes: &[u8]) -> Vec<TerminalNotice> {
-        let mut found = Vec::new();
-        NoticeParser::default().push(bytes, &mut found);
-        found
+    fn found(pieces: &[&[u8]]) -> Vec<TerminalNotice> {
+        let mut terminal = Terminal::new(80, 24, TmuxVersion::OLDEST);
+        let (mut input, mut marks) = (Input::default(), Marks::default());
+        for piece in pieces {
+            input.feed(piece, &mut terminal, &mut marks, |_, _| false);
+        }
+        marks.notices
     }
 
     #[test]
@@ -247,7 +193,7 @@ mod tests {
         let bytes = b"a\x1b]0;work \xe2\xa0\x8b\x07b\x1b]2;t\x1b\\\x1b]9;Approval requested\x07\
             \x1b]9;4;3;0\x07\x1b]9;4;0;\x07\x1b]777;notify;Claude;needs you\x07\x07c\x1b]133;A\x07";
         assert_eq!(
-            found(bytes),
+            found(&[bytes]),
             [
                 TerminalNotice::Title("work ⠋".into()),
                 TerminalNotice::Title("t".into()),
@@ -263,13 +209,13 @@ mod tests {
     #[test]
     fn other_strings_hide_what_is_in_them() {
         assert_eq!(
-            found(b"\x1bP\x07\x1b]0;no\x07"),
+            found(&[b"\x1bP\x07\x1b]0;no\x07"]),
             [TerminalNotice::Title("no".into())]
         );
-        assert_eq!(found(b"\x1bPa\x07b\x1b\\\x07"), [TerminalNotice::Bell]);
-        assert_eq!(found(b"\x1b]0;never ends"), []);
-        let long = format!("\x1b]0;{}\x07\x07", "x".repeat(SEQUENCE_BYTES_MAX + 9));
-        assert_eq!(found(long.as_bytes()), [TerminalNotice::Bell]);
+        assert_eq!(found(&[b"\x1bPa\x07b\x1b\\\x07"]), [TerminalNotice::Bell]);
+        assert_eq!(found(&[b"\x1b]0;never ends"]), []);
+        let long = format!("\x1b]0;{}\x07\x07", "x".repeat(OSC_BYTES_MAX + 9));
+        assert_eq!(found(&[long.as_bytes()]), [TerminalNotice::Bell]);
     }
 
     proptest! {
@@ -277,10 +223,7 @@ mod tests {
         fn cuts_change_nothing(bytes in "[a\u{1b}\u{7}\\]P\\\\0-9;]{0,60}", cut in 0_usize..60) {
             let bytes = bytes.as_bytes();
             let cut = cut.min(bytes.len());
-            let (mut notices, mut pieces) = (NoticeParser::default(), Vec::new());
-            notices.push(&bytes[..cut], &mut pieces);
-            notices.push(&bytes[cut..], &mut pieces);
-            prop_assert_eq!(pieces, found(bytes));
+            prop_assert_eq!(found(&[&bytes[..cut], &bytes[cut..]]), found(&[bytes]));
         }
     }
 }

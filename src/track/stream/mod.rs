@@ -33,7 +33,7 @@ mod tests;
 
 pub use agreement::{SyncPoint, TerminalModes, unescape};
 pub use marks::ShellMark;
-pub(crate) use marks::{NoticeParser, TerminalNotice};
+pub(crate) use marks::TerminalNotice;
 #[cfg(feature = "cli")]
 pub(crate) use sgr_rows::sgr_rows;
 pub use tracker::StreamTracker;

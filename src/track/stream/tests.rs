@@ -339,9 +339,9 @@ mod law {
             let mut pane = Pane::new(width, height);
             pane.feed(&before);
             pane.poll();
-            let next = pane.stream.tracker().next_line();
+            let next = pane.stream.tracker.next_line();
             pane.changes.extend(pane.stream.bytes_dropped(lost, pane.now));
-            prop_assert!(pane.stream.tracker().next_line() >= next + lost as i64);
+            prop_assert!(pane.stream.tracker.next_line() >= next + lost as i64);
             pane.feed(&after);
             pane.settle();
             let capture = empty(width, height).capture;
@@ -1563,7 +1563,7 @@ mod sync_points {
         let other = sync_point(10, &["something", "else", "entirely"], 1);
         let changes = pane.stream.resync(&other, pane.now);
         // Line 8 was unfinished, and reported.
-        assert_eq!(pane.stream.tracker().cursor_line(), 9);
+        assert_eq!(pane.stream.tracker.cursor_line(), 9);
         assert!(
             !changes
                 .iter()

@@ -12,7 +12,7 @@ use super::super::tracker::{NormalScreen, Tracker, leave_out_notice};
 use super::agreement::{Agreement, SyncPoint};
 use super::grid::ScrolledOff;
 use super::input::Input;
-use super::marks::{Marks, ShellMark};
+use super::marks::{Marks, ShellMark, TerminalNotice};
 use super::styled::{Fresh, Styled};
 use super::terminal::Terminal;
 use crate::event::{Cursor, GapEvidence, Styles, line_ends_in};
@@ -55,7 +55,8 @@ const RECENT_LINES: usize = 12;
 /// ```
 #[derive(Debug)]
 pub struct StreamTracker {
-    pub(super) tracker: Tracker,
+    /// The inner tracker, which has the known lines and their numbers.
+    pub tracker: Tracker,
     pub(super) terminal: Terminal,
     pub(super) input: Input,
     pub(super) marks: Marks,
@@ -229,7 +230,13 @@ impl StreamTracker {
 
     /// Returns the shell's marks since the last call, in order.
     pub fn shell_marks(&mut self) -> Vec<ShellMark> {
-        self.marks.take()
+        std::mem::take(&mut self.marks.waiting)
+    }
+
+    /// Returns the program's other messages to its terminal since the last call, in order. They are to be
+    /// taken with the marks.
+    pub(crate) fn notices(&mut self) -> Vec<TerminalNotice> {
+        std::mem::take(&mut self.marks.notices)
     }
 
     /// Reports a gap for dropped bytes, which had `line_ends` line ends. The content of the screen is
@@ -292,11 +299,6 @@ impl StreamTracker {
     /// written again.
     pub fn styles(&self, first_line: i64, text: &str) -> Styles {
         self.styled.styles(first_line, text)
-    }
-
-    /// Returns the inner tracker, which has the known lines and their numbers.
-    pub fn tracker(&self) -> &Tracker {
-        &self.tracker
     }
 
     /// Sets how long a line must be unchanged before it settles; see [`Tracker::set_settle_period`].

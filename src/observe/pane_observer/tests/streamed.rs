@@ -9,14 +9,14 @@ const SECOND: Duration = Duration::from_secs(1);
 impl Script {
     /// A pane of 20 columns and 5 rows that has just appeared and may be streamed.
     fn streamable(turns: Option<&TurnRules>) -> Self {
+        let rules = PaneRules {
+            turns: turns.cloned(),
+            ..PaneRules::default()
+        };
         let options = PaneOptions {
             begin: &Begin::Fresh,
-            baseline_lines: 0,
-            settle: Duration::ZERO,
-            turns,
-            states: None,
+            rules: &rules,
             foreground: None,
-            shows_screen: false,
             streams: true,
             pipe_after: None,
         };

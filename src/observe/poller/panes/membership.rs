@@ -7,11 +7,8 @@ use crossbeam_channel::Receiver;
 
 use super::{PaneSlot, ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
-use crate::observe::pane_observer::{
-    Begin, Pane, PaneOptions, PaneOutput, settle_time, sync_point,
-};
+use crate::observe::pane_observer::{Begin, Pane, PaneOptions, PaneOutput, sync_point};
 use crate::observe::pane_transfers::{Arrival, Moving};
-use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{
@@ -143,16 +140,14 @@ impl SessionPanes {
         resume_points.entry(id.clone()).or_default();
         log::debug!("{}: observes pane {id}", context.name);
         self.add_command(&mut captured.state);
-        let states = self.config.states.as_ref();
-        let foreground = states.and_then(|_| foreground_program(captured.capture.pid));
+        let rules = &self.config.rules;
+        let is_judged = rules.states.is_some();
         let options = PaneOptions {
             begin,
-            baseline_lines: self.config.baseline_lines,
-            settle: settle_time(&self.config.schedule),
-            turns: self.config.turns.as_ref(),
-            states: states.map(|rules| (rules, self.config.host.as_str())),
-            foreground,
-            shows_screen: self.config.shows_screens,
+            rules,
+            foreground: is_judged
+                .then(|| foreground_program(captured.capture.pid))
+                .flatten(),
             streams: self.pipes.is_some(),
             pipe_after: unopened.pipe_after,
         };
@@ -190,7 +185,7 @@ impl SessionPanes {
                     && pane.is_streamed()
                     && is_moved
                 {
-                    pipes.finish(token);
+                    pipes.drains.finish(token.clone());
                 }
                 self.begin_departure(id, pane, departed, now);
             }
@@ -326,7 +321,7 @@ impl SessionPanes {
             panes
                 .filter(|pane| pane.is_streamed())
                 .filter_map(Pane::pipe)
-                .for_each(|token| pipes.finish(token));
+                .for_each(|token| pipes.drains.finish(token.clone()));
         }
     }
 
@@ -435,7 +430,7 @@ impl SessionPanes {
         now: Instant,
     ) {
         let Some(pipes) = &mut self.pipes else { return };
-        let Some(token) = pipes.take_requested(id) else {
+        let Some(token) = pipes.requested.remove(id) else {
             return;
         };
         match resync {
@@ -451,7 +446,7 @@ impl SessionPanes {
                     recording.interrupt(id);
                     recording.add_screen(id, &point);
                 }
-                pipes.set_owner(id, token);
+                pipes.owners.insert(token, id.clone());
             }
             resync => {
                 pipes.close(&token);
@@ -471,7 +466,7 @@ impl SessionPanes {
     /// Closes a requested pipe of a pane that is not opened yet.
     pub(super) fn drop_opening(&mut self, id: &PaneId) {
         if let Some(pipes) = &mut self.pipes
-            && let Some(token) = pipes.take_requested(id)
+            && let Some(token) = pipes.requested.remove(id)
         {
             pipes.close(&token);
         }
@@ -497,20 +492,20 @@ impl SessionPanes {
 
     /// Returns the channel of the drains' messages, if panes are streamed.
     pub fn arrivals(&self) -> Option<&Receiver<DrainMessage>> {
-        self.pipes.as_ref().map(SessionPipes::messages)
+        self.pipes.as_ref().map(|pipes| pipes.drains.messages())
     }
 
     /// Returns true if a message contains output of a watched pane.
     pub fn continues_stream(&self, message: &DrainMessage) -> bool {
         let pipes = self.pipes.as_ref();
-        let owner = pipes.and_then(|pipes| pipes.owner(&message.token));
+        let owner = pipes.and_then(|pipes| pipes.owners.get(&message.token));
         matches!(message.output, DrainOutput::Bytes(_))
             && owner.is_some_and(|id| self.is_watched(id))
     }
 
     /// Ends the thread that reads the drains.
     pub fn shutdown(self) {
-        if let Some(Err(panicked)) = self.pipes.map(SessionPipes::shutdown) {
+        if let Some(Err(panicked)) = self.pipes.map(|pipes| pipes.drains.shutdown()) {
             log::error!("{panicked}");
         }
     }
