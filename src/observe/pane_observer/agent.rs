@@ -20,9 +20,9 @@ const KNOWN_AGENT_FACTOR: u32 = 8;
 impl Pane {
     /// Takes the title of a polled pane. Streamed panes get it from their bytes, which is faster.
     pub(super) fn update_title(&mut self, title: &str, out: &mut PaneOutput<'_>) {
-        if self.title != title {
-            title.clone_into(&mut self.title);
-            if let Some(states) = &mut self.states {
+        if self.agent.title != title {
+            title.clone_into(&mut self.agent.title);
+            if let Some(states) = &mut self.agent.states {
                 states.set_title(title, out.now);
             }
             self.emit_due_state(out);
@@ -31,14 +31,15 @@ impl Pane {
 
     /// Reads the agent's state and conversation from a capture.
     pub(super) fn judge(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
-        if self.states.is_some() {
-            self.shown = Some(reporting::screen_of(capture));
+        if self.agent.states.is_some() {
+            self.agent.shown = Some(reporting::screen_of(capture));
             if self.shows_agent() {
-                self.snapshots
+                self.agent
+                    .snapshots
                     .shows(&reporting::screen_text(capture), out.now);
             }
         }
-        let states = self.states.as_mut();
+        let states = self.agent.states.as_mut();
         let state = states.and_then(|states| states.handle_screen(capture, out.now));
         self.emit_state(state, out);
         self.read_screen(capture, out);
@@ -46,37 +47,44 @@ impl Pane {
 
     /// Returns true if the pane shows an agent, which may run on another host or in a container.
     fn shows_agent(&self) -> bool {
-        let states = self.states.as_ref();
+        let states = self.agent.states.as_ref();
         states.is_some_and(AgentStates::shows_agent)
     }
 
     /// Returns true if the process of an agent was found.
     fn has_agent(&self) -> bool {
-        let states = self.states.as_ref();
+        let states = self.agent.states.as_ref();
         states.is_some_and(|states| states.program().is_some())
     }
 
     /// Returns true if the agent's conversation is reported, and with it the ends of its turns.
     pub(super) fn reads_conversation(&self) -> bool {
-        let reading = self.reading.as_deref();
-        self.joining == Joining::Joined || reading.is_some_and(Reading::has_turns)
+        let reading = self.agent.reading.as_deref();
+        self.agent.joining == Joining::Joined || reading.is_some_and(Reading::has_turns)
     }
 
     /// Returns true if the agent's conversation is reported in place of this change.
     pub(super) fn hides(&self, change: &Change) -> bool {
         let is_hidden = match change {
             Change::Gap { .. } => false,
-            Change::Screen { .. } => self.joining != Joining::None || self.reading.is_some(),
-            Change::Lines { .. } | Change::Revised { .. } => self.joining != Joining::None,
+            Change::Screen { .. } => {
+                self.agent.joining != Joining::None || self.agent.reading.is_some()
+            }
+            Change::Lines { .. } | Change::Revised { .. } => self.agent.joining != Joining::None,
         };
-        is_hidden && !self.shows_screen
+        is_hidden && !self.agent.shows_screen
     }
 
     pub(super) fn emit_snapshot(&mut self, out: &mut PaneOutput<'_>) {
-        if self.snapshots.next_due().is_none_or(|due| due > out.now) {
+        if self
+            .agent
+            .snapshots
+            .next_due()
+            .is_none_or(|due| due > out.now)
+        {
             return;
         }
-        if let Some(rows) = self.snapshots.take(self.screen_text(), out.now) {
+        if let Some(rows) = self.agent.snapshots.take(self.screen_text(), out.now) {
             let PaneNumbers { width, height, .. } = self.shape;
             out.emit(TdEvent::ScreenSnapshot {
                 execution_id: out.execution_id.clone(),
@@ -90,11 +98,11 @@ impl Pane {
 
     /// Gives up the search for the conversation of an agent that works.
     pub(super) fn give_up_joining(&mut self, out: &mut PaneOutput<'_>) {
-        if !matches!(self.joining, Joining::Searching(Some(until)) if until <= out.now) {
+        if !matches!(self.agent.joining, Joining::Searching(Some(until)) if until <= out.now) {
             return;
         }
-        self.joining = Joining::None;
-        let agent = self.states.as_ref().and_then(AgentStates::program);
+        self.agent.joining = Joining::None;
+        let agent = self.agent.states.as_ref().and_then(AgentStates::program);
         let agent = agent.map_or("an agent", AgentProgram::name);
         let message = format!(
             "the conversation of {agent} in pane {} is not found: its screen is reported",
@@ -105,7 +113,7 @@ impl Pane {
 
     /// Emits the agent's state if it has changed.
     pub(super) fn emit_due_state(&mut self, out: &mut PaneOutput<'_>) {
-        let states = self.states.as_mut();
+        let states = self.agent.states.as_mut();
         let state = states.and_then(|states| states.handle_timeout(out.now));
         self.emit_state(state, out);
     }
@@ -115,14 +123,14 @@ impl Pane {
             return;
         };
         if self.shows_agent() {
-            self.snapshots.state_changed(out.now);
+            self.agent.snapshots.state_changed(out.now);
         }
         let is_busy = matches!(
             report.claim.state,
             AgentState::Working | AgentState::Waiting
         );
-        if is_busy && self.joining == Joining::Searching(None) {
-            self.joining = Joining::Searching(Some(out.now + JOIN_TIMEOUT));
+        if is_busy && self.agent.joining == Joining::Searching(None) {
+            self.agent.joining = Joining::Searching(Some(out.now + JOIN_TIMEOUT));
         }
         let is_end = report.claim.state == AgentState::Done;
         let is_shown = matches!(report.source, StateSource::Transcript | StateSource::Screen);
@@ -154,17 +162,17 @@ impl Pane {
 
     /// Sets the agent that runs in the pane, and whether it keeps a conversation in a file.
     pub fn agent_runs(&mut self, agent: Option<(AgentProgram, bool)>, out: &mut PaneOutput<'_>) {
-        self.joining = match &agent {
+        self.agent.joining = match &agent {
             Some((_, true)) => Joining::Searching(None),
             Some((_, false)) | None => Joining::None,
         };
         self.read_state(AgentState::Done, out);
         let read = agent.as_ref().filter(|(_, has_places)| !has_places);
         let markers = self.turns.as_ref().map(PaneTurns::markers);
-        self.reading = read.map(|(program, _)| Box::new(Reading::of(program, markers)));
-        if let Some(states) = &mut self.states {
+        self.agent.reading = read.map(|(program, _)| Box::new(Reading::of(program, markers)));
+        if let Some(states) = &mut self.agent.states {
             states.set_program(agent.map(|(program, _)| program));
-            states.set_title(&self.title, out.now);
+            states.set_title(&self.agent.title, out.now);
         }
         self.emit_due_state(out);
         // The screen may not change any more.
@@ -175,16 +183,16 @@ impl Pane {
 
     /// Notes that the agent's conversation is found.
     pub fn agent_joined(&mut self) {
-        self.joining = Joining::Joined;
+        self.agent.joining = Joining::Joined;
     }
 
     /// Returns true if the pane was ever searched for an agent.
     pub fn was_searched_for_agent(&self) -> bool {
-        self.agent_searched_at.get().is_some()
+        self.agent.searched_at.is_some()
     }
 
     /// Returns the pid of the pane's program if a search for an agent is due, and notes the search.
-    pub fn begin_agent_search(&self, now: Instant, every: Duration) -> Option<u32> {
+    pub fn begin_agent_search(&mut self, now: Instant, every: Duration) -> Option<u32> {
         // The end of an agent is noticed without a search.
         let every = if self.has_agent() {
             every * KNOWN_AGENT_FACTOR
@@ -192,11 +200,11 @@ impl Pane {
             every
         };
         let is_due = |at: Instant| now.saturating_duration_since(at) >= every;
-        let is_searchable = self.states.is_some() && self.shape.dead.is_none();
-        if !is_searchable || !self.agent_searched_at.get().is_none_or(is_due) {
+        let is_searchable = self.agent.states.is_some() && self.shape.dead.is_none();
+        if !is_searchable || !self.agent.searched_at.is_none_or(is_due) {
             return None;
         }
-        self.agent_searched_at.set(Some(now));
+        self.agent.searched_at = Some(now);
         Some(self.shape.pid).filter(|pid| *pid != 0)
     }
 
@@ -206,7 +214,7 @@ impl Pane {
         claims: Vec<(StateSource, Option<StateClaim>)>,
         out: &mut PaneOutput<'_>,
     ) {
-        if let Some(states) = &mut self.states {
+        if let Some(states) = &mut self.agent.states {
             for (source, claim) in claims {
                 states.set_claim(source, claim, out.now);
             }
@@ -219,7 +227,7 @@ impl Pane {
         if !capture.alternate || capture.dead.is_some() {
             return;
         }
-        if let Some(reading) = &mut self.reading {
+        if let Some(reading) = &mut self.agent.reading {
             reading.hold(capture, out.now);
         }
         self.read_due(out);
@@ -227,7 +235,7 @@ impl Pane {
 
     pub(super) fn read_due(&mut self, out: &mut PaneOutput<'_>) {
         let now = out.now;
-        while let Some(reading) = &mut self.reading
+        while let Some(reading) = &mut self.agent.reading
             && let Some(rows) = reading.take_due(now)
         {
             let width = reading.size.0;
@@ -252,7 +260,7 @@ impl Pane {
         out: &mut PaneOutput<'_>,
         how: impl FnOnce(&mut ScreenReader, &mut Vec<AgentEvent>),
     ) {
-        let Some(reading) = &mut self.reading else {
+        let Some(reading) = &mut self.agent.reading else {
             return;
         };
         let mut events = Vec::new();

@@ -193,9 +193,10 @@ impl AgentStates {
 }
 
 /// The state of reading the conversation of the agent in a pane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Joining {
     /// No agent runs whose conversation could be read.
+    #[default]
     None,
     /// The conversation is not found yet. An agent without a prompt has none; once the agent works,
     /// the search ends at this time.

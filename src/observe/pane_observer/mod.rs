@@ -11,7 +11,6 @@ mod tests;
 pub(super) mod turns;
 mod views;
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "cli")]
@@ -71,20 +70,45 @@ pub(in crate::observe) struct Pane {
     shape: PaneNumbers,
     /// The time for which a line must be unchanged to settle while the pane is polled.
     settle: Duration,
+    life: ProgramLife,
+    activity: PaneActivity,
+    /// The turns, in AI mode.
+    turns: Option<PaneTurns>,
+    agent: PaneAgent,
+    pub views: Views,
+    /// Decides whether its pipe may be opened.
+    piping: Piping,
+    /// The pane is streamed when its pipe is free.
+    streams: bool,
+}
+
+/// The end of a pane's program, as far as it is known.
+#[derive(Debug, Default)]
+struct ProgramLife {
     dead: Option<ProcessExit>,
     /// The exit that the kernel reported; the one from tmux takes precedence.
     ended: Option<ProcessExit>,
-    /// When the pane was found gone, and the bytes that the server had read by then.
-    gone: Option<(Instant, Option<u64>)>,
     /// When the program was found to have ended, while its exit status is unknown.
     dying: Option<Instant>,
+    /// The program has ended, and bytes of another one have arrived.
+    has_new_program: bool,
+}
+
+/// The last signs of output, which show if a pane that is gone may have printed more.
+#[derive(Debug, Default)]
+struct PaneActivity {
+    /// When the pane was found gone, and the bytes that the server had read by then.
+    gone: Option<(Instant, Option<u64>)>,
     last_news: Option<Instant>,
     /// The bytes that the server had read when the pane was last known to be unchanged.
     bytes_after: Option<u64>,
     /// The server has read bytes while this pane was unchanged: other panes print.
     others_print: bool,
-    /// The turns, in AI mode.
-    turns: Option<PaneTurns>,
+}
+
+/// The agent in a pane, if any.
+#[derive(Debug, Default)]
+struct PaneAgent {
     /// The states of the agent, if configured.
     states: Option<AgentStates>,
     /// When the stream's screen is next searched for turns and states.
@@ -99,15 +123,8 @@ pub(in crate::observe) struct Pane {
     /// Rows are reported even if the agent's conversation is.
     shows_screen: bool,
     snapshots: Snapshots,
-    pub views: Views,
     /// The last search for an agent.
-    agent_searched_at: Cell<Option<Instant>>,
-    /// The program has ended, and bytes of another one have arrived.
-    has_new_program: bool,
-    /// Decides whether its pipe may be opened.
-    piping: Piping,
-    /// The pane is streamed when its pipe is free.
-    streams: bool,
+    searched_at: Option<Instant>,
 }
 
 /// The source of a pane's lines.
@@ -208,25 +225,19 @@ impl Pane {
             throttle: RevisionThrottle::default(),
             shape: state.numbers,
             settle: rules.settle,
-            dead: None,
-            ended: None,
-            gone: None,
-            dying: None,
-            last_news: None,
-            bytes_after: capture.bytes_after,
-            others_print: false,
+            life: ProgramLife::default(),
+            activity: PaneActivity {
+                bytes_after: capture.bytes_after,
+                ..PaneActivity::default()
+            },
             turns,
-            states,
-            judge_at: None,
-            shown: None,
-            title: state.title.clone(),
-            joining: Joining::None,
-            reading: None,
-            shows_screen: rules.shows_screens,
-            snapshots: Snapshots::default(),
+            agent: PaneAgent {
+                states,
+                title: state.title.clone(),
+                shows_screen: rules.shows_screens,
+                ..PaneAgent::default()
+            },
             views: Views::default(),
-            agent_searched_at: Cell::new(None),
-            has_new_program: false,
             piping: Piping::default(),
             streams: options.streams,
         };
@@ -271,7 +282,7 @@ impl Pane {
         self.read_due(out);
         self.emit_snapshot(out);
         self.give_up_joining(out);
-        if self.views.take_due(self.last_news, out.now) {
+        if self.views.take_due(self.activity.last_news, out.now) {
             out.emit(TdEvent::PaneSeen {
                 execution_id: out.execution_id.clone(),
                 pane: self.id.clone(),
@@ -288,18 +299,18 @@ impl Pane {
 
     /// Returns true if the pane's screens are searched for agents' states, which depend on its foreground.
     pub fn is_judged(&self) -> bool {
-        self.states.is_some()
+        self.agent.states.is_some()
     }
 
     /// Returns the pid of the pane's program if its screen is searched now.
     pub fn judged_pid(&self, now: Instant) -> Option<u32> {
-        let is_due = self.judge_at.is_some_and(|at| at <= now);
+        let is_due = self.agent.judge_at.is_some_and(|at| at <= now);
         (self.is_judged() && is_due).then_some(self.shape.pid)
     }
 
     /// Sets the program in the pane's foreground.
     pub fn set_foreground(&mut self, program: Option<String>) {
-        if let Some(states) = &mut self.states {
+        if let Some(states) = &mut self.agent.states {
             states.set_foreground(program);
         }
     }
@@ -315,7 +326,7 @@ impl Pane {
     pub fn update_shape(&mut self, shape: PaneNumbers, out: &mut PaneOutput<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
         if old.pid != shape.pid && shape.dead.is_none() {
-            self.ended = None;
+            self.life.ended = None;
         }
         if (old.width, old.height) != (shape.width, shape.height) {
             out.emit(TdEvent::PaneResized {
@@ -340,7 +351,7 @@ impl Pane {
             Follow::Bytes(_) => true,
         };
         if is_newer {
-            self.bytes_after = proof.server_bytes.max(self.bytes_after);
+            self.activity.bytes_after = proof.server_bytes.max(self.activity.bytes_after);
         }
     }
 
@@ -375,8 +386,8 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Pane {
     fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
-        (self.dead, self.dying, self.has_new_program) = (None, None, false);
-        self.ended = None;
+        (self.life.dead, self.life.dying, self.life.has_new_program) = (None, None, false);
+        self.life.ended = None;
         out.emit(TdEvent::PaneOpened {
             execution_id: out.execution_id.clone(),
             pane: self.id.clone(),
@@ -388,19 +399,20 @@ impl Pane {
 
     /// Returns true if the program has ended and `pid` is its successor.
     pub fn is_respawned(&self, pid: u32) -> bool {
-        self.dead.is_some() && pid != 0 && pid != self.shape.pid
+        self.life.dead.is_some() && pid != 0 && pid != self.shape.pid
     }
 
     /// Notes that the pane is gone. `server_bytes` is the number of bytes that its server has read by
     /// now. The exit status and the last bytes may still arrive.
     pub fn mark_gone(&mut self, server_bytes: Option<u64>, now: Instant) {
-        self.gone.get_or_insert((now, server_bytes));
+        self.activity.gone.get_or_insert((now, server_bytes));
     }
 
     /// Closes a pane that is gone, after everything about it has arrived.
     pub fn close(&mut self, out: &mut PaneOutput<'_>) {
-        let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
+        let (gone_at, server_bytes) = self.activity.gone.unwrap_or((out.now, None));
         let was_active = self
+            .activity
             .last_news
             .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, is_complete) = match &mut self.follow {
@@ -408,18 +420,18 @@ impl Pane {
             Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
         self.emit(changes, out);
-        if self.dying.is_some() {
-            self.died(self.ended.unwrap_or_default(), out);
+        if self.life.dying.is_some() {
+            self.died(self.life.ended.unwrap_or_default(), out);
         }
         self.finish(out);
-        if self.dead.is_none() {
-            let may_lack_output = match (self.bytes_after, server_bytes) {
+        if self.life.dead.is_none() {
+            let may_lack_output = match (self.activity.bytes_after, server_bytes) {
                 // The drain has read everything that tmux had.
                 _ if self.stream().is_some() => !is_complete,
                 // The server has read nothing since, from any pane.
                 (Some(then), Some(now)) if then == now => false,
                 // It has, perhaps from this pane, unless this one was idle while others printed.
-                (Some(_), Some(_)) => was_active || !self.others_print,
+                (Some(_), Some(_)) => was_active || !self.activity.others_print,
                 _ => was_active,
             };
             if may_lack_output {
@@ -441,7 +453,7 @@ impl Pane {
     /// Notes that all output of the pane is missing.
     pub fn mark_output_missing(&mut self, now: Instant) {
         // Makes `close` assume that the server has read bytes after the capture.
-        (self.bytes_after, self.last_news) = (Some(0), Some(now));
+        (self.activity.bytes_after, self.activity.last_news) = (Some(0), Some(now));
     }
 
     /// Ends the observation in this session; another session resumes it.
@@ -467,11 +479,11 @@ impl Pane {
 
     /// Resumes the observation in this session.
     pub fn arrive(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
-        let dead = self.dead;
+        let dead = self.life.dead;
         self.views = Views::default();
         self.opened(state, out);
-        self.dead = dead;
-        self.gone = None;
+        self.life.dead = dead;
+        self.activity.gone = None;
     }
 
     /// Emits what is pending. The pane continues without an observer.
@@ -491,37 +503,37 @@ impl Pane {
 
     /// Returns how the program ended, according to tmux, else to the kernel.
     pub fn death(&self) -> Option<ProcessExit> {
-        let known = self.dead.filter(|dead| dead.exit_status().is_some());
-        known.or(self.ended)
+        let known = self.life.dead.filter(|dead| dead.exit_status().is_some());
+        known.or(self.life.ended)
     }
 
     /// Takes the program's exit as the kernel reports it.
     pub fn program_ended(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
-        self.ended = Some(death);
-        if self.dying.is_some() {
+        self.life.ended = Some(death);
+        if self.life.dying.is_some() {
             self.died(death, out);
         }
     }
 
     /// Returns true if the pane has changed at this time.
     pub fn has_news_of(&self, now: Instant) -> bool {
-        self.last_news == Some(now)
+        self.activity.last_news == Some(now)
     }
 
     /// Handles that the program has ended and tmux keeps the pane: its output is complete. tmux may
     /// learn the exit status later than the end of the terminal.
     fn note_death(&mut self, dead: Option<ProcessExit>, out: &mut PaneOutput<'_>) {
         let Some(mut death) = dead else {
-            (self.dead, self.dying) = (None, None);
+            (self.life.dead, self.life.dying) = (None, None);
             return;
         };
-        if self.dead.is_some() {
+        if self.life.dead.is_some() {
             return;
         }
         if death.exit_status().is_none() {
-            death = self.ended.unwrap_or(death);
+            death = self.life.ended.unwrap_or(death);
         }
-        let since = *self.dying.get_or_insert(out.now);
+        let since = *self.life.dying.get_or_insert(out.now);
         let waits = out.now.saturating_duration_since(since) < STATUS_TIMEOUT;
         if death.exit_status().is_some() || !waits {
             self.died(death, out);
@@ -530,18 +542,18 @@ impl Pane {
 
     /// Returns when the wait for an exit status ends.
     fn death_due(&self) -> Option<Instant> {
-        Some(self.dying? + STATUS_TIMEOUT)
+        Some(self.life.dying? + STATUS_TIMEOUT)
     }
 
     /// Completes the output without an exit status, if the wait for it is over.
     fn emit_death(&mut self, out: &mut PaneOutput<'_>) {
         if self.death_due().is_some_and(|due| due <= out.now) {
-            self.died(self.ended.unwrap_or_default(), out);
+            self.died(self.life.ended.unwrap_or_default(), out);
         }
     }
 
     fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
-        (self.dead, self.dying) = (Some(death), None);
+        (self.life.dead, self.life.dying) = (Some(death), None);
         self.finish(out);
         self.complete(Completion::Exit(death.exit_status()), out);
     }
@@ -664,25 +676,28 @@ impl Pane {
     /// pane needs another request.
     pub fn deadline(&self, may_request: bool) -> Option<Instant> {
         let stream = self.stream();
-        let joining = match self.joining {
+        let joining = match self.agent.joining {
             Joining::Searching(until) => until,
             Joining::None | Joining::Joined => None,
         };
         let deadlines = [
             self.throttle.deadline(),
             self.turns.as_ref().and_then(PaneTurns::deadline),
-            self.states.as_ref().and_then(AgentStates::deadline),
+            self.agent.states.as_ref().and_then(AgentStates::deadline),
             stream.and_then(StreamedPane::deadline),
             stream
                 .and_then(StreamedPane::check_at)
                 .filter(|_| may_request),
-            self.judge_at,
+            self.agent.judge_at,
             self.piping.deadline().filter(|_| stream.is_none()),
             self.death_due(),
-            self.snapshots.next_due(),
+            self.agent.snapshots.next_due(),
             joining,
-            self.reading.as_ref().and_then(|reading| reading.next_due()),
-            self.views.next_due(self.last_news),
+            self.agent
+                .reading
+                .as_ref()
+                .and_then(|reading| reading.next_due()),
+            self.views.next_due(self.activity.last_news),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -39,9 +39,9 @@ impl Pane {
             return;
         };
         if had_changes {
-            self.last_news = Some(out.now);
+            self.activity.last_news = Some(out.now);
         }
-        if self.dead.is_some() && respawned {
+        if self.life.dead.is_some() && respawned {
             self.opened(state, out);
         }
         if let (Some(turns), Follow::Captures(polled)) = (&mut self.turns, &self.follow) {
@@ -49,7 +49,7 @@ impl Pane {
         }
         self.emit(changes, out);
         self.judge(capture, out);
-        self.bytes_after = capture.bytes_after;
+        self.activity.bytes_after = capture.bytes_after;
         self.note_death(capture.dead, out);
     }
 
@@ -60,8 +60,8 @@ impl Pane {
         proof: Freshness,
         out: &mut PaneOutput<'_>,
     ) {
-        let grew = proof.server_bytes.zip(self.bytes_after);
-        self.others_print = grew.is_some_and(|(now, then)| now > then);
+        let grew = proof.server_bytes.zip(self.activity.bytes_after);
+        self.activity.others_print = grew.is_some_and(|(now, then)| now > then);
         self.confirm_unchanged(proof);
         self.update_piped(state.piped, out);
         self.update_title(&state.title, out);
@@ -87,18 +87,18 @@ impl Pane {
             marks,
             notices,
         } = stream.feed(bytes, out.now);
-        self.last_news = Some(out.now);
-        if self.states.is_some() {
-            self.judge_at.get_or_insert(out.now + JUDGE_DELAY);
+        self.activity.last_news = Some(out.now);
+        if self.agent.states.is_some() {
+            self.agent.judge_at.get_or_insert(out.now + JUDGE_DELAY);
         }
         for changes in changes {
             self.emit_of_stream(changes, out);
         }
         for notice in notices {
             if let TerminalNotice::Title(title) = &notice {
-                self.title.clone_from(title);
+                self.agent.title.clone_from(title);
             }
-            if let Some(states) = &mut self.states {
+            if let Some(states) = &mut self.agent.states {
                 states.handle_notice(&notice, out.now);
             }
         }
@@ -339,7 +339,7 @@ impl Pane {
             let (mut tracker, changes) = stream.into_polled(out.now);
             tracker.set_settle_period(self.settle);
             self.follow = Follow::Captures(Box::new(PolledPane::after_stream(tracker)));
-            (self.bytes_after, self.judge_at) = (None, None);
+            (self.activity.bytes_after, self.agent.judge_at) = (None, None);
             self.emit(changes, out);
         }
     }
@@ -369,7 +369,7 @@ impl Pane {
     }
 
     pub(super) fn respawned(&mut self, out: &mut PaneOutput<'_>) {
-        if self.dead.is_none() || std::mem::replace(&mut self.has_new_program, true) {
+        if self.life.dead.is_none() || std::mem::replace(&mut self.life.has_new_program, true) {
             return;
         }
         if let Some(stream) = self.stream_mut() {
@@ -427,7 +427,7 @@ impl Pane {
             return false;
         }
         let old = self.shape;
-        if self.dead.is_some() && state.pid != self.shape.pid {
+        if self.life.dead.is_some() && state.pid != self.shape.pid {
             self.respawned(out);
             self.opened(state, out);
         }
@@ -457,8 +457,8 @@ impl Pane {
                 out.warn("tmux", message);
             }
         }
-        if self.judge_at.is_some_and(|at| at <= out.now) {
-            self.judge_at = None;
+        if self.agent.judge_at.is_some_and(|at| at <= out.now) {
+            self.agent.judge_at = None;
             if let Some(capture) = self.stream().map(|stream| stream.tracker.capture()) {
                 self.judge(&capture, out);
             }
@@ -475,7 +475,7 @@ impl Pane {
     /// Returns the screen, if it is known.
     pub(super) fn shown(&self) -> Option<Capture> {
         let streamed = self.stream().map(|stream| stream.tracker.capture());
-        streamed.or_else(|| self.shown.clone())
+        streamed.or_else(|| self.agent.shown.clone())
     }
 }
 

@@ -434,14 +434,14 @@ impl SessionPanes {
     }
 
     /// Searches a pane that shows something new for an agent.
-    fn search_for_agent(&self, id: &PaneId, now: Instant) {
+    fn search_for_agent(&mut self, id: &PaneId, now: Instant) {
         if !self.config.conversations.are_read() {
             return;
         }
         let Some(pid) = self
             .slots
-            .get(id)
-            .and_then(PaneSlot::open)
+            .get_mut(id)
+            .and_then(PaneSlot::open_mut)
             .and_then(|pane| pane.begin_agent_search(now, AGENT_SEARCH_INTERVAL))
         else {
             return;
