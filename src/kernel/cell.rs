@@ -136,14 +136,14 @@ impl Cell {
     }
 
     fn published(&mut self, message: &Message) -> CellStep {
+        let content = || message.content::<PublishedContent>().unwrap_or_default();
         let output = match message.msg_type.as_str() {
             "status" => {
-                let status: StatusContent = message.content().unwrap_or_default();
-                self.is_idle |= status.execution_state == "idle";
+                self.is_idle |= content().execution_state == "idle";
                 return self.unpublished_error();
             }
             "execute_input" => {
-                let input: InputContent = message.content().unwrap_or_default();
+                let input = content();
                 self.count = input.execution_count.or(self.count);
                 return CellStep::Begins {
                     code: input.code,
@@ -151,7 +151,7 @@ impl Cell {
                 };
             }
             "stream" => {
-                let content: StreamContent = message.content().unwrap_or_default();
+                let content = content();
                 let stream = match content.name.as_str() {
                     "stderr" => OutputStream::Stderr,
                     _ => OutputStream::Stdout,
@@ -168,10 +168,9 @@ impl Cell {
             "display_data" => CellOutput::Display(message.content().unwrap_or_default()),
             "update_display_data" => CellOutput::Update(message.content().unwrap_or_default()),
             "execute_result" => CellOutput::Result(message.content().unwrap_or_default()),
-            "clear_output" => {
-                let content: ClearContent = message.content().unwrap_or_default();
-                CellOutput::Clear { wait: content.wait }
-            }
+            "clear_output" => CellOutput::Clear {
+                wait: content().wait,
+            },
             "error" => {
                 let content: ErrorContent = message.content().unwrap_or_default();
                 self.failed(&content);
@@ -315,27 +314,23 @@ impl CellListener for DiscardedOutput {
     fn missed(&mut self, _: MissedOutputs) {}
 }
 
-/// `stream`: printed text.
+/// The other published messages, each of which has some of these fields.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct StreamContent {
-    pub name: String,
-    pub text: String,
-}
-
-/// `status`: `busy`, `idle` or `starting`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct StatusContent {
-    pub execution_state: String,
-}
-
-/// `execute_input`: the code that a client has sent.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct InputContent {
-    pub code: String,
-    pub execution_count: Option<u32>,
+pub(crate) struct PublishedContent {
+    /// `stream`: the name of the stream.
+    name: String,
+    /// `stream`: the printed text.
+    text: String,
+    /// `status`: `busy`, `idle` or `starting`.
+    execution_state: String,
+    /// `execute_input`: the code that a client has sent.
+    code: String,
+    execution_count: Option<u32>,
+    /// `clear_output`: the output stays until the next output replaces it.
+    wait: bool,
+    /// `shutdown_reply`: the kernel is about to end, and is started again.
+    pub restart: bool,
 }
 
 /// `display_data`, `update_display_data` and `execute_result`: a value in several forms.
@@ -362,14 +357,6 @@ pub(super) fn joined(text: &Value) -> Option<String> {
         Value::Array(lines) => Some(lines.iter().filter_map(Value::as_str).collect()),
         _ => None,
     }
-}
-
-/// `clear_output`: the output so far is removed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ClearContent {
-    /// True if the output stays until the next output replaces it.
-    pub wait: bool,
 }
 
 /// `error`: an exception.
@@ -420,13 +407,6 @@ pub(crate) struct KernelInfoContent {
 pub(crate) struct LanguageInfo {
     pub name: String,
     pub version: String,
-}
-
-/// `shutdown_reply` on iopub: the kernel is about to end.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ShutdownContent {
-    pub restart: bool,
 }
 
 /// Display data of type `application/vnd.td-observe.log+json`: a log line.

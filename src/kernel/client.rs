@@ -16,8 +16,10 @@ use super::connection::ConnectionInfo;
 use super::kernelspec::{InterruptMode, KernelSpec};
 use super::liveness::{MissedInterrupt, Readiness, prompt_output, silent};
 use super::process::{KernelStart, prepare_start, random_digits, remove_connection_file};
-use super::protocol::{Channel, Message, Request, Signer};
-use super::queues::{FeedReceiver, Incoming, MissedOutputs, Order, Orders, feed, orders};
+use super::protocol::{Channel, Message, Signer, request_frames};
+use super::queues::{
+    FeedReceiver, Incoming, MissedOutputs, Order, Orders, WAITING_BYTES_MAX, feed, orders,
+};
 use super::sockets::{Sockets, SocketsOptions};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -62,8 +64,9 @@ enum ConnectionStage {
 /// ms. This also applies to a kernel that another program started. Dropping the value ends the kernel only if
 /// this program started it.
 pub struct Kernel {
-    link: Link,
+    feed: FeedReceiver,
     control: KernelControl,
+    thread: Option<Handle<()>>,
     pub(super) clock: Clock,
     /// Closed when the caller must stop.
     stop: Stop,
@@ -110,17 +113,31 @@ impl Kernel {
         let signer = Signer::new(info.key.as_bytes());
         let session = Session::new(signer.clone(), clock.clone())?;
         let own = start.clone().map(Arc::new);
-        let identity = session.identity();
-        let link = Link::start(info, start, signer, identity, clock.clone())?;
+        let (orders, (taken, woken)) = orders()?;
+        let (sender, feed) = feed(WAITING_BYTES_MAX);
+        let mut sockets = Sockets::new(SocketsOptions {
+            info: info.clone(),
+            start,
+            signer,
+            // The identity of the client's sockets.
+            identity: session.id.as_bytes().to_vec(),
+            orders: taken,
+            woken,
+            feed: sender,
+            clock: clock.clone(),
+        });
+        // First starts the kernel, if that is requested.
+        let thread = thread::spawn("td-kernel", move || sockets.run())?;
         let control = KernelControl {
             session,
-            orders: link.orders.clone(),
+            orders,
             interrupts: Arc::default(),
             own,
         };
         let mut kernel = Self {
-            link,
+            feed,
             control,
+            thread: Some(thread),
             clock,
             stop,
             stage: ConnectionStage::Connecting,
@@ -161,7 +178,7 @@ impl Kernel {
             ));
         }
         let shutdown = self.control.session.shutdown(true);
-        self.link.orders.send(Order::Restart { shutdown });
+        self.control.orders.send(Order::Restart { shutdown });
         self.disconnected();
         while !matches!(self.receive(None)?, Some(Incoming::Restarting)) {}
         self.connected()?;
@@ -242,7 +259,7 @@ impl Kernel {
 
     /// Handles the reports since the last cell. Messages among them belong to earlier cells and are dropped.
     fn catch_up(&mut self) -> Result<()> {
-        while let Some(incoming) = self.link.feed.take() {
+        while let Some(incoming) = self.feed.take() {
             match incoming {
                 Incoming::Beating(is_beating) => self.is_silent = !is_beating,
                 Incoming::Disconnected => {
@@ -373,7 +390,7 @@ impl Kernel {
             // The user has already interrupted this code.
             CellStep::Question(_) if missed.take_pending() => self.control.interrupt_again(),
             CellStep::Question(question) => {
-                let is_over = || self.link.feed.ends_question(self.is_own());
+                let is_over = || self.feed.ends_question(self.is_own());
                 if let Some(value) = listener.answer(&question, &is_over) {
                     self.send(Channel::Stdin, "input_reply", &json!({ "value": value }));
                 }
@@ -384,7 +401,7 @@ impl Kernel {
 
     fn send(&self, channel: Channel, msg_type: &str, content: &serde_json::Value) -> String {
         let (id, frames) = self.control.session.request(msg_type, content);
-        self.link.orders.send(Order::Send(channel, frames));
+        self.control.orders.send(Order::Send(channel, frames));
         id
     }
 
@@ -398,14 +415,14 @@ impl Kernel {
             if is_stopped(&self.stop) {
                 return Err(Error::gone("stopped"));
             }
-            if let Some(incoming) = self.link.feed.take() {
+            if let Some(incoming) = self.feed.take() {
                 return Ok(Some(incoming));
             }
             select_biased! {
                 recv(self.stop) -> _ => {}
-                recv(self.link.feed.bell()) -> rung => if rung.is_err() {
+                recv(self.feed.bell) -> rung => if rung.is_err() {
                     // The thread may have sent a report between the check above and its end.
-                    let last = self.link.feed.take();
+                    let last = self.feed.take();
                     return last.map(Some).ok_or_else(|| Error::gone("the connection to the kernel has failed"));
                 },
                 recv(timer) -> _ => return Ok(None),
@@ -417,7 +434,10 @@ impl Kernel {
 impl Drop for Kernel {
     fn drop(&mut self) {
         let shutdown = self.control.session.shutdown(false);
-        self.link.close(shutdown);
+        self.control.orders.send(Order::Close { shutdown });
+        if let Some(thread) = self.thread.take() {
+            thread.join_logged();
+        }
     }
 }
 
@@ -571,23 +591,20 @@ impl Session {
         })
     }
 
-    /// Returns the identity of the client's sockets.
-    pub fn identity(&self) -> Vec<u8> {
-        self.id.as_bytes().to_vec()
-    }
-
     /// Returns the id and the frames of a request.
     pub fn request(&self, msg_type: &str, content: &Value) -> (String, Vec<Vec<u8>>) {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let msg_id = format!("{}_{number}", self.id);
-        let request = Request {
-            msg_id: &msg_id,
-            msg_type,
-            session: &self.id,
-            date: &self.clock.wall().to_string(),
-            content,
-        };
-        let frames = request.frames(&self.signer);
+        let header = json!({
+            "msg_id": msg_id,
+            "msg_type": msg_type,
+            "session": &*self.id,
+            "username": "td-observe",
+            "date": self.clock.wall().to_string(),
+            // The protocol version in the header of requests.
+            "version": "5.3",
+        });
+        let frames = request_frames(&header, content, &self.signer);
         (msg_id, frames)
     }
 
@@ -648,50 +665,5 @@ impl std::fmt::Debug for KernelControl {
         f.debug_struct("KernelControl")
             .field("is_own", &self.own.is_some())
             .finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Link {
-    pub orders: Orders,
-    pub feed: FeedReceiver,
-    thread: Option<Handle<()>>,
-}
-
-impl Link {
-    /// Starts the thread, which first starts the kernel if `start` is given.
-    pub fn start(
-        info: &ConnectionInfo,
-        start: Option<KernelStart>,
-        signer: Signer,
-        identity: Vec<u8>,
-        clock: Clock,
-    ) -> Result<Self> {
-        let (orders, (taken, woken)) = orders()?;
-        let (sender, feed) = feed();
-        let mut sockets = Sockets::new(SocketsOptions {
-            info: info.clone(),
-            start,
-            signer,
-            identity,
-            orders: taken,
-            woken,
-            feed: sender,
-            clock,
-        });
-        let thread = thread::spawn("td-kernel", move || sockets.run())?;
-        Ok(Self {
-            orders,
-            feed,
-            thread: Some(thread),
-        })
-    }
-
-    /// Ends the thread, and the kernel if this program started it.
-    pub fn close(&mut self, shutdown: Vec<Vec<u8>>) {
-        self.orders.send(Order::Close { shutdown });
-        if let Some(thread) = self.thread.take() {
-            thread.join_logged();
-        }
     }
 }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::cell::{
-    Cell, CellListener, CellOutput, CellStatus, CellStep, LogLine, QuestionContent, ShutdownContent,
+    Cell, CellListener, CellOutput, CellStatus, CellStep, LogLine, PublishedContent,
+    QuestionContent,
 };
 use super::client::{Kernel, KernelControl};
 use super::connection::ConnectionInfo;
@@ -196,7 +197,7 @@ fn run_cells(
         emit_started(emitter, &cell.code, number);
         let ran = kernel.run(&cell.code, &mut reporter);
         let now = context.clock.now();
-        reporter.outputs.end_lines(now);
+        reporter.outputs.text.end_lines(now);
         let duration = now.saturating_duration_since(began);
         let end = match ran {
             Ok(end) => end,
@@ -224,7 +225,7 @@ fn run_cells(
             break;
         }
     }
-    let lost_lines = reporter.outputs.finish(context.clock.now());
+    let lost_lines = reporter.outputs.text.finish(context.clock.now()).1;
     Ok(Some(KernelOutcome {
         has_failed,
         is_unread: reporter.is_unread,
@@ -246,19 +247,19 @@ fn listen(
     let mut number = 0;
     let ended = loop {
         let now = context.clock.now();
-        let due = outputs.tick(now);
+        let due = outputs.text.tick(now);
         let is_listening = listening.next(kernel, due, &mut |activity| {
             let now = context.clock.now();
             match activity {
                 Activity::Begins { cell, code, count } => {
                     number = count.unwrap_or(number + 1);
                     began.insert(cell.to_owned(), (now, number));
-                    outputs.end_lines(now);
+                    outputs.text.end_lines(now);
                     emit_started(emitter, code, number);
                 }
                 Activity::Output(output) => outputs.push(&output, now),
                 Activity::Ends { cell, status } => {
-                    outputs.end_lines(now);
+                    outputs.text.end_lines(now);
                     if let Some((at, number)) = began.remove(cell) {
                         let code = Some(i32::from(!status.is_ok()));
                         let duration = now.saturating_duration_since(at);
@@ -274,7 +275,7 @@ fn listen(
             break is_listening;
         }
     };
-    let lost_lines = outputs.finish(context.clock.now());
+    let lost_lines = outputs.text.finish(context.clock.now()).1;
     match ended {
         Ok(_) => Ok(Some(KernelOutcome {
             lost_lines,
@@ -321,7 +322,7 @@ struct CellReporter {
 
 impl CellListener for CellReporter {
     fn output(&mut self, output: &CellOutput) {
-        let now = self.outputs.now();
+        let now = self.outputs.clock.now();
         self.outputs.push(output, now);
         if let Some(recorder) = &mut self.recorder {
             recorder.output(output);
@@ -330,7 +331,8 @@ impl CellListener for CellReporter {
             // The reader of the output has gone, as with a broken pipe. Interrupt only once, because a
             // further interrupt would reach the kernel itself.
             self.is_unread = true;
-            self.outputs.stop_passing();
+            // What the interrupt prints is not passed on.
+            self.outputs.byte_sink = None;
             self.control.interrupt();
         }
     }
@@ -342,15 +344,15 @@ impl CellListener for CellReporter {
     fn answer(&mut self, question: &QuestionContent, is_over: &dyn Fn() -> bool) -> Option<String> {
         let ask = self.ask.as_mut()?;
         // The prompt follows everything that was printed.
-        self.outputs.end_lines(self.outputs.now());
+        self.outputs.text.end_lines(self.outputs.clock.now());
         let (control, before) = (&self.control, self.control.interrupts());
         let outputs = &self.outputs;
         let answer = ask(question, &|| {
-            control.interrupts() > before || outputs.is_stopped() || is_over()
+            control.interrupts() > before || is_stopped(&outputs.stop) || is_over()
         })?;
         // The history gets the question and the answer, but no password.
         let shown = if question.is_password { "" } else { &answer };
-        self.outputs.text(&format!("{}{shown}\n", question.prompt));
+        self.outputs.print(&format!("{}{shown}\n", question.prompt));
         Some(answer)
     }
 
@@ -359,7 +361,7 @@ impl CellListener for CellReporter {
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {
-        self.outputs.tick(now)
+        self.outputs.text.tick(now)
     }
 }
 
@@ -443,7 +445,7 @@ impl Listening {
             return true;
         }
         if message.msg_type == "shutdown_reply" {
-            let content: ShutdownContent = message.content().unwrap_or_default();
+            let content: PublishedContent = message.content().unwrap_or_default();
             return content.restart;
         }
         let id = message.parent_id.as_str();
@@ -497,7 +499,7 @@ impl Listening {
 const ROOM_PAUSE: Duration = Duration::from_millis(2);
 
 /// Emits the outputs of cells and passes them on.
-pub(super) struct OutputEvents {
+struct OutputEvents {
     emitter: EventEmitter,
     text: TextEvents,
     byte_sink: Option<Box<dyn ByteSink>>,
@@ -506,7 +508,7 @@ pub(super) struct OutputEvents {
 }
 
 impl OutputEvents {
-    pub fn new(
+    fn new(
         emitter: &EventEmitter,
         lines_max: Option<u64>,
         byte_sink: Option<Box<dyn ByteSink>>,
@@ -521,15 +523,7 @@ impl OutputEvents {
         }
     }
 
-    pub fn is_stopped(&self) -> bool {
-        is_stopped(&self.stop)
-    }
-
-    pub fn now(&self) -> Instant {
-        self.clock.now()
-    }
-
-    pub fn push(&mut self, output: &CellOutput, now: Instant) {
+    fn push(&mut self, output: &CellOutput, now: Instant) {
         if let Some(line) = output.log_line() {
             return self.log_line(&line);
         }
@@ -542,16 +536,16 @@ impl OutputEvents {
     /// Emits a log line of the code.
     fn log_line(&mut self, line: &LogLine) {
         let now = self.clock.now();
-        self.end_lines(now);
+        self.text.end_lines(now);
         match line.level.to_ascii_lowercase().as_str() {
             "error" | "critical" | "fatal" => drop(self.emitter.error("log", &line.message)),
             "warning" | "warn" => drop(self.emitter.warning("log", &line.message)),
-            level => self.text(&format!("[{level}] {}\n", line.message)),
+            level => self.print(&format!("[{level}] {}\n", line.message)),
         }
     }
 
     /// Emits text of standard output.
-    pub fn text(&mut self, text: &str) {
+    fn print(&mut self, text: &str) {
         self.pass_on(OutputStream::Stdout, text);
         let now = self.clock.now();
         self.text.push(OutputStream::Stdout, text.as_bytes(), now);
@@ -569,40 +563,19 @@ impl OutputEvents {
     }
 
     /// Returns true if the reader of the passed-on output has gone.
-    pub fn is_closed(&mut self) -> bool {
+    fn is_closed(&mut self) -> bool {
         let sink = self.byte_sink.as_mut();
         sink.is_some_and(|sink| sink.is_closed(OutputStream::Stdout))
     }
 
-    /// Stops passing output on, for example before an interrupt that the user has not sent prints a
-    /// traceback.
-    pub fn stop_passing(&mut self) {
-        self.byte_sink = None;
-    }
-
     /// Emits a warning about dropped outputs.
-    pub fn missed(&mut self, missed: MissedOutputs) {
-        self.end_lines(self.clock.now());
+    fn missed(&mut self, missed: MissedOutputs) {
+        self.text.end_lines(self.clock.now());
         let message = format!(
             "{} outputs of the kernel ({} bytes) came faster than they were taken, and are missing here",
             missed.messages, missed.bytes
         );
         self.emitter.warning("kernel", &message);
-    }
-
-    /// Emits text that has been held long enough; returns the time of the next call.
-    pub fn tick(&mut self, now: Instant) -> Option<Instant> {
-        self.text.tick(now)
-    }
-
-    /// Emits everything, open lines included.
-    pub fn end_lines(&mut self, now: Instant) {
-        self.text.end_lines(now);
-    }
-
-    /// Emits everything; returns the number of lines beyond the limit.
-    pub fn finish(self, now: Instant) -> u64 {
-        self.text.finish(now).1
     }
 }
 

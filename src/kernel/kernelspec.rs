@@ -27,23 +27,18 @@ pub(super) enum InterruptMode {
 }
 
 /// A kernel specification (`kernel.json`), found by its name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct KernelSpec {
+    #[serde(skip)]
     pub(super) name: String,
     pub(super) argv: Vec<String>,
+    #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
+    #[serde(default)]
     pub(super) interrupt_mode: InterruptMode,
     /// The directory of the specification; `None` for the built-in one.
+    #[serde(skip)]
     directory: Option<PathBuf>,
-}
-
-#[derive(Debug, Deserialize)]
-struct SpecFile {
-    argv: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    #[serde(default)]
-    interrupt_mode: InterruptMode,
 }
 
 impl KernelSpec {
@@ -117,10 +112,10 @@ impl KernelSpec {
     }
 
     pub(super) fn parse(text: &str, directory: &Path) -> Result<Self> {
-        let file: SpecFile = serde_json::from_str(text).map_err(|error| {
+        let spec: Self = serde_json::from_str(text).map_err(|error| {
             Error::invalid("cannot use the specification of a kernel").because(error)
         })?;
-        if file.argv.is_empty() {
+        if spec.argv.is_empty() {
             return Err(Error::invalid(
                 "argv is empty in the specification of a kernel",
             ));
@@ -128,10 +123,8 @@ impl KernelSpec {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
         Ok(Self {
             name: name.into_owned(),
-            argv: file.argv,
-            env: file.env,
-            interrupt_mode: file.interrupt_mode,
             directory: Some(directory.to_owned()),
+            ..spec
         })
     }
 

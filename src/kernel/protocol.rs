@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::Sha256;
 
@@ -63,27 +64,9 @@ impl SocketType {
     }
 }
 
-/// A violation of the protocol by the peer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ZmtpError {
-    /// The greeting is not ZeroMQ's.
-    #[error("it is no ZeroMQ socket")]
-    NoZeroMq,
-    /// The peer's protocol version is older than 3.0.
-    #[error("it speaks version {0} of ZeroMQ's protocol, and version 3 is needed")]
-    Version(u8),
-    /// The peer requires a security mechanism.
-    #[error("it is encrypted ({0}): start the kernel without encryption")]
-    Mechanism(String),
-    /// The peer is a socket of another type.
-    #[error("it is a {0} socket: it belongs to another channel, or to another program")]
-    SocketType(String),
-    /// The peer refuses the connection.
-    #[error("it refuses the connection: {0}")]
-    Refused(String),
-    /// A frame is invalid.
-    #[error("its data are no ZeroMQ messages: {0}")]
-    Frame(&'static str),
+/// The error for bytes that are no messages.
+fn no_messages(why: &str) -> String {
+    format!("its data are no ZeroMQ messages: {why}")
 }
 
 /// A message of one or more frames, stored in one buffer.
@@ -173,7 +156,7 @@ impl Peer {
     ///
     /// # Errors
     /// If the peer violates the protocol. The caller must close the connection.
-    pub fn next(&mut self) -> Result<Option<Multipart>, ZmtpError> {
+    pub fn next(&mut self) -> Result<Option<Multipart>, String> {
         if self.state == State::Greeting {
             let input = &self.input[self.consumed..];
             check_greeting(input)?;
@@ -189,16 +172,16 @@ impl Peer {
                 continue;
             }
             if self.state != State::Ready {
-                return Err(ZmtpError::Frame("a message comes before the handshake"));
+                return Err(no_messages("a message comes before the handshake"));
             }
             let is_last = flags & MORE == 0;
             // The most frames of a message. Jupyter's messages have about seven frames and one for each buffer.
             if self.incomplete.ends.len() >= 4096 {
-                return Err(ZmtpError::Frame("a message has too many frames"));
+                return Err(no_messages("a message has too many frames"));
             }
             let frame = &self.input[body];
             if self.incomplete.len() + frame.len() > MESSAGE_BYTES_MAX {
-                return Err(ZmtpError::Frame("a message is longer than 256 MiB"));
+                return Err(no_messages("a message is longer than 256 MiB"));
             }
             self.incomplete.push(frame);
             if is_last {
@@ -227,7 +210,7 @@ impl Peer {
     }
 
     /// Consumes the next frame; returns its flags and the range of its body.
-    fn next_frame(&mut self) -> Result<Option<(u8, Range<usize>)>, ZmtpError> {
+    fn next_frame(&mut self) -> Result<Option<(u8, Range<usize>)>, String> {
         let input = &self.input[self.consumed..];
         let Some(&flags) = input.first() else {
             self.input.clear();
@@ -237,7 +220,7 @@ impl Peer {
             return Ok(None);
         };
         if flags & !(MORE | LONG | COMMAND) != 0 || flags & (COMMAND | MORE) == COMMAND | MORE {
-            return Err(ZmtpError::Frame("a frame has unknown flags"));
+            return Err(no_messages("a frame has unknown flags"));
         }
         let (head, size) = if flags & LONG == 0 {
             (2, input.get(1).map(|&size| u64::from(size)))
@@ -255,7 +238,7 @@ impl Peer {
             (64 * 1024, "a command is longer than 64 KiB")
         };
         let size = usize::try_from(size).ok().filter(|size| *size <= size_max);
-        let size = size.ok_or(ZmtpError::Frame(too_long))?;
+        let size = size.ok_or_else(|| no_messages(too_long))?;
         if input.len() < head + size {
             return Ok(None);
         }
@@ -264,16 +247,19 @@ impl Peer {
         Ok(Some((flags, start..start + size)))
     }
 
-    fn command(&mut self, body: Range<usize>) -> Result<(), ZmtpError> {
+    fn command(&mut self, body: Range<usize>) -> Result<(), String> {
         let body = &self.input[body];
-        let (name, rest) = split_short(body).ok_or(ZmtpError::Frame("a command has no name"))?;
+        let (name, rest) = split_short(body).ok_or_else(|| no_messages("a command has no name"))?;
         match (name, self.state) {
             (b"READY", State::Handshake) => {
                 let peer = properties(rest)?
                     .find(|(name, _)| name.eq_ignore_ascii_case(b"Socket-Type"))
                     .map_or(b"" as &[u8], |(_, value)| value);
                 if !self.socket_type.talks_to(peer) {
-                    return Err(ZmtpError::SocketType(printable(peer)));
+                    return Err(format!(
+                        "it is a {} socket: it belongs to another channel, or to another program",
+                        printable(peer)
+                    ));
                 }
                 self.state = State::Ready;
                 if self.socket_type == SocketType::Sub {
@@ -284,7 +270,7 @@ impl Peer {
             }
             (b"ERROR", _) => {
                 let reason = split_short(rest).map_or(rest, |(reason, _)| reason);
-                return Err(ZmtpError::Refused(printable(reason)));
+                return Err(format!("it refuses the connection: {}", printable(reason)));
             }
             (b"PING", State::Ready) if self.output.len() < PONG_OUTPUT_MAX => {
                 // The body is a time to live of two bytes, then the context to send back.
@@ -293,7 +279,7 @@ impl Peer {
             }
             // Ignore commands of later versions.
             (_, State::Ready) => {}
-            _ => return Err(ZmtpError::Frame("the handshake is out of order")),
+            _ => return Err(no_messages("the handshake is out of order")),
         }
         Ok(())
     }
@@ -309,22 +295,27 @@ fn greeting() -> [u8; GREETING_BYTES] {
 }
 
 /// Checks the received part of a greeting.
-fn check_greeting(input: &[u8]) -> Result<(), ZmtpError> {
+fn check_greeting(input: &[u8]) -> Result<(), String> {
     if input.first().is_some_and(|&byte| byte != 0xff)
         || input.get(9).is_some_and(|&byte| byte != 0x7f)
     {
-        return Err(ZmtpError::NoZeroMq);
+        return Err("it is no ZeroMQ socket".to_owned());
     }
     if let Some(&version) = input.get(10)
         && version < 3
     {
-        return Err(ZmtpError::Version(version));
+        return Err(format!(
+            "it speaks version {version} of ZeroMQ's protocol, and version 3 is needed"
+        ));
     }
     if let Some(mechanism) = input.get(12..32) {
         let end = mechanism.iter().position(|&byte| byte == 0);
         let mechanism = &mechanism[..end.unwrap_or(mechanism.len())];
         if mechanism != b"NULL" {
-            return Err(ZmtpError::Mechanism(printable(mechanism)));
+            return Err(format!(
+                "it is encrypted ({}): start the kernel without encryption",
+                printable(mechanism)
+            ));
         }
     }
     Ok(())
@@ -337,7 +328,7 @@ fn split_short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Returns the properties of a `READY` command.
-fn properties(mut bytes: &[u8]) -> Result<impl Iterator<Item = (&[u8], &[u8])>, ZmtpError> {
+fn properties(mut bytes: &[u8]) -> Result<impl Iterator<Item = (&[u8], &[u8])>, String> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
         let property = || {
@@ -348,7 +339,7 @@ fn properties(mut bytes: &[u8]) -> Result<impl Iterator<Item = (&[u8], &[u8])>, 
             Some((name, value, rest))
         };
         let (name, value, rest) =
-            property().ok_or(ZmtpError::Frame("a property of the handshake is cut off"))?;
+            property().ok_or_else(|| no_messages("a property of the handshake is cut off"))?;
         found.push((name, value));
         bytes = rest;
     }
@@ -476,17 +467,6 @@ fn bytes_of_hex(digits: &[u8]) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// The received frames are not a valid Jupyter message.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WireError {
-    /// The signature does not match the key.
-    #[error("a message is signed with another key: is the connection file that of this kernel?")]
-    Signature,
-    /// The frames do not form a message.
-    #[error("a message is malformed: {0}")]
-    Malformed(String),
-}
-
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Header {
     #[serde(default)]
@@ -511,19 +491,22 @@ impl Message {
     ///
     /// # Errors
     /// If the signature is wrong, or the message is malformed.
-    pub fn read(channel: Channel, frames: &Multipart, signer: &Signer) -> Result<Self, WireError> {
+    pub fn read(channel: Channel, frames: &Multipart, signer: &Signer) -> Result<Self, String> {
         let mut frames = frames.frames().skip_while(|frame| *frame != DELIMITER);
-        let missing = || WireError::Malformed("frames are missing".to_owned());
+        let missing = || "a message is malformed: frames are missing".to_owned();
         frames.next().ok_or_else(missing)?;
         let mut next = || frames.next().ok_or_else(missing);
         let signature = next()?;
         let parts = [next()?, next()?, next()?, next()?];
         if !signer.accepts(signature, &parts) {
-            return Err(WireError::Signature);
+            return Err(
+                "a message is signed with another key: is the connection file that of this kernel?"
+                    .to_owned(),
+            );
         }
         let [header, parent, metadata, content] = parts;
         let malformed = |part: &str, error: serde_json::Error| {
-            WireError::Malformed(format!("the {part}: {error}"))
+            format!("a message is malformed: the {part}: {error}")
         };
         let header: Header =
             serde_json::from_slice(header).map_err(|error| malformed("header", error))?;
@@ -556,35 +539,13 @@ impl Message {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Request<'a> {
-    pub msg_id: &'a str,
-    pub msg_type: &'a str,
-    pub session: &'a str,
-    /// The time in RFC 3339 format.
-    pub date: &'a str,
-    pub content: &'a serde_json::Value,
-}
-
-impl Request<'_> {
-    /// Returns the frames of the message.
-    pub fn frames(&self, signer: &Signer) -> Vec<Vec<u8>> {
-        let header = serde_json::json!({
-            "msg_id": self.msg_id,
-            "msg_type": self.msg_type,
-            "session": self.session,
-            "username": "td-observe",
-            "date": self.date,
-            // The protocol version in the header of requests.
-            "version": "5.3",
-        });
-        let (header, content) = (header.to_string(), self.content.to_string());
-        // A request has no parent and no metadata.
-        let parts = [header.as_bytes(), b"{}", b"{}", content.as_bytes()];
-        let signature = signer.sign(&parts);
-        let frames = [DELIMITER, signature.as_bytes()].into_iter().chain(parts);
-        frames.map(<[u8]>::to_vec).collect()
-    }
+/// Returns the frames of a request, which has no parent and no metadata.
+pub(crate) fn request_frames(header: &Value, content: &Value, signer: &Signer) -> Vec<Vec<u8>> {
+    let (header, content) = (header.to_string(), content.to_string());
+    let parts = [header.as_bytes(), b"{}", b"{}", content.as_bytes()];
+    let signature = signer.sign(&parts);
+    let frames = [DELIMITER, signature.as_bytes()].into_iter().chain(parts);
+    frames.map(<[u8]>::to_vec).collect()
 }
 
 /// Messages for tests.
@@ -668,7 +629,7 @@ mod tests {
             peer.output().to_vec()
         }
 
-        fn take_all(peer: &mut Peer) -> Result<Vec<Frames>, ZmtpError> {
+        fn take_all(peer: &mut Peer) -> Result<Vec<Frames>, String> {
             let mut taken = Vec::new();
             while let Some(message) = peer.next()? {
                 taken.push(message.frames().map(<[u8]>::to_vec).collect());
@@ -697,7 +658,7 @@ mod tests {
             bytes
         }
 
-        fn after(bytes: &[u8]) -> Result<Vec<Frames>, ZmtpError> {
+        fn after(bytes: &[u8]) -> Result<Vec<Frames>, String> {
             let mut peer = Peer::new(SocketType::Dealer, b"");
             peer.receive(bytes);
             take_all(&mut peer)
@@ -863,20 +824,18 @@ mod tests {
         use proptest::prelude::*;
         use serde_json::json;
 
-        fn read(frames: &[Vec<u8>], signer: &Signer) -> Result<Message, WireError> {
+        fn read(frames: &[Vec<u8>], signer: &Signer) -> Result<Message, String> {
             let frames: Multipart = frames.iter().map(Vec::as_slice).collect();
             Message::read(Channel::Shell, &frames, signer)
         }
 
         fn request(code: &str, signer: &Signer) -> Vec<Vec<u8>> {
-            let request = Request {
-                msg_id: "s_1",
-                msg_type: "execute_request",
-                session: "s",
-                date: "2026-01-21T10:00:00Z",
-                content: &json!({ "code": code }),
-            };
-            request.frames(signer)
+            let header = json!({ "msg_id": "s_1", "msg_type": "execute_request" });
+            request_frames(&header, &json!({ "code": code }), signer)
+        }
+
+        fn is_refused(read: Result<Message, String>) -> bool {
+            read.is_err_and(|error| error.contains("is signed with another key"))
         }
 
         proptest! {
@@ -899,9 +858,9 @@ mod tests {
                 let part = &mut frames[1 + part];
                 let at = at.index(part.len());
                 part[at] ^= 1 << bit;
-                prop_assert!(matches!(read(&frames, &signer), Err(WireError::Signature)));
+                prop_assert!(is_refused(read(&frames, &signer)));
                 let other = Signer::new(b"another key");
-                prop_assert!(matches!(read(&request(&code, &signer), &other), Err(WireError::Signature)));
+                prop_assert!(is_refused(read(&request(&code, &signer), &other)));
             }
 
             #[test]
@@ -935,10 +894,7 @@ mod tests {
             assert_eq!(frames[1], b"");
             frames[1] = b"any".to_vec();
             assert!(read(&frames, &signer).is_ok());
-            assert_eq!(
-                read(&request("1", &signer), &Signer::new(b"k")).unwrap_err(),
-                WireError::Signature
-            );
+            assert!(is_refused(read(&request("1", &signer), &Signer::new(b"k"))));
         }
 
         #[test]

@@ -48,11 +48,8 @@ impl Orders {
     }
 }
 
-/// The thread's end: the orders, and the socket that becomes readable when an order arrives.
-pub(super) type OrderReceiver = (Receiver<Order>, UnixStream);
-
-/// Creates the two ends of the queue.
-pub(super) fn orders() -> Result<(Orders, OrderReceiver)> {
+/// Creates the two ends of the queue. That of the thread has a socket that becomes readable when an order arrives.
+pub(super) fn orders() -> Result<(Orders, (Receiver<Order>, UnixStream))> {
     let (sender, orders) = bounded(WAITING_MAX);
     let pair = || {
         let (waker, woken) = UnixStream::pair()?;
@@ -68,7 +65,7 @@ pub(super) fn orders() -> Result<(Orders, OrderReceiver)> {
 
 /// The most bytes in the queue. Further outputs are dropped and counted. Not reading the sockets instead
 /// would make the kernel drop outputs without a count.
-const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(super) const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Outputs that were dropped because the caller was too slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,11 +118,7 @@ struct Waiting {
 }
 
 /// Creates the two ends of the queue.
-pub(super) fn feed() -> (FeedSender, FeedReceiver) {
-    feed_of(WAITING_BYTES_MAX)
-}
-
-fn feed_of(bytes_max: usize) -> (FeedSender, FeedReceiver) {
+pub(super) fn feed(bytes_max: usize) -> (FeedSender, FeedReceiver) {
     let waiting = Arc::new(Mutex::new(Waiting {
         reports: VecDeque::new(),
         bytes: 0,
@@ -202,7 +195,8 @@ fn is_output(message: &Message) -> bool {
 #[derive(Debug)]
 pub(super) struct FeedReceiver {
     waiting: Arc<Mutex<Waiting>>,
-    bell: Receiver<()>,
+    /// Gets a signal when [`FeedReceiver::take`] has more reports; disconnected when the thread has ended.
+    pub bell: Receiver<()>,
 }
 
 impl FeedReceiver {
@@ -228,12 +222,6 @@ impl FeedReceiver {
                 Incoming::Message(message) => message.msg_type == "execute_reply",
                 Incoming::Missed(_) | Incoming::Connected => false,
             })
-    }
-
-    /// Returns the channel that gets a signal when [`FeedReceiver::take`] has more reports. The channel is
-    /// disconnected when the thread has ended.
-    pub fn bell(&self) -> &Receiver<()> {
-        &self.bell
     }
 }
 
@@ -267,7 +255,7 @@ mod tests {
         /// Every message is passed on or counted as missed, in order, and memory is bounded.
         #[test]
         fn passed_on_plus_missed_is_sent(steps in steps(), bytes_max in 1_usize..20_000) {
-            let (mut sender, receiver) = feed_of(bytes_max);
+            let (mut sender, receiver) = feed(bytes_max);
             let (mut sent, mut sent_bytes, mut reports) = (0_u64, 0_u64, 0);
             let (mut passed, mut passed_bytes, mut taken_reports) = (0_u64, 0_u64, 0);
             let mut missed = MissedOutputs::default();
@@ -331,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_messages_that_end_a_cell_are_never_dropped() {
-        let (mut sender, receiver) = feed_of(1_000);
+        let (mut sender, receiver) = feed(1_000);
         sender.message(printed("1", &"x".repeat(2_000))).unwrap();
         let shell = message(Channel::Shell, "execute_reply", "1", json!({}));
         for (message, is_kept) in [
@@ -364,14 +352,14 @@ mod tests {
 
     #[test]
     fn the_bell_rings_for_reports_and_for_the_end() {
-        let (mut sender, receiver) = feed();
-        assert!(receiver.bell().try_recv().is_err());
+        let (mut sender, receiver) = feed(WAITING_BYTES_MAX);
+        assert!(receiver.bell.try_recv().is_err());
         for _ in 0..3 {
             sender.report(Incoming::Connected);
         }
-        assert_eq!(receiver.bell().try_recv(), Ok(()));
+        assert_eq!(receiver.bell.try_recv(), Ok(()));
         drop(sender);
         assert_eq!(std::iter::from_fn(|| receiver.take()).count(), 3);
-        assert!(receiver.bell().recv().is_err());
+        assert!(receiver.bell.recv().is_err());
     }
 }

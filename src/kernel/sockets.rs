@@ -1,15 +1,16 @@
 //! The thread `td-kernel`: connects a kernel's five sockets, reads and writes them, sends the heartbeat, and
 //! owns the kernel's process if this program started it.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 use rustix::process::Signal;
 
 use super::connection::{ConnectionInfo, Endpoint};
@@ -87,8 +88,11 @@ impl From<Error> for End {
 
 impl Sockets {
     pub fn new(options: SocketsOptions) -> Self {
-        let channel_socket = |channel| {
-            ChannelSocket::new(channel, options.info.endpoint(channel), &options.identity)
+        let channel_socket = |channel| ChannelSocket {
+            channel,
+            endpoint: options.info.endpoint(channel),
+            socket: None,
+            peer: peer(channel, &options.identity),
         };
         Self {
             channels: Channel::ALL.map(channel_socket),
@@ -203,7 +207,7 @@ impl Sockets {
             if channel_socket.socket.is_some() {
                 continue;
             }
-            match Socket::connect(&channel_socket.endpoint, CONNECT) {
+            match connected(&channel_socket.endpoint) {
                 Ok(socket) => channel_socket.socket = Some(socket),
                 // The other sockets do not exist yet either.
                 Err(_) if is_expected && now < until => return Ok(()),
@@ -282,9 +286,46 @@ impl Sockets {
                 .map(|due| due.saturating_duration_since(now)),
             _ => Some(CONNECT_AGAIN),
         };
-        let (woken, process) = (&self.options.woken, self.process.as_ref());
-        let ready = wait(woken, &self.channels, process, time, &self.flow)
-            .map_err(|cause| Error::other("cannot wait for the kernel's sockets").because(cause))?;
+        let failed = |cause: Errno| {
+            Error::other("cannot wait for the kernel's sockets").because(io::Error::from(cause))
+        };
+        let woken = &self.options.woken;
+        if self.flow.is_flow {
+            let pause = Timespec::try_from(FLOW_PAUSE).ok();
+            // An order ends the pause. An error is reported by the poll below.
+            let _ = poll(&mut [PollFd::new(woken, PollFlags::IN)], pause.as_ref());
+        }
+        let mut polled = vec![PollFd::new(woken, PollFlags::IN)];
+        for channel_socket in &self.channels {
+            let Some(socket) = &channel_socket.socket else {
+                continue;
+            };
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, !channel_socket.peer.output().is_empty());
+            polled.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
+        }
+        polled.extend(self.process.iter().flat_map(KernelProcess::waits_for));
+        // A wait is a few seconds at most, so the conversion succeeds.
+        let time = time.map(|time| Timespec::try_from(time).unwrap_or_default());
+        let count = match poll(&mut polled, time.as_ref()) {
+            Ok(count) => count,
+            Err(Errno::INTR) => return Ok(Ready::default()),
+            Err(cause) => return Err(failed(cause).into()),
+        };
+        let mut reports = polled.iter().map(|fd| !fd.revents().is_empty());
+        let is_woken = reports.next() == Some(true);
+        let mut ready = Ready::default();
+        for (ready, channel_socket) in ready.channels.iter_mut().zip(&self.channels) {
+            *ready = channel_socket.socket.is_some() && reports.next() == Some(true);
+        }
+        // A process without an exit descriptor is polled at each timeout and heartbeat.
+        let is_poll_due = count == 0 || ready.channels[Channel::Heartbeat as usize];
+        ready.process = reports.any(|has_report| has_report) || is_poll_due;
+        if is_woken {
+            // The bytes have no meaning; they only wake the thread.
+            let mut bytes = [0; 64];
+            while rustix::io::read(woken, &mut bytes).is_ok_and(|count| count == bytes.len()) {}
+        }
         if ready.channels[Channel::Iopub as usize] {
             self.flow.note(self.options.clock.now());
         }
@@ -296,10 +337,10 @@ impl Sockets {
         let mut total = 0;
         while total < bytes_max {
             let channel_socket = &mut self.channels[index];
-            let Some(socket) = &mut channel_socket.socket else {
+            let Some(socket) = &channel_socket.socket else {
                 break;
             };
-            match socket.read(buffer) {
+            match read(socket, buffer) {
                 Ok(Some(0)) => return Ok(false),
                 Ok(Some(count)) => {
                     total += count;
@@ -368,10 +409,23 @@ impl Sockets {
         Err(Error::gone(text).into())
     }
 
-    /// Ends the kernel, if this program started it, and closes the sockets.
+    /// Ends the kernel, if this program started it, and closes the sockets. `shutdown` is the request to send
+    /// first; if it is empty, the kernel gets `TERM` immediately.
     fn end_kernel(&mut self, shutdown: &[Vec<u8>]) {
-        if let Some(process) = self.process.take() {
-            end(process, &mut self.channels, shutdown, &self.options.clock);
+        let (channels, clock) = (&mut self.channels, &self.options.clock);
+        if let Some(mut process) = self.process.take() {
+            let control = &mut channels[Channel::Control as usize];
+            let is_requested = control.is_ready() && !shutdown.is_empty();
+            if is_requested {
+                control.peer.send(shutdown.iter().map(Vec::as_slice));
+            }
+            if !(is_requested && await_end(&mut process, channels, clock)) {
+                process.signal(Signal::TERM);
+                if !await_end(&mut process, channels, clock) {
+                    log::info!("the kernel does not end: it is killed");
+                }
+            }
+            process.kill();
         }
         for channel_socket in &mut self.channels {
             channel_socket.close(&self.options.identity);
@@ -381,65 +435,37 @@ impl Sockets {
     }
 }
 
-#[derive(Debug)]
-pub(super) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Socket {
-    /// Connects to a kernel's socket. Waits at most `wait` for each address of its host.
-    pub fn connect(endpoint: &Endpoint, wait: Duration) -> io::Result<Self> {
-        match endpoint {
-            Endpoint::Path(path) => {
-                let socket = UnixStream::connect(path)?;
-                socket.set_nonblocking(true)?;
-                Ok(Self::Unix(socket))
-            }
-            Endpoint::Tcp(host, port) => {
-                let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, wait) {
-                        Ok(socket) if is_connected_to_itself(&socket) => {
-                            failed = io::ErrorKind::ConnectionRefused.into();
-                        }
-                        Ok(socket) => {
-                            socket.set_nodelay(true)?;
-                            socket.set_nonblocking(true)?;
-                            return Ok(Self::Tcp(socket));
-                        }
-                        Err(error) => failed = error,
+/// Connects to a kernel's socket. Waits at most [`CONNECT`] for each address of its host.
+fn connected(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    match endpoint {
+        Endpoint::Path(path) => {
+            let socket = UnixStream::connect(path)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket.into())
+        }
+        Endpoint::Tcp(host, port) => {
+            let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for address in (host.as_str(), *port).to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, CONNECT) {
+                    Ok(socket) if is_connected_to_itself(&socket) => {
+                        failed = io::ErrorKind::ConnectionRefused.into();
                     }
+                    Ok(socket) => {
+                        socket.set_nodelay(true)?;
+                        socket.set_nonblocking(true)?;
+                        return Ok(socket.into());
+                    }
+                    Err(error) => failed = error,
                 }
-                Err(failed)
             }
+            Err(failed)
         }
-    }
-
-    /// Reads available bytes; returns `None` if none are available now, and 0 at the end.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        available(match self {
-            Self::Tcp(socket) => socket.read(buffer),
-            Self::Unix(socket) => socket.read(buffer),
-        })
-    }
-
-    /// Writes as many bytes as the socket accepts; returns `None` if it accepts none now.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        available(match self {
-            Self::Tcp(socket) => socket.write(bytes),
-            Self::Unix(socket) => socket.write(bytes),
-        })
     }
 }
 
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Unix(socket) => socket.as_fd(),
-        }
-    }
+/// Reads available bytes; returns `None` if none are available now, and 0 at the end.
+fn read(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    available(rustix::io::read(socket, buffer))
 }
 
 /// Returns true if a connection was made to its own port. The system can choose the target's port as the
@@ -448,34 +474,23 @@ fn is_connected_to_itself(socket: &TcpStream) -> bool {
     socket.local_addr().ok() == socket.peer_addr().ok()
 }
 
-fn available(result: io::Result<usize>) -> io::Result<Option<usize>> {
+fn available(result: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(count) => Ok(Some(count)),
-        Err(error) => match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-            _ => Err(error),
-        },
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
 }
 
 #[derive(Debug)]
-pub(super) struct ChannelSocket {
+struct ChannelSocket {
     pub channel: Channel,
     pub endpoint: Endpoint,
-    pub socket: Option<Socket>,
+    pub socket: Option<OwnedFd>,
     pub peer: Peer,
 }
 
 impl ChannelSocket {
-    pub fn new(channel: Channel, endpoint: Endpoint, identity: &[u8]) -> Self {
-        Self {
-            channel,
-            endpoint,
-            socket: None,
-            peer: peer(channel, identity),
-        }
-    }
-
     /// Returns true if the peer has answered the handshake.
     pub fn is_ready(&self) -> bool {
         self.socket.is_some() && self.peer.is_ready()
@@ -489,11 +504,12 @@ impl ChannelSocket {
 
     /// Writes as much pending output as the socket accepts. Returns false if the peer has gone.
     pub fn write(&mut self) -> bool {
-        let Some(socket) = &mut self.socket else {
+        let Some(socket) = &self.socket else {
             return true;
         };
         while !self.peer.output().is_empty() {
-            match socket.write(self.peer.output()) {
+            // Writes as many bytes as the socket accepts.
+            match available(send(socket, self.peer.output(), SendFlags::NOSIGNAL)) {
                 Ok(Some(count)) => self.peer.written(count),
                 Ok(None) => return true,
                 Err(cause) => {
@@ -526,14 +542,14 @@ const FLOW: Duration = Duration::from_millis(2);
 const FLOW_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+struct Ready {
     pub channels: [bool; 5],
     pub process: bool,
 }
 
 /// Detects outputs in quick succession.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+struct Flow {
     last: Option<Instant>,
     is_flow: bool,
 }
@@ -546,80 +562,8 @@ impl Flow {
     }
 }
 
-/// Waits at most for `time`. During a flow, first pauses to let several outputs accumulate; an order ends the
-/// pause.
-pub(super) fn wait(
-    woken: &UnixStream,
-    channels: &[ChannelSocket; 5],
-    process: Option<&KernelProcess>,
-    time: Option<Duration>,
-    flow: &Flow,
-) -> io::Result<Ready> {
-    if flow.is_flow {
-        let pause = Timespec::try_from(FLOW_PAUSE).ok();
-        // An error is reported by the poll below.
-        let _ = poll(&mut [PollFd::new(woken, PollFlags::IN)], pause.as_ref());
-    }
-    let mut polled = vec![PollFd::new(woken, PollFlags::IN)];
-    for channel_socket in channels {
-        let Some(socket) = &channel_socket.socket else {
-            continue;
-        };
-        let mut flags = PollFlags::IN;
-        flags.set(PollFlags::OUT, !channel_socket.peer.output().is_empty());
-        polled.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
-    }
-    polled.extend(process.into_iter().flat_map(KernelProcess::waits_for));
-    // A wait is a few seconds at most, so the conversion succeeds.
-    let time = time.map(|time| Timespec::try_from(time).unwrap_or_default());
-    let count = match poll(&mut polled, time.as_ref()) {
-        Ok(count) => count,
-        Err(Errno::INTR) => return Ok(Ready::default()),
-        Err(cause) => return Err(cause.into()),
-    };
-    let mut reports = polled.iter().map(|fd| !fd.revents().is_empty());
-    let is_woken = reports.next() == Some(true);
-    let mut ready = Ready::default();
-    for (ready, channel_socket) in ready.channels.iter_mut().zip(channels) {
-        *ready = channel_socket.socket.is_some() && reports.next() == Some(true);
-    }
-    // A process without an exit descriptor is polled at each timeout and heartbeat.
-    let is_poll_due = count == 0 || ready.channels[Channel::Heartbeat as usize];
-    ready.process = reports.any(|has_report| has_report) || is_poll_due;
-    if is_woken {
-        // The bytes have no meaning; they only wake the thread.
-        let mut bytes = [0; 64];
-        while rustix::io::read(woken, &mut bytes).is_ok_and(|count| count == bytes.len()) {}
-    }
-    Ok(ready)
-}
-
 /// The time that a kernel has to end after the request, and again after `TERM`.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Ends a kernel. `shutdown` is the request to send first; if it is empty, the kernel gets `TERM`
-/// immediately.
-pub(super) fn end(
-    mut process: KernelProcess,
-    channels: &mut [ChannelSocket; 5],
-    shutdown: &[Vec<u8>],
-    clock: &Clock,
-) {
-    let control = &mut channels[Channel::Control as usize];
-    let is_requested = control.is_ready() && !shutdown.is_empty();
-    if is_requested {
-        control.peer.send(shutdown.iter().map(Vec::as_slice));
-    }
-    let mut has_ended = is_requested && await_end(&mut process, channels, clock);
-    if !has_ended {
-        process.signal(Signal::TERM);
-        has_ended = await_end(&mut process, channels, clock);
-    }
-    if !has_ended {
-        log::info!("the kernel does not end: it is killed");
-    }
-    process.kill();
-}
 
 /// Waits for the end of a kernel; returns false if the grace period passes first.
 fn await_end(
@@ -643,15 +587,9 @@ fn await_end(
         // Read and drop everything that the kernel still sends, because full sockets could prevent its end.
         for channel_socket in &mut *channels {
             let is_open = channel_socket.write();
-            let read = |socket: &mut Socket| socket.read(&mut buffer);
-            let is_over = |read: io::Result<Option<usize>>| matches!(read, Ok(Some(0)) | Err(_));
-            if !is_open
-                || channel_socket
-                    .socket
-                    .as_mut()
-                    .map(read)
-                    .is_some_and(is_over)
-            {
+            let mut is_over =
+                |socket: &OwnedFd| matches!(read(socket, &mut buffer), Ok(Some(0)) | Err(_));
+            if !is_open || channel_socket.socket.as_ref().is_some_and(&mut is_over) {
                 channel_socket.socket = None;
             }
         }
@@ -661,7 +599,7 @@ fn await_end(
         let sockets = sockets.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
         let mut polled: Vec<_> = process.waits_for().chain(sockets).collect();
         let wait = Timespec::try_from(until - now).unwrap_or_default();
-        if poll(&mut polled, Some(&wait)).is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+        if poll(&mut polled, Some(&wait)).is_err_and(|errno| errno != Errno::INTR) {
             return false;
         }
     }
