@@ -565,9 +565,10 @@ mod tests {
         impl Read for Slow<'_> {
             fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
                 self.1 = !self.1;
-                match self.1 {
-                    true => Err(io::ErrorKind::WouldBlock.into()),
-                    false => self.0.read(&mut out[..1]),
+                if self.1 {
+                    Err(io::ErrorKind::WouldBlock.into())
+                } else {
+                    self.0.read(&mut out[..1])
                 }
             }
         }

@@ -81,11 +81,12 @@ fn remove(list: &str, names: &mut BTreeSet<String>, removed: Vec<String>) -> Res
             return Err(format!("{list}: {name:?} is not subscribed to"));
         }
     }
-    match names.is_empty() && !removed.is_empty() {
-        true => Err(format!(
+    if names.is_empty() && !removed.is_empty() {
+        Err(format!(
             "{list}: at least one must remain; subscribe to others first, or close the connection"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

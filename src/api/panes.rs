@@ -390,9 +390,10 @@ pub(super) fn input(
 
 /// Returns the response to input that a pane refuses.
 pub(super) fn refused(error: &Error) -> Response {
-    match error.is_invalid_input() {
-        true => Response::problem(409, &error.to_string()),
-        false => failed(error),
+    if error.is_invalid_input() {
+        Response::problem(409, &error.to_string())
+    } else {
+        failed(error)
     }
 }
 

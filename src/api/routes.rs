@@ -279,9 +279,10 @@ struct Metrics(String);
 impl Metrics {
     /// Adds a metric with labels. As is usual, the names of counters end in `_total`.
     fn samples(&mut self, name: &str, help: &str, samples: &[(String, impl Display)]) {
-        let kind = match name.ends_with("_total") {
-            true => "counter",
-            false => "gauge",
+        let kind = if name.ends_with("_total") {
+            "counter"
+        } else {
+            "gauge"
         };
         let text = &mut self.0;
         // Writing to a string does not fail.

@@ -116,9 +116,10 @@ impl RequestedWait {
             Ok(waiter) => waiter,
             Err(error) => return Some(failed(&error)),
         };
-        let wait = match self.states.is_empty() {
-            true => self.wait,
-            false => self.wait.other(matches),
+        let wait = if self.states.is_empty() {
+            self.wait
+        } else {
+            self.wait.other(matches)
         };
         let started = match waiter.start_until_stopped(&wait, cancelled) {
             Ok(started) => started?,

@@ -46,9 +46,12 @@ impl Fold<'_> {
                 exit_status,
                 ..
             } if *reason != SessionEndReason::Detached => {
-                self.all_rows(id, |row, at| match row.has_ended() {
-                    true => row.end(row.exit_status, at),
-                    false => row.end(*exit_status, at),
+                self.all_rows(id, |row, at| {
+                    if row.has_ended() {
+                        row.end(row.exit_status, at)
+                    } else {
+                        row.end(*exit_status, at)
+                    }
                 });
             }
             TdEvent::PaneOpened { pane, command, .. } => self.pane(id, pane, |row, at| {
@@ -378,9 +381,10 @@ fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {
 fn program(command: &str) -> String {
     let first = command.split_whitespace().next().unwrap_or(command);
     let name = program_name(first);
-    match is_shell(name) {
-        true => "shell".to_owned(),
-        false => name.to_owned(),
+    if is_shell(name) {
+        "shell".to_owned()
+    } else {
+        name.to_owned()
     }
 }
 

@@ -37,18 +37,8 @@ const EVENTS: [(&str, bool); 10] = [
     ("SessionEnd", false),
 ];
 
-const HOOKS_EXAMPLES: &str = "\
-Examples:
-  td-observe hooks show claude    what to add to ~/.claude/settings.json
-  td-observe hooks show claude | jq -s '.[0] * .[1]' ~/.claude/settings.json -
-                                  the merged settings, if yours have no hooks
-
-Nothing is installed: you add the settings and remove them. Each hook keeps the
-last event of its session in a small file that watch reads. A hook never fails
-and never prints. See td-observe help agents.";
-
 #[derive(Debug, clap::Args)]
-#[command(after_help = HOOKS_EXAMPLES)]
+#[command(after_help = include_str!("help/hooks.txt").trim_end())]
 pub(super) struct TypedHooks {
     #[command(subcommand)]
     pub command: TypedHook,

@@ -9,64 +9,32 @@ use clap_complete::aot::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::agent_hooks::TypedHooks;
-use super::agents::{TypedAgents, TypedStates};
+use super::agents::TypedAgents;
 use super::export::TypedExport;
 use super::failure::Failure;
 #[cfg(feature = "kernel")]
-use super::kernel_args::TypedKernel;
+use super::kernel::TypedKernel;
 use super::log::TypedLog;
 use super::loops::TypedLoop;
 use super::observer::{STOP_EXAMPLES, TypedService, TypedStart};
 use super::options::TypedOptions;
 use super::replay::TypedReplay;
-use super::run_args::TypedRun;
+use super::run::TypedRun;
 use super::runs::TypedRuns;
+use super::states::TypedStates;
 use super::status::TypedStatus;
 #[cfg(feature = "tui")]
 use super::tui_args::TypedTui;
 use super::wait::TypedWait;
-use super::watch_args::TypedWatch;
+use super::watch::TypedWatch;
 use super::{chapters, known};
-
-const EXAMPLES: &str = "\
-Examples:
-  td-observe tui                      the terminal UI; also without a subcommand
-  td-observe demo                     see it at work on a private tmux server
-  td-observe watch                    all sessions of your tmux server
-  td-observe watch build agent:1      one session, and one window of another
-  td-observe watch --json | jq .      for programs: one event per line
-  td-observe run make test            a command: live output, same exit code
-  td-observe loop --task 'Fix the tests' --agent ./agent --check 'make test'
-                                      repeats an agent until the check passes
-  td-observe agents tasks/            reports the end of each background agent
-  td-observe runs                     the runs in the history
-  td-observe log build --follow       past and new output of the session build
-  td-observe replay build --speed 4   the same, four times as fast
-  td-observe help streaming           a chapter of the guide
-  td-observe help                     all commands and chapters
-
-Runs are kept in ~/.taskdaemon/runs (see --data-dir and --no-log).
-Exit codes: 0 done or stopped, 1 failed, 2 wrong usage, 127 tmux is missing,
-130 interrupted twice; more in the help of wait and status. run exits with the
-code of its command: 124 after --timeout, 126 and 127 if it cannot start.";
-
-const SCHEMA_EXAMPLES: &str = "\
-Examples:
-  td-observe schema > td-observe.schema.json
-  td-observe schema | jq '.\"$defs\".OutputGap'     one type of event
-  td-observe schema | jq -r '.\"$defs\" | keys[]'   all of them
-
-Each line of a log, and of --json where it prints envelopes, is an instance of
-the schema (draft 2020-12); each line of status --json is one of its BoardRow.
-The observer's API has the same at /api/v1/schema. Later versions add events,
-fields and values, so the schema accepts unknown ones. See td-observe help events.";
 
 /// Shows what tmux panes, commands and agents are doing, and keeps what they did.
 #[derive(Debug, Parser)]
 #[command(
     name = "td-observe",
     version,
-    after_help = EXAMPLES,
+    after_help = include_str!("help/td-observe.txt").trim_end(),
     max_term_width = 100,
     disable_help_subcommand = true
 )]
@@ -135,7 +103,7 @@ pub(super) enum Command {
     /// Print the settings that let an agent report its state
     Hooks(TypedHooks),
     /// Print the JSON Schema of events
-    #[command(after_help = SCHEMA_EXAMPLES)]
+    #[command(after_help = include_str!("help/schema.txt").trim_end())]
     Schema,
     /// Print the script that completes td-observe in a shell
     Completions(TypedCompletions),
@@ -149,16 +117,7 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  td-observe demo                    on a terminal: the terminal UI; q quits
-  td-observe demo --plain            the lines as they come, twenty seconds at most
-  td-observe demo --seconds 60       a minute at most
-  td-observe demo --data-dir /tmp/d  keeps the runs there
-
-In the terminal UI, one of the agents asks a question: r answers it.
-The tmux server, its sockets and the runs are in a temporary directory, which
-the demo removes at its end. With --data-dir it keeps the runs there.")]
+#[command(after_help = include_str!("help/demo.txt").trim_end())]
 pub(super) struct TypedDemo {
     /// Print lines, also on a terminal
     #[arg(long)]
@@ -169,17 +128,7 @@ pub(super) struct TypedDemo {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  source <(td-observe completions bash)         in ~/.bashrc
-  source <(td-observe completions zsh)          in ~/.zshrc, after compinit
-  td-observe completions fish | source          in ~/.config/fish/config.fish
-  eval (td-observe completions elvish | slurp)  in ~/.config/elvish/rc.elv
-  td-observe completions powershell | Out-String | Invoke-Expression
-                                                in $PROFILE
-
-Options and subcommands are completed, and so are tmux targets, runs, event
-types and chapters of the guide. Create the script again after an update.")]
+#[command(after_help = include_str!("help/completions.txt").trim_end())]
 pub(super) struct TypedCompletions {
     /// The shell
     #[arg(value_name = "SHELL", value_enum)]
@@ -200,14 +149,7 @@ pub(super) struct TypedMan {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  td-observe help            all commands and chapters
-  td-observe help streaming  a chapter of the guide
-  td-observe help watch      the help of a command
-  td-observe help agents     both, where a command and a chapter share a name
-
-On a terminal, a chapter is shown with $PAGER, or with less.")]
+#[command(after_help = include_str!("help/help.txt").trim_end())]
 pub(super) struct TypedHelp {
     /// A chapter, or a command
     #[arg(value_name = "TOPIC", add = ArgValueCompleter::new(topics))]

@@ -193,13 +193,6 @@ fn failed(output: Option<&Path>, cause: io::Error) -> EarlyEnd {
 
 // The arguments of `export`.
 
-const EXPORT_EXAMPLES: &str = "\
-Examples:
-  td-observe export build --format text > build.txt
-  td-observe export build --format cast -o build.cast
-  asciinema play build.cast
-  td-observe export build --format cast --pane %3 --idle-limit 2s";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     Cast,
@@ -207,7 +200,7 @@ pub(super) enum Format {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXPORT_EXAMPLES)]
+#[command(after_help = include_str!("help/export.txt").trim_end())]
 pub(super) struct TypedExport {
     /// An execution id, a name (its latest run), or a path
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(known::runs))]

@@ -58,9 +58,10 @@ impl Failure {
 
     /// Creates a failure for a command that cannot be started.
     pub fn not_started(error: Error, rules: &Rules) -> Self {
-        let code = match error.is_missing_program() {
-            true => MISSING,
-            false => NOT_STARTED,
+        let code = if error.is_missing_program() {
+            MISSING
+        } else {
+            NOT_STARTED
         };
         // The message names the command, which may contain a secret.
         Self::new(code, rules.text(&format!("{error:?}")))

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use serde_json::Value;
 
 use super::checks::PaneTitles;
 use super::failure::Failure;
@@ -43,6 +44,19 @@ const LAST_SECOND: Duration = Duration::from_secs(1);
 /// The fields that the input of `--on-state` commands has in addition to those of the event.
 const SESSION: &str = "session";
 const TITLE: &str = "title";
+
+/// The variables that contain fields of the event.
+const VARIABLES: [(&str, &str); 9] = [
+    ("TD_MARKER", "marker"),
+    ("TD_SUMMARY", "summary"),
+    ("TD_STATE", "state"),
+    ("TD_AGENT", "agent"),
+    ("TD_ASKS", "asks"),
+    ("TD_SOURCE", "source"),
+    ("TD_EVIDENCE", "evidence"),
+    ("TD_REASON", "reason"),
+    ("TD_EXIT_STATUS", "exit_status"),
+];
 
 /// The commands to run, and their events.
 #[derive(Clone, Debug)]
@@ -294,65 +308,27 @@ impl Dispatcher {
 
     fn variables(&self, envelope: &Envelope) -> Vec<(OsString, OsString)> {
         let event = &envelope.event;
+        let fields = serde_json::to_value(event).unwrap_or_default();
+        let field = |name: &str| match fields.get(name)? {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
         let extra = envelope.extra.as_ref();
         let title = extra.and_then(|extra| extra.event.get(TITLE)?.as_str());
-        let status = |status: &Option<i32>| status.map(|status| status.to_string());
-        let mut variables: Vec<(&str, Option<String>)> = vec![
+        let session = field(SESSION).or_else(|| self.session(event).cloned());
+        let of_all = [
             ("TD_EVENT", Some(event.kind().as_str().to_owned())),
             ("TD_EXECUTION_ID", Some(event.execution_id().to_owned())),
             ("TD_PANE", event.pane().map(|pane| pane.as_str().to_owned())),
-            ("TD_SESSION", self.session(event).cloned()),
+            ("TD_SESSION", session),
             ("TD_TITLE", title.map(str::to_owned)),
         ];
-        match event {
-            TdEvent::TurnCompleted {
-                marker,
-                summary,
-                evidence,
-                ..
-            } => variables.extend([
-                ("TD_MARKER", Some(marker.clone())),
-                ("TD_SUMMARY", Some(summary.clone())),
-                ("TD_EVIDENCE", evidence.as_ref().map(ToString::to_string)),
-            ]),
-            TdEvent::AgentState {
-                state,
-                evidence,
-                agent,
-                source,
-                asks,
-                ..
-            } => variables.extend([
-                ("TD_STATE", Some(state.to_string())),
-                ("TD_EVIDENCE", Some(evidence.to_string())),
-                ("TD_AGENT", agent.as_deref().cloned()),
-                ("TD_SOURCE", source.as_ref().map(ToString::to_string)),
-                ("TD_ASKS", asks.as_deref().cloned()),
-            ]),
-            TdEvent::SessionEnded {
-                session,
-                reason,
-                exit_status,
-                ..
-            } => variables.extend([
-                ("TD_SESSION", Some(session.clone())),
-                ("TD_REASON", Some(reason.to_string())),
-                ("TD_EXIT_STATUS", status(exit_status)),
-            ]),
-            TdEvent::OutputUpdate {
-                reason,
-                exit_status,
-                ..
-            } => variables.extend([
-                ("TD_REASON", reason.as_ref().map(ToString::to_string)),
-                ("TD_EXIT_STATUS", status(exit_status)),
-            ]),
-            _ => {}
-        }
+        let of_fields = VARIABLES.map(|(variable, name)| (variable, field(name)));
         // A missing value becomes an empty variable, so that the command does not inherit another value. A
         // variable cannot contain a NUL.
         let text = |value: Option<String>| value.unwrap_or_default().replace('\0', "");
-        let variables = variables.into_iter();
+        let variables = of_all.into_iter().chain(of_fields);
         variables
             .map(|(name, value)| (name.into(), text(value).into()))
             .collect()

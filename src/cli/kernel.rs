@@ -1,28 +1,34 @@
-//! `td-observe kernel`: runs code on a Jupyter kernel, or shows the code that other clients run there.
+//! `td-observe kernel`: runs code on a Jupyter kernel, or shows the code that other clients run there. Asks the
+//! questions of code (`input()`) on the terminal, and writes the copy of a notebook.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::ValueHint;
+use clap_complete::engine::ArgValueCandidates;
 use crossbeam_channel::{Receiver, never, select_biased};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
 
 use super::failure::{Failure, INTERRUPTED};
-use super::kernel_args::TypedKernel;
-use super::kernel_notebook::NotebookCopy;
-use super::options::{self, Options};
+use super::options::{self, Options, TypedKeeping, parse_execution_id};
 use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
-use super::{kernel_question, known, live, report};
+use super::{known, live};
 use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::face::one_line;
 use crate::feed::real;
 use crate::kernel::{
-    CodeCell, ConnectionInfo, KernelChoice, KernelHandle, KernelSpec, KernelTask, Notebook,
-    TaskControl, running_kernels,
+    Ask, CellOutput, CellOutputs, CellRecorder, CodeCell, ConnectionInfo, KernelChoice,
+    KernelHandle, KernelSpec, KernelTask, Notebook, TaskControl, running_kernels,
 };
 use crate::observe::RunName;
+use crate::thread;
 use crate::thread::Stop;
 
 /// Maximum size of code or of a notebook, in bytes.
@@ -251,7 +257,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         }
     };
     let is_listening = cells.is_none();
-    let can_ask = !is_listening && !options.json && kernel_question::has_user();
+    let can_ask = !is_listening && !options.json && has_user();
     let task = KernelTask {
         control,
         kernel: config.kernel,
@@ -260,7 +266,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         label: config.label,
         extra: config.extra,
         lines_max: typed.max_lines,
-        ask: can_ask.then(kernel_question::ask),
+        ask: can_ask.then(ask),
         byte_sink,
         recorder: copy.map(|copy| Box::new(copy) as _),
         on_connected: is_listening.then(|| Box::new(print_connection) as _),
@@ -290,7 +296,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         (End::Done, Ok(outcome)) if outcome.is_unread => Ok(ExitCode::SUCCESS),
         (End::Done, Err(error)) => Err(error.into()),
         (End::Done, Ok(outcome)) => {
-            report::print_lost_lines(outcome.lost_lines);
+            live::print_lost_lines(outcome.lost_lines);
             Ok(live::code(outcome.has_failed))
         }
     }
@@ -350,6 +356,213 @@ fn print_connection(connection_file: Option<&Path>) {
     if let Some(path) = connection_file {
         message!("listening; other clients connect with {}", path.display());
     }
+}
+
+/// A copy that is being written.
+pub(super) struct NotebookCopy {
+    notebook: Notebook,
+    /// The outputs of the cell that runs.
+    outputs: CellOutputs,
+    /// The number, execution count and outputs of each ended cell.
+    ended: Vec<(u32, Option<u32>, CellOutputs)>,
+    path: PathBuf,
+}
+
+impl NotebookCopy {
+    /// Writes the notebook without outputs, so that an unwritable file fails before any code runs.
+    pub fn create(mut notebook: Notebook, path: PathBuf) -> std::result::Result<Self, Failure> {
+        notebook.clear_outputs();
+        let copy = Self {
+            notebook,
+            outputs: CellOutputs::default(),
+            ended: Vec::new(),
+            path,
+        };
+        copy.write().map_err(|error| usage!("--save: {error:?}"))?;
+        Ok(copy)
+    }
+
+    /// Replaces the file atomically.
+    fn write(&self) -> Result<()> {
+        let failed = |cause| Error::file("cannot write", &self.path, cause);
+        let parent = self
+            .path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new()
+            .prefix(".td-observe-")
+            .tempfile_in(directory)
+            .map_err(failed)?;
+        file.write_all(self.notebook.text()?.as_bytes())
+            .map_err(failed)?;
+        file.persist(&self.path)
+            .map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+}
+
+impl CellRecorder for NotebookCopy {
+    fn output(&mut self, output: &CellOutput) {
+        self.outputs.push(output);
+        if let CellOutput::Update(content) = output {
+            for (cell, count, outputs) in &mut self.ended {
+                if outputs.update(content) {
+                    self.notebook.set_outputs(*cell, *count, outputs.stored());
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()> {
+        let outputs = std::mem::take(&mut self.outputs);
+        self.notebook.set_outputs(cell, count, outputs.stored());
+        self.ended.push((cell, count, outputs));
+        self.write()
+    }
+}
+
+/// The time within which earlier output is shown before the question: revisions are merged for less time.
+const SHOWN_WITHIN: Duration = Duration::from_millis(150);
+
+/// The interval at which the end of the question is polled.
+const CHECK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+/// Maximum length of an answer.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// The answer at the end of the input; Jupyter's kernels raise `EOFError` from it.
+const END: &str = "\u{4}";
+
+/// Returns true if a user can answer.
+pub(super) fn has_user() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Returns a callback that asks on the terminal.
+pub(super) fn ask() -> Ask {
+    Box::new(|question, is_over| {
+        thread::park(Some(SHOWN_WITHIN));
+        write(&format!(" ?   {}", one_line(&question.prompt)));
+        let _hidden = question.is_password.then(HiddenInput::begin);
+        let answer = read_line(is_over);
+        if question.is_password || answer.is_none() {
+            write("\n");
+        }
+        if answer.is_some() {
+            // The kernel's output contains the question and its answer, and replaces this row.
+            write("\x1b[1A\r\x1b[K");
+        }
+        answer
+    })
+}
+
+/// Writes to standard output without the lock of `io::stdout`, which the printing thread holds.
+fn write(text: &str) {
+    let mut bytes = text.as_bytes();
+    while !bytes.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            // A closed terminal sends a signal, which ends the program.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Reads a line from the terminal; `None` if the question is over.
+fn read_line(is_over: &dyn Fn() -> bool) -> Option<String> {
+    let stdin = io::stdin();
+    let mut bytes = Vec::new();
+    loop {
+        if is_over() {
+            return None;
+        }
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        if !poll(&mut polled, Some(&CHECK)).is_ok_and(|ready| ready > 0) {
+            continue;
+        }
+        let mut chunk = [0; 4096];
+        match rustix::io::read(&stdin, &mut chunk) {
+            Ok(0) if bytes.is_empty() => return Some(END.to_owned()),
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Err(_) => return Some(END.to_owned()),
+        }
+        if bytes.contains(&b'\n') || bytes.len() > ANSWER_BYTES_MAX {
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Some(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Guard that disables the echo of the terminal until it is dropped.
+struct HiddenInput(Option<Termios>);
+
+impl HiddenInput {
+    fn begin() -> Self {
+        let stdin = io::stdin();
+        let Ok(before) = tcgetattr(&stdin) else {
+            return Self(None);
+        };
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        let is_set = tcsetattr(&stdin, OptionalActions::Flush, &hidden).is_ok();
+        Self(is_set.then_some(before))
+    }
+}
+
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = include_str!("help/kernel.txt").trim_end())]
+pub(super) struct TypedKernel {
+    /// Code to run: a file, a notebook (.ipynb), or - for standard input. Without code, td-observe
+    /// listens
+    #[arg(value_name = "FILE", conflicts_with = "code", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Run this code
+    #[arg(short = 'c', value_name = "CODE")]
+    pub code: Option<String>,
+    /// Use the kernel with this connection file: a path, or a name in Jupyter's runtime directory
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "kernel",
+        add = ArgValueCandidates::new(known::connections)
+    )]
+    pub connection: Option<String>,
+    /// Start this kernel: a name, or the directory of its kernel.json [default: the notebook's, or python3]
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
+    /// Write the notebook with its new outputs to this file [default: NAME.executed.ipynb]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, value_hint = ValueHint::FilePath)]
+    pub save: Option<Option<PathBuf>>,
+    /// Continue after cells that fail
+    #[arg(long)]
+    pub allow_errors: bool,
+    /// Show and keep at most N lines; a warning marks the cut
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_lines: Option<u64>,
+    /// The name of the run [default: FILE@SECONDS or KERNEL@SECONDS]
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
+    pub execution_id: Option<String>,
+    /// Begin each line with the local time
+    #[arg(long)]
+    pub timestamps: bool,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
 }
 
 #[cfg(test)]

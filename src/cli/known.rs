@@ -297,9 +297,10 @@ pub(super) fn nearest<'a>(
     let typed = typed.to_lowercase();
     let score = |name: &str| {
         let name = name.to_lowercase();
-        match typed.chars().count() > 1 && name.starts_with(&typed) {
-            true => 1.0,
-            false => strsim::jaro(&typed, &name),
+        if typed.chars().count() > 1 && name.starts_with(&typed) {
+            1.0
+        } else {
+            strsim::jaro(&typed, &name)
         }
     };
     let scored = names.into_iter().map(|name| (score(name), name));

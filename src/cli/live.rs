@@ -1,6 +1,11 @@
-//! Shows an engine's events until its sources have ended, and stops it in the order that loses nothing.
+//! Shows an engine's events until its sources have ended, stops it in the order that loses nothing, and reports
+//! problems and the outcome: `--junit FILE`.
+//!
+//! `td-junit` blocks on its subscription and ends when the bus is closed.
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,13 +13,13 @@ use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::failure::Failure;
 use super::options::Options;
-use super::report;
 use super::signals::Signals;
 use crate::agent::StateRules;
-use crate::bus::SubscribeOptions;
+use crate::bus::{Delivery, SubscribeOptions};
 use crate::clock::Clock;
-use crate::engine::Engine;
-use crate::face::{Console, ConsoleOptions, Printer, Renderer, Tree, TreeOptions};
+use crate::engine::{Engine, Report};
+use crate::face::{Console, ConsoleOptions, JunitReport, Printer, Renderer, Tree, TreeOptions};
+use crate::thread::{self, Handle};
 
 /// The time for which revisions on the console are merged.
 const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
@@ -93,9 +98,10 @@ fn show(
     if options.quiet {
         return Ok(None);
     }
-    let (view, subscribe) = match options.json {
-        true => (Renderer::Json, everything()),
-        false => (human_renderer(), subscribe),
+    let (view, subscribe) = if options.json {
+        (Renderer::Json, everything())
+    } else {
+        (human_renderer(), subscribe)
     };
     let mut events = engine.subscribe_with(subscribe);
     let next = move |deadline| events.recv_until(deadline);
@@ -152,7 +158,7 @@ pub(super) fn finish(
     let report = engine.shutdown();
     let failed =
         printing.is_some_and(|printing| finish_printing(printing, interrupted, signals, clock));
-    report::print(&report) || failed
+    report_problems(&report) || failed
 }
 
 /// Prints the remaining output; returns true if that failed.
@@ -181,4 +187,157 @@ pub(super) fn finish_printing(
         }
     }
     true
+}
+
+/// Prints the problems on standard error; returns true if there are any.
+pub(super) fn report_problems(report: &Report) -> bool {
+    let lines = problems(report);
+    for line in &lines {
+        super::output::print_message(line);
+    }
+    !lines.is_empty()
+}
+
+/// Prints the number of lines beyond `--max-lines`, if there are any.
+pub(super) fn print_lost_lines(lines: u64) {
+    let lines = match lines {
+        0 => return,
+        1 => "1 more line was".to_owned(),
+        more => format!("{more} more lines were"),
+    };
+    message!("{lines} neither shown nor kept: see --max-lines");
+}
+
+fn problems(report: &Report) -> Vec<String> {
+    let mut lines: Vec<String> = report.panicked.iter().map(ToString::to_string).collect();
+    lines.extend(
+        report
+            .left
+            .iter()
+            .map(|name| format!("the thread {name} did not end in time")),
+    );
+    for lost in report.raw.iter().flat_map(|raw| &raw.lost) {
+        lines.push(format!(
+            "the raw recording of {} in {} is incomplete: {}",
+            lost.pane,
+            lost.path.display(),
+            lost.cause
+        ));
+    }
+    let Some(log) = &report.log else { return lines };
+    for lost in &log.lost {
+        lines.push(format!(
+            "events {} to {} of {} are not in the log {}: {}",
+            lost.first_seq,
+            lost.last_seq,
+            lost.execution_id,
+            lost.path.display(),
+            lost.cause
+        ));
+    }
+    if log.not_kept > 0 {
+        lines.push(format!(
+            "{} events belong to no run and were not kept",
+            log.not_kept
+        ));
+    }
+    lines.extend(log.problems.iter().map(|notice| notice.message.clone()));
+    lines
+}
+
+/// The file, which remains empty until the end, so that it never contains the report of an earlier run; and the
+/// report that is being collected.
+pub(super) struct JunitFile {
+    path: PathBuf,
+    file: File,
+    thread: Handle<JunitReport>,
+}
+
+impl JunitFile {
+    /// Creates the file, and starts to collect events. Call it before the source is attached.
+    pub fn collect(path: &Path, engine: &Engine) -> Result<Self, Failure> {
+        let file = File::create(path)
+            .map_err(|cause| usage!("--junit: cannot write {path:?}: {cause}"))?;
+        let mut events = engine.subscribe_with(everything());
+        let thread = thread::spawn("td-junit", move || {
+            let mut report = JunitReport::default();
+            for delivery in events.iter() {
+                match delivery {
+                    // The final state of a line follows its intermediate states.
+                    Delivery::Event(event) if event.seq.is_none() => {}
+                    Delivery::Event(event) => report.push(&event),
+                    Delivery::Lagged { missed } => report.lagged(missed),
+                }
+            }
+            report
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            thread,
+        })
+    }
+
+    /// Writes the report, once the bus is closed. A failure does not change the exit code.
+    pub fn finish(mut self, problem: Option<&str>) {
+        let report = match self.thread.join() {
+            Ok(report) => report,
+            Err(panicked) => return super::output::print_message(&panicked.to_string()),
+        };
+        let written = self.file.write_all(report.finish(problem).as_bytes());
+        if let Err(cause) = written {
+            message!("--junit: cannot write {:?}: {cause}", self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{LogReport, LostRun};
+    use crate::recording::{LostRecording, RecordingReport};
+
+    #[test]
+    fn a_quiet_end_prints_nothing() {
+        assert_eq!(problems(&Report::default()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn losses_are_reported() {
+        let lost = LostRun {
+            execution_id: "job@1".into(),
+            path: "/data/runs/job@1".into(),
+            first_seq: 5,
+            last_seq: 9,
+            cause: "no space left on device".into(),
+        };
+        let log = LogReport {
+            lost: vec![lost],
+            ..LogReport::default()
+        };
+        let recording = LostRecording {
+            execution_id: "job@1".into(),
+            pane: "%3".into(),
+            path: "/data/runs/job@1/raw".into(),
+            cause: "no space left on device".to_owned(),
+        };
+        let raw = RecordingReport {
+            lost: vec![recording],
+            ..RecordingReport::default()
+        };
+        let report = Report {
+            log: Some(log),
+            raw: Some(raw),
+            left: vec!["td-coordinator".into()],
+            ..Report::default()
+        };
+        assert_eq!(
+            problems(&report),
+            [
+                "the thread td-coordinator did not end in time",
+                "the raw recording of %3 in /data/runs/job@1/raw is incomplete: no space left on device",
+                "events 5 to 9 of job@1 are not in the log /data/runs/job@1: no space left on device",
+            ]
+        );
+    }
 }

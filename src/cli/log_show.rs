@@ -110,9 +110,10 @@ impl Show {
 
     /// Writes the beginning of a stream.
     pub fn open_stream(&mut self) -> Result<(), EarlyEnd> {
-        match self.is_quiet {
-            true => Ok(()),
-            false => Ok(self.page.open_stream()?),
+        if self.is_quiet {
+            Ok(())
+        } else {
+            Ok(self.page.open_stream()?)
         }
     }
 
@@ -218,9 +219,10 @@ impl Show {
             return Ok(());
         };
         let is_json = self.page.is_json();
-        let parts = match is_json {
-            true => vec![record.envelope.clone()],
-            false => lines_of(&record.envelope),
+        let parts = if is_json {
+            vec![record.envelope.clone()]
+        } else {
+            lines_of(&record.envelope)
         };
         for envelope in parts {
             let is_found = is_match(&envelope, grep);

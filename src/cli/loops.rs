@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::duration::parse_duration;
 use super::failure::{Failure, INTERRUPTED, TIMED_OUT};
 use super::history::Which;
-use super::junit::JunitFile;
+use super::live::JunitFile;
 use super::options::{self, Options, TypedKeeping, parse_execution_id};
 use super::signals::Signals;
 use super::{known, live};
@@ -259,9 +259,10 @@ fn task_of(typed: &str) -> Result<String, Failure> {
         "-" => text_of(io::stdin().lock(), "--task -")?,
         task => task.to_owned(),
     };
-    match task.trim().is_empty() {
-        true => Err(usage!("--task: the task is empty")),
-        false => Ok(task),
+    if task.trim().is_empty() {
+        Err(usage!("--task: the task is empty"))
+    } else {
+        Ok(task)
     }
 }
 
@@ -275,9 +276,10 @@ fn read_spec(path: &Path) -> Result<Spec, Failure> {
     let text = text_of(fs::File::open(path).map_err(unreadable)?, &shown)?;
     let extension = path.extension().unwrap_or_default();
     let is_toml = extension.eq_ignore_ascii_case("toml");
-    let spec = match is_toml {
-        true => Spec::from_toml(&text),
-        false => Spec::from_markdown(&text),
+    let spec = if is_toml {
+        Spec::from_toml(&text)
+    } else {
+        Spec::from_markdown(&text)
     };
     spec.map_err(|error| usage!("{path:?}: {error:?}"))
 }
@@ -286,9 +288,10 @@ fn text_of(from: impl Read, option: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = from.take(SPEC_BYTES_MAX + 1).read_to_string(&mut text);
     let read = read.map_err(|cause| usage!("{option}: cannot read: {cause}"))?;
-    match read as u64 > SPEC_BYTES_MAX {
-        true => Err(usage!("{option}: longer than {} KiB", SPEC_BYTES_MAX >> 10)),
-        false => Ok(text),
+    if read as u64 > SPEC_BYTES_MAX {
+        Err(usage!("{option}: longer than {} KiB", SPEC_BYTES_MAX >> 10))
+    } else {
+        Ok(text)
     }
 }
 
@@ -350,29 +353,8 @@ fn metadata(settings: &Settings) -> Result<Map<String, Value>, Failure> {
 
 // The arguments of `td-observe loop`.
 
-const EXAMPLES: &str = "\
-Examples:
-  td-observe loop --task 'Make the tests pass' --check 'cargo test' \\
-      --agent 'claude -p --verbose --output-format stream-json \\
-               --permission-mode acceptEdits'
-  td-observe loop --spec auth.md --agent 'codex exec --json -' \\
-      --check 'make check'
-  td-observe loop --task - --agent ./my-agent --as text --check ./check.sh \\
-      < task.txt
-  td-observe loop --resume loop@1768989600      continues after an interruption
-  td-observe loop --resume loop@1768989600 --max-iterations 20
-  td-observe loop --task 'Fix it' --agent ./agent --check ./check --junit r.xml
-
-In each iteration the agent gets a prompt on its standard input: the task, the
-phase, and the last output of the previous check. Then the check runs. The
-phase is done when the check exits with 0. Both run with sh -c. See td-observe
-help loops for the format of a spec and the files of a run.
-
-Exit codes: 0 all checks passed; 1 they did not; 2 wrong usage; 124 timeout;
-130 Ctrl-C.";
-
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("help/loop.txt").trim_end())]
 pub(super) struct TypedLoop {
     /// The command of the agent, run in each iteration
     #[arg(long, value_name = "CMD")]

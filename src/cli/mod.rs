@@ -20,21 +20,12 @@ mod demo;
 mod loops;
 mod pass_through;
 mod run;
-mod run_args;
 
 #[cfg(feature = "kernel")]
 mod kernel;
-#[cfg(feature = "kernel")]
-mod kernel_args;
-#[cfg(feature = "kernel")]
-mod kernel_notebook;
-#[cfg(feature = "kernel")]
-mod kernel_question;
 mod states;
 mod wait;
 mod watch;
-mod watch_args;
-mod watch_filter;
 mod watch_observer;
 
 mod observer;
@@ -50,7 +41,6 @@ mod history;
 
 mod export;
 mod log;
-mod log_follow;
 mod log_show;
 mod replay;
 mod runs;
@@ -60,9 +50,7 @@ mod guide;
 mod known;
 
 mod checks;
-mod junit;
 mod live;
-mod report;
 mod signals;
 
 use std::ffi::OsString;

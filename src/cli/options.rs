@@ -16,8 +16,9 @@ use crate::engine::{Builder, Engine};
 use crate::event::PaneId;
 use crate::feed::real;
 use crate::history::{DataDir, Retention, Rotation, SyncPolicy, read_trusted_file};
+use crate::observe::Watch;
 use crate::redact::Rules;
-use crate::tmux::Server;
+use crate::tmux::{DrainProgram, Server};
 
 /// The global options.
 #[derive(Debug)]
@@ -425,9 +426,10 @@ pub(super) fn read_rule_file(path: &Path) -> Result<Option<String>, Failure> {
 pub(super) fn read_input(path: &Path, bytes_max: u64, content: &str) -> Result<Vec<u8>, Failure> {
     let name = name(path);
     let unreadable = |cause| usage!("cannot read {name}: {cause}");
-    let source: Box<dyn Read> = match is_stdin(path) {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path).map_err(unreadable)?),
+    let source: Box<dyn Read> = if is_stdin(path) {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(unreadable)?)
     };
     let mut bytes = Vec::new();
     // The byte beyond the bound shows that there are more.
@@ -461,9 +463,10 @@ fn is_stdin(path: &Path) -> bool {
 }
 
 fn name(path: &Path) -> String {
-    match is_stdin(path) {
-        true => "standard input".to_owned(),
-        false => format!("{path:?}"),
+    if is_stdin(path) {
+        "standard input".to_owned()
+    } else {
+        format!("{path:?}")
     }
 }
 
@@ -512,6 +515,27 @@ pub(super) enum When {
     Auto,
     Always,
     Never,
+}
+
+/// The ways to observe panes. Documentation of the values would make clap print a paragraph for each option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SourceKind {
+    // Streams the panes whose pipe is free and polls the others.
+    Auto,
+    // Polls all panes.
+    Poll,
+    // The same as auto.
+    Stream,
+}
+
+impl SourceKind {
+    /// Sets how a watch observes panes.
+    pub fn applied_to(self, watch: Watch) -> Result<Watch, Failure> {
+        if self == Self::Poll {
+            return Ok(watch.poll());
+        }
+        Ok(watch.stream(DrainProgram::this()?))
+    }
 }
 
 #[cfg(test)]

@@ -50,12 +50,13 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
 fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
     let mut query = Query::all();
     let is_off = |point: &Option<TimePoint>| matches!(point, Some(TimePoint::Off(_)));
-    let start = match is_off(&typed.from) || is_off(&typed.to) {
-        true => which
+    let start = if is_off(&typed.from) || is_off(&typed.to) {
+        which
             .read(Query::all())?
             .next()
-            .map(|record| record.envelope.ts),
-        false => None,
+            .map(|record| record.envelope.ts)
+    } else {
+        None
     };
     let after = |point: TimePoint| match point {
         TimePoint::At(ts) => ts,
@@ -180,17 +181,8 @@ impl Player {
 
 // The arguments of `replay`.
 
-const REPLAY_EXAMPLES: &str = "\
-Examples:
-  td-observe replay build                     as it happened
-  td-observe replay build --speed 10 --idle-limit 2s
-  td-observe replay build --from 5m --to 6m   the sixth minute
-  td-observe replay build --json              for programs, at the same speed
-
-On a terminal, space pauses and resumes, . shows the next event, q ends.";
-
 #[derive(Debug, clap::Args)]
-#[command(after_help = REPLAY_EXAMPLES)]
+#[command(after_help = include_str!("help/replay.txt").trim_end())]
 pub(super) struct TypedReplay {
     /// An execution id, a name (its latest run), or a path
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(known::runs))]

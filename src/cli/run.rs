@@ -4,17 +4,21 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use clap::ValueHint;
+use clap_complete::engine::ArgValueCandidates;
 use crossbeam_channel::{never, select_biased};
 use signal_hook::consts::SIGPIPE;
 
+use super::duration::parse_duration;
 use super::failure::Failure;
-use super::junit::JunitFile;
-use super::options::{self, Options, TypedKeeping};
+use super::live::JunitFile;
+use super::options::{self, Options, TypedKeeping, parse_execution_id};
 use super::pass_through::{self, PassOptions};
-use super::run_args::TypedRun;
 use super::signals::Signals;
-use super::{live, report};
+use super::{known, live};
+use crate::agent::Format;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::observe::JobHandle;
@@ -138,7 +142,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         junit.finish(problem);
     }
     let outcome = ended?;
-    report::print_lost_lines(outcome.lost_lines);
+    live::print_lost_lines(outcome.lost_lines);
     // A success must not hide output that could not be written.
     if is_cut && outcome.code() == 0 {
         return Ok(live::code(true));
@@ -177,4 +181,54 @@ fn wait(
 fn exit_code(outcome: &CommandOutcome) -> ExitCode {
     // Exit codes and signals fit into a byte; any other value is a failure.
     ExitCode::from(u8::try_from(outcome.code()).unwrap_or(1))
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = include_str!("help/run.txt").trim_end())]
+pub(super) struct TypedRun {
+    /// The program and its arguments
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
+    /// End the command and its group after this time: exit code 124
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Kill the group if it has not ended this long after TERM
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    pub grace: Duration,
+    /// Read standard output as text, or as the records of an agent: claude, codex, gemini, opencode,
+    /// sse, json; auto detects them. Records become events
+    #[arg(
+        long = "as",
+        value_name = "FORMAT",
+        value_parser = known::parse_format,
+        default_value = "text",
+        add = ArgValueCandidates::new(known::formats)
+    )]
+    pub format: Format,
+    /// The name of the run [default: PROGRAM@SECONDS]
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
+    pub execution_id: Option<String>,
+    /// Give the command a terminal as large as yours; both outputs become one
+    #[arg(long)]
+    pub pty: bool,
+    /// Let the command read the input of td-observe; on a terminal it gets the keys, including
+    /// Ctrl-C. With --pty it also has the whole screen
+    #[arg(long)]
+    pub stdin: bool,
+    /// Show and keep at most N lines; a warning marks the cut
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_lines: Option<u64>,
+    /// Begin each line with the local time
+    #[arg(long)]
+    pub timestamps: bool,
+    /// Write the outcome to this file as JUnit XML, for CI
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
 }

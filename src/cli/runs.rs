@@ -79,9 +79,10 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
         data.prune(retention, now)?
     };
     print_runs(options, &pruned.runs, &pruned.problems, || {
-        let verb = match typed.dry_run {
-            true => "would be removed",
-            false => "removed",
+        let verb = if typed.dry_run {
+            "would be removed"
+        } else {
+            "removed"
         };
         let count = pruned.runs.len();
         let runs = if count == 1 { "run" } else { "runs" };
@@ -114,9 +115,10 @@ fn table(runs: &[RunSummary], has_timestamps: bool) -> String {
     // A time without blanks, which --since also accepts.
     let mut time = |ts: Timestamp| {
         let mut text = String::new();
-        match has_timestamps {
-            true => local.push(&mut text, ts),
-            false => text.push_str(local.second(ts)),
+        if has_timestamps {
+            local.push(&mut text, ts)
+        } else {
+            text.push_str(local.second(ts))
         }
         text.trim_end().replacen(' ', "T", 1)
     };
@@ -153,9 +155,10 @@ fn table(runs: &[RunSummary], has_timestamps: bool) -> String {
                 out.push_str("  ");
             }
             let padding = " ".repeat(width.saturating_sub(cell.width()));
-            match is_number {
-                true => out.push_str(&(padding + cell)),
-                false => out.push_str(&(cell.to_owned() + &padding)),
+            if is_number {
+                out.push_str(&(padding + cell))
+            } else {
+                out.push_str(&(cell.to_owned() + &padding))
             }
         }
         out.truncate(out.trim_end().len());
@@ -192,19 +195,8 @@ fn size(bytes: u64) -> String {
 
 // The arguments of `runs`.
 
-const RUNS_EXAMPLES: &str = "\
-Examples:
-  td-observe runs                              all runs, the latest last
-  td-observe runs --timestamps                 with the time of the last event
-  td-observe runs --json | jq .size_bytes
-  td-observe runs prune --keep-age 30d --dry-run
-  td-observe runs prune --keep-size 1GiB
-
-States: running, completed, failed, detached (its observer was stopped), cut off
-(its writer died without recording an end).";
-
 #[derive(Debug, clap::Args)]
-#[command(after_help = RUNS_EXAMPLES)]
+#[command(after_help = include_str!("help/runs.txt").trim_end())]
 pub(super) struct TypedRuns {
     /// Show times to the millisecond, and the time of the last event
     #[arg(long)]

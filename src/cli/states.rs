@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::agents::TypedStates;
+use clap::ValueHint;
+
 use super::failure::Failure;
 use super::options::{self, Options};
-use super::watch_args::TypedReading;
 use super::{known, live, output};
 use crate::agent::{AgentScreen, DetectedState, StateRules};
 
@@ -24,9 +24,10 @@ pub(super) fn rules(
     options: &Options,
     typed: &TypedReading,
 ) -> Result<Option<StateRules>, Failure> {
-    match typed.no_states {
-        true => Ok(None),
-        false => Ok(Some(read(options, &typed.states)?.0)),
+    if typed.no_states {
+        Ok(None)
+    } else {
+        Ok(Some(read(options, &typed.states)?.0))
     }
 }
 
@@ -43,9 +44,10 @@ pub(super) fn read(
         }
     }
     for path in named {
-        match path.is_dir() {
-            true => paths.extend(in_directory(path)?),
-            false => paths.push(path.clone()),
+        if path.is_dir() {
+            paths.extend(in_directory(path)?)
+        } else {
+            paths.push(path.clone())
         }
     }
     let mut rules = StateRules::builtin();
@@ -107,12 +109,11 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         let origin = own.map_or("built in".to_owned(), |origin| {
             origin.path.display().to_string()
         });
-        match options.json {
-            true => {
-                let line = serde_json::json!({"agent": name, "rules": origin});
-                lines.push_str(&output::json_lines([&line]));
-            }
-            false => lines.push_str(&format!("{name:<10} {}\n", crate::face::one_line(&origin))),
+        if options.json {
+            let line = serde_json::json!({"agent": name, "rules": origin});
+            lines.push_str(&output::json_lines([&line]));
+        } else {
+            lines.push_str(&format!("{name:<10} {}\n", crate::face::one_line(&origin)))
         }
     }
     output::print(&lines)
@@ -162,4 +163,33 @@ fn print_state(options: &Options, detected: Option<&DetectedState>) -> Result<Ex
     };
     output::print(&line)?;
     Ok(live::code(detected.is_none()))
+}
+
+// The arguments of `td-observe states`, and those of `watch` for the rules.
+
+/// The rules that read the state of agents from screens.
+#[derive(Debug, clap::Args)]
+pub(super) struct TypedReading {
+    /// A file or directory of rules for agents' screens; repeat for several, the last one for an
+    /// agent counts [default: states/ in the data directory]
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "no_states", value_hint = ValueHint::AnyPath)]
+    pub states: Vec<PathBuf>,
+    /// Do not report the states of agents
+    #[arg(long, conflicts_with = "on_state")]
+    pub no_states: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = include_str!("help/states.txt").trim_end())]
+pub(super) struct TypedStates {
+    /// A file or directory of rules; repeat for several, the last one for an agent counts [default:
+    /// states/ in the data directory]
+    #[arg(long, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
+    pub states: Vec<PathBuf>,
+    /// Print the rules of this agent
+    #[arg(long, value_name = "AGENT", conflicts_with = "capture")]
+    pub show: Option<String>,
+    /// Print the state that the rules find in a capture; - reads standard input
+    #[arg(long = "try", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub capture: Option<PathBuf>,
 }

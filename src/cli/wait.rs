@@ -242,37 +242,8 @@ fn print_outcome(
 
 // The arguments of `td-observe wait`.
 
-const EXAMPLES: &str = "\
-Examples:
-  td-observe wait build --text 'BUILD SUCCESS' --stop '^(ERROR|FAILED)' \\
-      --timeout 10m
-  td-observe wait %7 --regex 'listening on port \\d+'
-  td-observe wait agent --turn --timeout 30m  for [Output Complete] on a line
-  td-observe wait agent --state waiting,done  until it asks, or is done
-  td-observe wait agent --send 'Fix it' --state waiting,done
-  td-observe wait sh --send 'make; echo made $?' --regex '^made [0-9]+$'
-                                              types it; no answer is too fast
-  td-observe wait a b c --all --state done    each of them; --any: one of them
-  td-observe wait agent --idle 5s             for five seconds of silence
-  td-observe wait build --exit                for the end of its programs
-  td-observe wait build --channel done        for tmux wait-for -S done
-
-Text that is already on the panes does not match (a hint on standard error
-reports it), nor does the echo of a command typed at a recognized prompt. The
-matching line is printed; with several targets, as TARGET | LINE. If an observer
-runs (td-observe start), it provides the states. See td-observe help waiting.
-
---json prints one object: outcome (found, stopped, ended, timed_out, lost,
-interrupted), condition, pane, line, text, state, needle and exit_status if they
-are known, ts, elapsed_ms, lost_lines and last_lines; with several targets, one
-object for each, with target.
-
-Exit codes: 0 found; 1 a stop pattern matched first, the target ended, or
-(--exit) its program failed; 2 wrong usage, or no such target; 3 timeout, and
-lines were lost; 124 timeout; 130 Ctrl-C.";
-
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("help/wait.txt").trim_end())]
 pub(super) struct TypedWait {
     /// session, session:window, session:window.pane or %pane
     #[arg(value_name = "TARGET", required = true, add = ArgValueCompleter::new(known::targets))]
@@ -485,9 +456,12 @@ impl TargetWait {
             }
             if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
                 let sent = typing.send(server, &started.panes(), stop, clock);
-                sent.map_err(|error| match error.is_invalid_input() {
-                    true => usage!("--send: {error}"),
-                    false => error.into(),
+                sent.map_err(|error| {
+                    if error.is_invalid_input() {
+                        usage!("--send: {error}")
+                    } else {
+                        error.into()
+                    }
                 })?;
             }
             let outcome = started.finish()?;
@@ -575,7 +549,7 @@ impl StateWatch {
     /// Ends the watch, which restores the panes' pipes.
     pub fn end(self) {
         let report = self.engine.shutdown();
-        super::report::print(&report);
+        super::live::report_problems(&report);
         if let Err(panicked) = self.thread.join() {
             super::output::print_message(&panicked.to_string());
         }

@@ -3,22 +3,25 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
+use clap_complete::engine::ArgValueCompleter;
 use crossbeam_channel::never;
 
 use super::checks::{self, ANSWER_TIMEOUT, PaneTitles, check_socket, check_targets, check_tmux};
+use super::duration::{parse_duration, parse_schedule, parse_share};
 use super::failure::Failure;
-use super::hooks::{self, Hooks};
+use super::hooks::{self, Hooks, OnState};
 use super::known::Targets;
-use super::options::{self, Options};
+use super::options::{self, Options, SourceKind, TypedKeeping, parse_execution_id};
 use super::signals::Signals;
-use super::watch_args::{Mode, SourceKind, TypedWatch};
+use super::states::TypedReading;
 use super::watch_observer::{self, EventSelection};
-use super::{live, observer};
+use super::{known, live, observer};
 use crate::agent::Markers;
 use crate::api::{EventReader, position};
 use crate::clock::Clock;
 use crate::observe::{self, Watch};
-use crate::tmux::{AdaptivePolling, DrainProgram, Listing, PollSchedule, Server, Target};
+use crate::tmux::{AdaptivePolling, Listing, PollSchedule, Server, Target};
 
 /// The configuration of `watch`.
 #[derive(Debug)]
@@ -50,9 +53,10 @@ impl Config {
                 "--raw keeps the bytes of streamed panes: leave out --source poll"
             ));
         }
-        let turns = match is_ai {
-            true => Some((super::wait::markers(&typed.marker)?, typed.infer_after)),
-            false => None,
+        let turns = if is_ai {
+            Some((super::wait::markers(&typed.marker)?, typed.infer_after))
+        } else {
+            None
         };
         Ok(Self {
             targets: targets?,
@@ -119,14 +123,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let titles = PaneTitles::new(&server, &rules);
     let hooks = Hooks::start(&engine, config.hooks.clone(), titles, &clock)?;
     let source = config.typed.source;
-    let mut watch = watch(options, config, server).reported_absent(reported);
-    match source {
-        SourceKind::Auto | SourceKind::Stream => {
-            checks::raise_descriptors();
-            watch = watch.stream(DrainProgram::this()?);
-        }
-        SourceKind::Poll => watch = watch.poll(),
+    let watch = watch(options, config, server).reported_absent(reported);
+    if source != SourceKind::Poll {
+        checks::raise_descriptors();
     }
+    let mut watch = source.applied_to(watch)?;
     if let Some(states) = states {
         watch = watch.states(states);
     }
@@ -272,4 +273,80 @@ fn watch(options: &Options, config: Config, server: Server) -> Watch {
         watch = watch.leave_out(own);
     }
     watch.baseline_lines(typed.lines)
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = include_str!("help/watch.txt").trim_end())]
+pub(super) struct TypedWatch {
+    /// session, session:window, session:window.pane or %pane [default: all sessions, including new
+    /// ones]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(known::targets))]
+    pub targets: Vec<String>,
+    /// The interval of polling: a fixed time such as 200ms, or the shortest and the longest one
+    #[arg(long, value_name = "TIME[..TIME]", default_value = "20ms..1s", value_parser = parse_schedule)]
+    pub interval: PollSchedule,
+    /// The share of the tmux server's time that polling may take, unless the interval is fixed
+    #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
+    pub budget: f64,
+    /// auto (and stream): stream the panes whose pipe is free, poll the others; poll: poll all panes
+    /// and change nothing in tmux
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub source: SourceKind,
+    /// Also keep every byte of each streamed pane with its time, in raw/PANE.cast of the run
+    #[arg(long)]
+    pub raw: bool,
+    /// ai: report the end of an agent's turn at its marker, then leave the pane alone until it changes
+    #[arg(long, value_name = "MODE", value_enum, default_value = "human")]
+    pub mode: Mode,
+    /// With --mode ai: the marker, alone on its line; repeat for several [default: "[Output
+    /// Complete]"]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub marker: Vec<String>,
+    /// With --mode ai: infer the end of a turn without a marker from a silence of this length
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub infer_after: Option<Duration>,
+    /// Run CMD with sh -c at the end of each turn of an agent
+    #[arg(long, value_name = "CMD")]
+    pub on_turn: Option<String>,
+    /// Run CMD with sh -c when a session, or the program of a pane, has ended
+    #[arg(long, value_name = "CMD")]
+    pub on_end: Option<String>,
+    /// Run CMD with sh -c when an agent enters a state: working, waiting, idle, done, error, limited
+    /// or any; repeat for several. The state at the start counts
+    #[arg(long, value_name = "STATE=CMD", value_parser = OnState::parse)]
+    pub on_state: Vec<OnState>,
+    #[command(flatten)]
+    pub reading: TypedReading,
+    /// Kill a command of --on-turn, --on-state or --on-end after this time
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
+    pub on_timeout: Duration,
+    /// Show and keep the last N lines of each pane at the start
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub lines: usize,
+    /// Keep everything as one run of this name
+    #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
+    pub execution_id: Option<String>,
+    /// Also watch the pane of this program, and panes that run td-observe
+    #[arg(long)]
+    pub include_self: bool,
+    /// Also show the screen rows of an agent whose conversation is shown
+    #[arg(long)]
+    pub screen: bool,
+    /// Do not read the files of agents
+    #[arg(long)]
+    pub no_conversation: bool,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Mode {
+    Human,
+    Ai,
 }

@@ -4,24 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
 
-use super::super::options::TypedKeeping;
-use super::super::watch_args::SourceKind;
+use super::super::options::{SourceKind, TypedKeeping};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  td-observe start                       all sessions of your tmux server
-  td-observe start -L work -L play       all sessions of two servers
-  td-observe start --allow-input         clients of its API may type into panes
-  td-observe start --agents ~/tasks      also the agents that write there
-  td-observe start --foreground          for a service manager; see service
-  td-observe status                      what it sees
-  td-observe stop                        ends it
-
-The observer has no terminal and survives the end of yours. It is observing when
-start returns, and writes its diagnostics to observer.log in the data directory:
-at most 1 MiB, and as much in observer.log.1.
-There is one observer for each data directory.")]
+#[command(after_help = include_str!("../help/start.txt").trim_end())]
 pub(in crate::cli) struct TypedStart {
     /// Stay in the foreground until a signal
     #[arg(long)]
@@ -52,14 +38,7 @@ Panes and agents are not touched. Their runs read \"detached\", and the next
 observer continues them.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  td-observe service show       prints the unit
-  td-observe service install    writes it, and starts the observer with your login
-  td-observe service install --agents ~/tasks
-  td-observe service uninstall  stops it and removes the unit
-
-The unit is ~/.config/systemd/user/td-observe.service.")]
+#[command(after_help = include_str!("../help/service.txt").trim_end())]
 pub(in crate::cli) struct TypedService {
     #[command(subcommand)]
     pub action: ServiceAction,

@@ -8,8 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, select_biased};
 use serde_json::json;
 
-use super::super::watch_args::SourceKind;
-use super::super::{checks, live, options, output, report};
+use super::super::{checks, live, options, output};
 use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
@@ -18,7 +17,7 @@ use crate::api::{
 };
 use crate::cli::checks::{check_socket, check_tmux};
 use crate::cli::failure::Failure;
-use crate::cli::options::Options;
+use crate::cli::options::{Options, SourceKind};
 use crate::cli::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -26,7 +25,7 @@ use crate::feed::{Feed, Others, Unobserved, board_of_history, summary_of};
 use crate::history::DataDir;
 use crate::observe::{AgentWatch, Watch};
 use crate::thread::Handle;
-use crate::tmux::{DrainProgram, Server};
+use crate::tmux::Server;
 
 /// The interval at which summaries of runs are stored.
 const SUMMARIES: Duration = Duration::from_secs(2);
@@ -138,10 +137,7 @@ impl Observer {
             let watch = Watch::new(server.server.clone())
                 .states(states.clone())
                 .views();
-            self.engine.watch(match source {
-                SourceKind::Auto | SourceKind::Stream => watch.stream(DrainProgram::this()?),
-                SourceKind::Poll => watch.poll(),
-            })?;
+            self.engine.watch(source.applied_to(watch)?)?;
         }
         if let Some(agents) = agents {
             // The job ends with the engine.
@@ -253,7 +249,7 @@ impl Observer {
             }
         }
         drop(self.lock);
-        live::code(report::print(&ended))
+        live::code(live::report_problems(&ended))
     }
 }
 
@@ -262,9 +258,10 @@ fn servers(options: &Options, clock: &Clock) -> Result<Vec<ObservedServer>, Fail
     for chosen in &options.servers {
         let socket = chosen.socket_path().unwrap_or_default();
         // The observer must not follow a later change of the server that `TMUX` names.
-        let server = match socket.as_os_str().is_empty() {
-            true => chosen.server(),
-            false => Server::socket(&socket),
+        let server = if socket.as_os_str().is_empty() {
+            chosen.server()
+        } else {
+            Server::socket(&socket)
         };
         if servers.is_empty() {
             check_tmux(&server, clock)?;
@@ -290,9 +287,10 @@ fn agents(directories: &[PathBuf]) -> Result<Option<AgentWatch>, Failure> {
 }
 
 fn locked(error: &crate::Error) -> Failure {
-    match error.is_locked() {
-        true => failure!("{error}; td-observe status shows its board, td-observe stop ends it"),
-        false => failure!("{error:?}"),
+    if error.is_locked() {
+        failure!("{error}; td-observe status shows its board, td-observe stop ends it")
+    } else {
+        failure!("{error:?}")
     }
 }
 
