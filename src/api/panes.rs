@@ -153,13 +153,11 @@ impl Panes {
 
     /// Returns an error unless input is allowed.
     pub fn check_input(&self) -> Result<(), Response> {
-        match self.allows_input {
-            true => Ok(()),
-            false => Err(Response::problem(
-                403,
-                "this observer types nothing: end it with td-observe stop, and allow input with td-observe start --allow-input",
-            )),
+        if self.allows_input {
+            return Ok(());
         }
+        let why = "this observer types nothing: end it with td-observe stop, and allow input with td-observe start --allow-input";
+        Err(Response::problem(403, why))
     }
 }
 

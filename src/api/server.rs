@@ -268,9 +268,6 @@ fn read_until(
     }
 }
 
-/// The longest path that a socket's address holds on every system, without its zero byte.
-const ADDRESS_BYTES_MAX: usize = 103;
-
 /// Returns the path of the socket for a data directory: below `$XDG_RUNTIME_DIR`, or else in the data
 /// directory. A run-time directory that belongs to another user (for example, kept by `su`) or that others
 /// can write is not used, because they could place their own socket there.
@@ -375,7 +372,8 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
 /// Uses a path as a socket address. A path that is too long is replaced by one through a descriptor of its
 /// directory.
 fn at_address<T>(path: &Path, open: impl Fn(PathBuf) -> io::Result<T>) -> io::Result<T> {
-    if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
+    // The longest path that a socket's address holds on every system, without its zero byte.
+    if path.as_os_str().len() <= 103 {
         return open(path.to_owned());
     }
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {

@@ -30,15 +30,8 @@ const VERSION: &str = "13";
 /// The largest message of a client.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// The size of the write buffer.
-const WRITE_BYTES: usize = 32 * 1024;
-
 /// The time within which a message of the client is answered.
 const TURN: Duration = Duration::from_millis(100);
-
-/// The most events between two reads of the client's messages, and the most messages per read.
-const EVENTS_PER_TURN: usize = 64;
-const MESSAGES_PER_TURN: usize = 16;
 
 /// Accepts a WebSocket and sends events until the client disconnects or the observer ends.
 pub(super) fn serve(
@@ -60,7 +53,7 @@ pub(super) fn serve(
     stream.write_all(head.as_bytes())?;
     let config = WebSocketConfig::default()
         .read_buffer_size(4 * 1024)
-        .write_buffer_size(WRITE_BYTES)
+        .write_buffer_size(32 * 1024)
         .max_message_size(Some(MESSAGE_BYTES_MAX))
         .max_frame_size(Some(MESSAGE_BYTES_MAX));
     let connection = Connection {
@@ -153,7 +146,8 @@ impl Connection<'_> {
                 }
                 None => {}
             }
-            for _ in 0..EVENTS_PER_TURN {
+            // The most events between two reads of the client's messages.
+            for _ in 0..64 {
                 if is_stopped(stop) {
                     return self.close(CloseCode::Away, "the observer ends");
                 }
@@ -184,7 +178,7 @@ impl Connection<'_> {
 
     /// Reads and handles messages of the client.
     fn receive(&mut self) -> Result<(), Error> {
-        for _ in 0..MESSAGES_PER_TURN {
+        for _ in 0..16 {
             let message = self.socket.read();
             if message.is_ok() {
                 self.liveness.received(self.clock.now());

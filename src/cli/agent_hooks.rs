@@ -16,10 +16,6 @@ use super::failure::Failure;
 use crate::clock::Clock;
 use crate::observe::HookFiles;
 
-/// Maximum size of a hook's input, which may contain a tool's result of megabytes. Further input is read and
-/// ignored.
-const INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
-
 /// Maximum time to wait for the input of a hook.
 const INPUT_WAIT: Duration = Duration::from_secs(2);
 
@@ -141,7 +137,9 @@ fn input(clock: &Clock) -> std::io::Result<Vec<u8>> {
         match stdin.read(&mut chunk)? {
             0 => return Ok(input),
             count => {
-                let room = INPUT_BYTES_MAX - input.len();
+                // Maximum size of a hook's input, which may contain a tool's result of megabytes. Further input
+                // is read and ignored.
+                let room = 16 * 1024 * 1024 - input.len();
                 input.extend_from_slice(&chunk[..count.min(room)]);
             }
         }

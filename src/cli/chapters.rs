@@ -246,15 +246,11 @@ fn push_record(out: &mut String, head: &[String], row: &[String], width: usize) 
 /// The default pager. With these options, it ends at once if the text fits on the screen, and shows colours.
 const PAGER: &str = "less -FR";
 
-/// Maximum width of text, because longer lines are hard to read.
-const WIDTH_MAX: usize = 100;
-/// Minimum width of text. Narrower text cannot be laid out.
-const WIDTH_MIN: usize = 20;
-
 /// Returns the width of text in columns; `None` if standard output is not a terminal.
 pub(super) fn terminal_width() -> Option<usize> {
     let (columns, _) = io::stdout().is_terminal().then(terminal_size)?;
-    Some(columns.clamp(WIDTH_MIN, WIDTH_MAX))
+    // Longer lines are hard to read, and narrower text cannot be laid out.
+    Some(columns.clamp(20, 100))
 }
 
 /// Prints the text, through a pager if standard output is a terminal.

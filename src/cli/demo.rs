@@ -77,7 +77,9 @@ pub(super) fn run(options: &Options, typed: &TypedDemo) -> Result<ExitCode, Fail
     if !options.no_log {
         builder = builder.data_dir(directory.data_path(options));
     }
-    let mut engine = builder.start().map_err(options::unusable)?;
+    let mut engine = builder
+        .start()
+        .map_err(|error| options::unusable(error, false))?;
     // Its drop ends the server and removes the directory, also after an error.
     let server = PrivateServer::start(directory, &SESSIONS, &clock)?;
     let printing = live::print(&engine, options, Some(StateRules::builtin()), &clock)?;
@@ -108,10 +110,6 @@ pub(super) fn run(options: &Options, typed: &TypedDemo) -> Result<ExitCode, Fail
 
 // The demo's tmux server: it has its own name and sockets, no configuration, and leaves nothing behind.
 
-/// Maximum length of the parent directory. The path of a socket has at most 107 bytes, of which the names
-/// below the parent take up to 64.
-const DIRECTORY_BYTES_MAX: usize = 40;
-
 /// The time within which tmux must start.
 const START: Duration = Duration::from_secs(5);
 
@@ -126,7 +124,9 @@ impl DemoDirectory {
     /// Creates the directory, which is removed when the last clone is dropped.
     pub fn make() -> Result<Self, Failure> {
         let usual = std::env::temp_dir();
-        let parent = if usual.as_os_str().len() <= DIRECTORY_BYTES_MAX {
+        // Maximum length of the parent directory. The path of a socket has at most 107 bytes, of which the names
+        // below the parent take up to 64.
+        let parent = if usual.as_os_str().len() <= 40 {
             &usual
         } else {
             Path::new("/tmp")

@@ -9,9 +9,6 @@ use crate::tmux::{AdaptivePolling, PollSchedule};
 /// Longer than any user waits, and short enough that deadline arithmetic cannot overflow.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Minimum size of a file, in bytes. Smaller files would contain little more than their headers.
-const ROTATION_MIN: u64 = 1024;
-
 const TIME_SYNTAX: &str = "write a time as 200ms, 5s, 2m, 1h or 1d";
 const SIZE_SYNTAX: &str = "write a size as 500M, 64MiB or 10G";
 
@@ -81,9 +78,8 @@ pub(super) fn parse_size_limit(text: &str) -> Result<Limit<u64>, String> {
 /// Parses the size at which a log continues in a new file, or `none`.
 pub(super) fn parse_rotation(text: &str) -> Result<Limit<u64>, String> {
     match parse_size_limit(text)? {
-        Limit(Some(bytes)) if bytes < ROTATION_MIN => {
-            Err("the size must be at least 1KiB".to_owned())
-        }
+        // Smaller files would contain little more than their headers.
+        Limit(Some(bytes)) if bytes < 1024 => Err("the size must be at least 1KiB".to_owned()),
         limit => Ok(limit),
     }
 }

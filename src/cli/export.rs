@@ -12,7 +12,7 @@ use clap_complete::engine::ArgValueCompleter;
 
 use super::duration::parse_duration;
 use super::failure::Failure;
-use super::history::{EarlyEnd, Which, report_problems, until_stopped};
+use super::history::{Which, report_problems, until_stopped};
 use super::options::Options;
 use super::signals::Signals;
 use super::{known, live};
@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Fai
     })
 }
 
-fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, EarlyEnd> {
+fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, Failure> {
     let pane = typed.pane.as_deref().map(PaneId::from);
     let output = typed.output.as_deref();
     let cast = AsciicastOptions {
@@ -45,7 +45,7 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, E
         && path.metadata().is_ok_and(|about| !about.is_file())
     {
         let text = format!("{path:?} is not a regular file, which an export must read twice");
-        return Err(Failure::usage(text).into());
+        return Err(Failure::usage(text));
     }
     let mut note = None;
     if let (Format::Cast, Which::Run(run), false) = (typed.format, which, typed.from_log) {
@@ -65,7 +65,7 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, E
     if let Some(pane) = &pane
         && !survey.panes.contains(pane)
     {
-        return Err(no_such_pane(pane, which, stop)?.into());
+        return Err(no_such_pane(pane, which, stop)?);
     }
     let mut out = open(output)?;
     let mut text = String::new();
@@ -95,7 +95,7 @@ fn export_recordings(
     cast: &AsciicastOptions,
     output: Option<&Path>,
     stop: &Stop,
-) -> Result<ExitCode, EarlyEnd> {
+) -> Result<ExitCode, Failure> {
     let mut out = open(output)?;
     recordings.export(cast, stop, |text| write(&mut out, text, output))?;
     out.flush().map_err(|cause| failed(output, cause))?;
@@ -142,8 +142,8 @@ fn each(
     which: &Which,
     count: usize,
     stop: &Stop,
-    mut take: impl FnMut(&Envelope) -> Result<(), EarlyEnd>,
-) -> Result<ReadReport, EarlyEnd> {
+    mut take: impl FnMut(&Envelope) -> Result<(), Failure>,
+) -> Result<ReadReport, Failure> {
     let mut log = which.read(Query::all())?;
     for record in log.by_ref().take(count) {
         if is_stopped(stop) {
@@ -154,7 +154,7 @@ fn each(
     Ok(log.into_report())
 }
 
-fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, EarlyEnd> {
+fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, Failure> {
     let mut all = Survey::new(None);
     each(which, usize::MAX, stop, |envelope| {
         all.note(envelope);
@@ -169,7 +169,7 @@ fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, Ea
     Ok(usage!("--pane: the run has no pane {pane}; {existing}"))
 }
 
-fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, EarlyEnd> {
+fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     let out: Box<dyn Write> = match output {
         None => Box::new(io::stdout().lock()),
         Some(path) => Box::new(File::create(path).map_err(|cause| failed(Some(path), cause))?),
@@ -177,17 +177,17 @@ fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, EarlyEnd> {
     Ok(BufWriter::with_capacity(BUFFER_BYTES, out))
 }
 
-fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Result<(), EarlyEnd> {
+fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Result<(), Failure> {
     out.write_all(text.as_bytes())
         .map_err(|cause| failed(output, cause))?;
     text.clear();
     Ok(())
 }
 
-fn failed(output: Option<&Path>, cause: io::Error) -> EarlyEnd {
+fn failed(output: Option<&Path>, cause: io::Error) -> Failure {
     match output {
         None => cause.into(),
-        Some(path) => EarlyEnd::Failed(usage!("cannot write {path:?}: {cause}")),
+        Some(path) => usage!("cannot write {path:?}: {cause}"),
     }
 }
 
@@ -278,8 +278,8 @@ impl RawRecordings {
         &self,
         options: &AsciicastOptions,
         stop: &Stop,
-        mut write: impl FnMut(&mut String) -> Result<(), EarlyEnd>,
-    ) -> Result<(), EarlyEnd> {
+        mut write: impl FnMut(&mut String) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let title = options.title.as_deref().map(one_line);
         let mut joiner = RecordingJoiner::new(title, options.idle_limit);
         let (mut out, mut line, mut skipped) = (String::new(), Vec::new(), SkippedInput::default());

@@ -1,5 +1,6 @@
 //! Failures of the program: an exit code, and one line with the problem, its place and the remedy.
 
+use std::io;
 use std::process::ExitCode;
 
 use crate::error::Error;
@@ -21,8 +22,6 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 /// The time is up.
 pub(super) const TIMED_OUT: u8 = 124;
-/// The program to run cannot be started; the same code as in shells.
-const NOT_STARTED: u8 = 126;
 /// The program to run is missing.
 const MISSING: u8 = 127;
 /// The user has interrupted the program.
@@ -61,10 +60,21 @@ impl Failure {
         let code = if error.is_missing_program() {
             MISSING
         } else {
-            NOT_STARTED
+            // The same code as in shells.
+            126
         };
         // The message names the command, which may contain a secret.
         Self::new(code, rules.text(&format!("{error:?}")))
+    }
+
+    /// Creates the early end of a command whose standard output is closed, which is no error.
+    pub fn closed() -> Self {
+        Self::new(0, "")
+    }
+
+    /// Returns true if standard output is closed.
+    pub fn is_closed(&self) -> bool {
+        self.code == 0
     }
 
     /// Returns the line that describes the failure.
@@ -74,6 +84,16 @@ impl Failure {
 
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Takes an error of standard output.
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::closed(),
+            _ => failure!("cannot write to standard output: {error}"),
+        }
     }
 }
 

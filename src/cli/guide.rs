@@ -182,16 +182,14 @@ pub(super) fn print_schema() -> Result<ExitCode, Failure> {
 
 // `td-observe completions`: prints the script for a shell, and answers its requests at run time.
 
-/// The script for bash, which splits words at colons; this script joins them again.
-const BASH: &str = include_str!("completion.bash");
-
 pub(super) fn print_completions(shell: Shell) -> Result<ExitCode, Failure> {
     let failed = |error| failure!("cannot create the script: {error}");
     let program = program().map_err(failed)?;
     if shell == Shell::Bash {
         // Only a path with a NUL cannot be quoted, and no argument contains one.
         let quoted = shlex::try_quote(&program).unwrap_or("td-observe".into());
-        return super::output::print(&BASH.replace("PROGRAM", &quoted));
+        // The script for bash, which splits words at colons; this script joins them again.
+        return super::output::print(&include_str!("completion.bash").replace("PROGRAM", &quoted));
     }
     let mut script = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {

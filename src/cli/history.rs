@@ -1,6 +1,5 @@
 //! Shared code of the commands that read history: selects a run, and reads it to its end or until stopped.
 
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,42 +133,12 @@ pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
     }
 }
 
-/// The reason why the work on `td-history` ended early.
-#[derive(Debug)]
-pub(super) enum EarlyEnd {
-    /// Standard output is closed.
-    Closed,
-    Failed(Failure),
-}
-
-impl From<io::Error> for EarlyEnd {
-    /// Takes an error of standard output.
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::Closed,
-            _ => Self::Failed(failure!("cannot write to standard output: {error}")),
-        }
-    }
-}
-
-impl From<Error> for EarlyEnd {
-    fn from(error: Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<Failure> for EarlyEnd {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
 /// Runs `work` on the thread `td-history` until it is done or a signal arrives. The signal must be handled even
 /// while the work is blocked in its output.
 pub(super) fn until_stopped(
     signals: &Signals,
     clock: &Clock,
-    work: impl FnOnce(&Stop) -> Result<ExitCode, EarlyEnd> + Send + 'static,
+    work: impl FnOnce(&Stop) -> Result<ExitCode, Failure> + Send + 'static,
 ) -> Result<ExitCode, Failure> {
     let (running, stop) = stop_pair();
     let (alive, done) = stop_pair();
@@ -183,10 +152,8 @@ pub(super) fn until_stopped(
     }
     drop(running);
     match thread.join_deadline(clock.now() + PRINT_REST) {
-        Ok(Ok(Ok(code))) => Ok(code),
-        // A closed output is no error.
-        Ok(Ok(Err(EarlyEnd::Closed))) => Ok(ExitCode::SUCCESS),
-        Ok(Ok(Err(EarlyEnd::Failed(failure)))) => Err(failure),
+        Ok(Ok(Err(failure))) if failure.is_closed() => Ok(ExitCode::SUCCESS),
+        Ok(Ok(ended)) => ended,
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {
             message!("interrupted while reading or writing: the rest is not printed");

@@ -26,17 +26,11 @@ use crate::event::{
 };
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 
-/// The number of commands that run at the same time.
-const AT_ONCE: usize = 4;
-
 /// Maximum number of waiting commands; further ones are not run, with a warning.
 const WAITING_MAX: usize = 256;
 
 /// The delay of a report that a program has ended. If its session ends in this time, one report covers both.
 const HOLD: Duration = Duration::from_millis(500);
-
-/// Maximum output of a command that is shown.
-const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// The time that commands may still take after the user has requested the end.
 const LAST_SECOND: Duration = Duration::from_secs(1);
@@ -116,7 +110,8 @@ impl Hooks {
         let (jobs, queue) = bounded(WAITING_MAX);
         let alive = std::sync::Arc::new(alive);
         let mut workers = Vec::new();
-        for _ in 0..AT_ONCE {
+        // The number of commands that run at the same time.
+        for _ in 0..4 {
             let (queue, clock, stop) = (queue.clone(), clock.clone(), stop.clone());
             let alive = std::sync::Arc::clone(&alive);
             workers.push(thread::spawn("td-hook", move || {
@@ -298,7 +293,7 @@ impl Dispatcher {
             env: self.variables(envelope),
             directory: ".".into(),
             stdin,
-            output_bytes_max: OUTPUT_BYTES_MAX,
+            output_bytes_max: 64 * 1024,
             timeout: self.config.timeout,
         };
         if self.jobs.try_send(invocation).is_err() {

@@ -123,10 +123,11 @@ pub(super) fn candidates(typed: &str, names: Vec<String>) -> Vec<CompletionCandi
     });
     let order = names.enumerate().map(|(order, name)| {
         let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
-        let quoted = match is_bash && !name.chars().all(is_plain) {
+        let quoted = if is_bash && !name.chars().all(is_plain) {
             // Only a NUL cannot be quoted, and names contain no control characters.
-            true => shlex::try_quote(&name).map_or_else(|_| name.clone(), |name| name.into_owned()),
-            false => name,
+            shlex::try_quote(&name).map_or_else(|_| name.clone(), |name| name.into_owned())
+        } else {
+            name
         };
         CompletionCandidate::new(quoted).display_order(Some(order))
     });
@@ -286,9 +287,6 @@ fn latest_first(data_path: PathBuf, clock: &Clock) -> Vec<RunSummary> {
 /// Maximum number of names in a list; further names are only counted.
 const LISTED: usize = 10;
 
-/// The minimum similarity, from 0 to 1, at which a name is suggested.
-const SIMILAR: f64 = 0.75;
-
 /// Returns the name that is most similar to the typed one, if one is similar enough.
 pub(super) fn nearest<'a>(
     typed: &str,
@@ -306,7 +304,8 @@ pub(super) fn nearest<'a>(
     let scored = names.into_iter().map(|name| (score(name), name));
     // The first of several equal scores wins.
     let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    best.filter(|(score, _)| *score > SIMILAR)
+    // The minimum similarity, from 0 to 1, at which a name is suggested.
+    best.filter(|(score, _)| *score > 0.75)
         .map(|(_, name)| name)
 }
 

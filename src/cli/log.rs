@@ -13,7 +13,7 @@ use regex::Regex;
 
 use super::duration::{TimePoint, parse_time_point};
 use super::failure::Failure;
-use super::history::{EarlyEnd, Which, data_dir, report_failure, report_problems, until_stopped};
+use super::history::{Which, data_dir, report_failure, report_problems, until_stopped};
 use super::log_show::{PageOptions, Selection, Show, page_options};
 use super::options::Options;
 use super::signals::Signals;
@@ -194,7 +194,7 @@ fn print(
     config: Config,
     page: PageOptions,
     stop: &Stop,
-) -> Result<ExitCode, EarlyEnd> {
+) -> Result<ExitCode, Failure> {
     let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
     let mut show = Show::new(page, config.grep, config.revisions);
     let has_failed = match whiches {
@@ -225,7 +225,7 @@ fn print(
         && let Some(problem) = unknown_execution(&config.executions, config.data_path)
     {
         if reads_all {
-            return Err(Failure::usage(problem).into());
+            return Err(Failure::usage(problem));
         }
         super::output::print_message(&problem);
     }
@@ -310,7 +310,7 @@ pub(super) fn follow(
     show: &mut Show,
     clock: &Clock,
     stop: &Stop,
-) -> Result<bool, EarlyEnd> {
+) -> Result<bool, Failure> {
     let mut observers = Observers::of(data);
     observers.check(false, clock.now());
     show.open_stream()?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 use super::failure::Failure;
-use super::history::{EarlyEnd, Which, data_dir, report_failure, report_problems};
+use super::history::{Which, data_dir, report_failure, report_problems};
 use super::options::Options;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent, lines_in};
@@ -109,7 +109,7 @@ impl Show {
     }
 
     /// Writes the beginning of a stream.
-    pub fn open_stream(&mut self) -> Result<(), EarlyEnd> {
+    pub fn open_stream(&mut self) -> Result<(), Failure> {
         if self.is_quiet {
             Ok(())
         } else {
@@ -122,7 +122,7 @@ impl Show {
     }
 
     /// Prepares for the events of a log: reads its label and the final text of each revised line.
-    pub fn begin(&mut self, which: &Which, stop: &Stop) -> Result<(), EarlyEnd> {
+    pub fn begin(&mut self, which: &Which, stop: &Stop) -> Result<(), Failure> {
         if let Some(session) = which.session() {
             self.page.note_context(&session);
         }
@@ -143,7 +143,7 @@ impl Show {
     }
 
     /// Writes the remaining output.
-    pub fn finish(&mut self) -> Result<(), EarlyEnd> {
+    pub fn finish(&mut self) -> Result<(), Failure> {
         self.page.finish()?;
         Ok(self.page.flushed()?.release()?)
     }
@@ -162,7 +162,7 @@ impl Show {
         whiches: &[Which],
         query: Query,
         stop: &Stop,
-    ) -> Result<bool, EarlyEnd> {
+    ) -> Result<bool, Failure> {
         let mut has_failed = false;
         let sources = whiches.iter().map(Which::source).collect();
         for merged in MergedLogs::new(sources, query) {
@@ -183,7 +183,7 @@ impl Show {
         Ok(has_failed)
     }
 
-    pub fn record(&mut self, record: &LogRecord) -> Result<(), EarlyEnd> {
+    pub fn record(&mut self, record: &LogRecord) -> Result<(), Failure> {
         let envelope = &record.envelope;
         if !record.is_wanted {
             self.page.note_context(&envelope.event);
@@ -214,7 +214,7 @@ impl Show {
     }
 
     /// Shows the lines around matches.
-    fn surrounded(&mut self, record: &LogRecord) -> Result<(), EarlyEnd> {
+    fn surrounded(&mut self, record: &LogRecord) -> Result<(), Failure> {
         let (Some(around), Some(grep)) = (&mut self.around, &self.grep) else {
             return Ok(());
         };

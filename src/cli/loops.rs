@@ -26,9 +26,6 @@ use crate::event::ExecutionId;
 use crate::history::{DataDir, RunDirectory};
 use crate::process::Command;
 
-/// The default number of iterations.
-const ITERATIONS: u32 = 10;
-
 /// The time after a Ctrl-C in which an agent can save its state and end.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
@@ -37,9 +34,6 @@ const SPEC_BYTES_MAX: u64 = 1 << 20;
 
 /// The name of the settings in the metadata of a run.
 const SETTINGS: &str = "loop";
-
-/// The beginning of the marker that replaces a secret. A command with this marker cannot be run.
-const REDACTED: &str = "[redacted:";
 
 /// The settings of a loop in its run's metadata, with which it can be resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -162,7 +156,7 @@ fn new_settings(typed: &TypedLoop) -> Result<Settings, Failure> {
             Some(check) => spec.check(check),
             None => spec,
         },
-        max_iterations: typed.max_iterations.unwrap_or(ITERATIONS),
+        max_iterations: typed.max_iterations.unwrap_or(10),
         max_turns: typed.max_turns,
         timeout: typed.timeout,
         agent_timeout: typed.agent_timeout,
@@ -206,7 +200,8 @@ fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
         directory: typed.directory.clone().unwrap_or(was.directory),
     };
     let checks = settings.spec.phases.iter().flat_map(|phase| &phase.check);
-    let is_redacted = |text: &String| text.contains(REDACTED);
+    // The beginning of the marker that replaces a secret. A command with this marker cannot be run.
+    let is_redacted = |text: &String| text.contains("[redacted:");
     let tasks = settings.spec.phases.iter().map(|phase| &phase.task);
     let is_task_redacted = tasks.chain([&settings.spec.task]).any(is_redacted);
     for (option, is_redacted) in [

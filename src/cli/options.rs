@@ -205,17 +205,10 @@ pub(super) fn builder(
     Ok((builder, rules))
 }
 
-/// Returns the failure for an engine that cannot be started. An unusable data directory is bad input.
-pub(super) fn unusable(error: crate::Error) -> Failure {
-    unusable_unless(error, ", or --no-log")
-}
-
-/// Returns the failure for a data directory that the command needs and cannot use.
-pub(super) fn unusable_directory(error: crate::Error) -> Failure {
-    unusable_unless(error, "")
-}
-
-fn unusable_unless(error: crate::Error, alternative: &str) -> Failure {
+/// Returns the failure for an engine that cannot be started. An unusable data directory is bad input. `needs_log`
+/// states that the command needs the directory.
+pub(super) fn unusable(error: crate::Error, needs_log: bool) -> Failure {
+    let alternative = if needs_log { "" } else { ", or --no-log" };
     if error.path().is_some() {
         usage!("{error:?}; choose another with --data-dir{alternative}")
     } else {
@@ -231,19 +224,17 @@ pub(super) fn start(
     clock: &Clock,
 ) -> Result<(Engine, Rules), Failure> {
     let (builder, rules) = builder(options, keeping, clock)?;
-    check_id(&rules, id)?;
-    let engine = builder.start().map_err(unusable)?;
-    Ok((engine, rules))
-}
-
-/// Refuses an id that contains a secret, because it is the name of a directory and part of every event.
-fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
-    match id.map(|id| (id, rules.text(id))) {
-        Some((id, redacted)) if redacted != id => Err(usage!(
+    // The id is the name of a directory and part of every event.
+    if let Some(id) = id
+        && let redacted = rules.text(id)
+        && redacted != id
+    {
+        return Err(usage!(
             "--execution-id: the id contains a secret ({redacted}); choose another one"
-        )),
-        _ => Ok(()),
+        ));
     }
+    let engine = builder.start().map_err(|error| unusable(error, false))?;
+    Ok((engine, rules))
 }
 
 impl TypedSecrets {
@@ -426,7 +417,7 @@ pub(super) fn read_rule_file(path: &Path) -> Result<Option<String>, Failure> {
 pub(super) fn read_input(path: &Path, bytes_max: u64, content: &str) -> Result<Vec<u8>, Failure> {
     let name = name(path);
     let unreadable = |cause| usage!("cannot read {name}: {cause}");
-    let source: Box<dyn Read> = if is_stdin(path) {
+    let source: Box<dyn Read> = if path.as_os_str() == "-" {
         Box::new(io::stdin())
     } else {
         Box::new(File::open(path).map_err(unreadable)?)
@@ -443,7 +434,7 @@ pub(super) fn read_input(path: &Path, bytes_max: u64, content: &str) -> Result<V
     Ok(bytes)
 }
 
-/// Reads a file as [`read`] does, and refuses invalid UTF-8.
+/// Reads a file as [`read_input`] does, and refuses invalid UTF-8.
 #[cfg(feature = "kernel")]
 pub(super) fn read_input_text(
     path: &Path,
@@ -458,12 +449,8 @@ pub(super) fn read_input_text(
     })
 }
 
-fn is_stdin(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 fn name(path: &Path) -> String {
-    if is_stdin(path) {
+    if path.as_os_str() == "-" {
         "standard input".to_owned()
     } else {
         format!("{path:?}")

@@ -17,7 +17,7 @@ use signal_hook::consts::SIGCONT;
 
 use super::duration::{TimePoint, parse_duration, parse_speed, parse_time_point};
 use super::failure::Failure;
-use super::history::{EarlyEnd, Which, report_problems, until_stopped};
+use super::history::{Which, report_problems, until_stopped};
 use super::log_show::{PageOptions, page_options};
 use super::options::Options;
 use super::signals::Signals;
@@ -86,7 +86,7 @@ fn play(
     terminal: TerminalMode,
     clock: &Clock,
     stop: &Stop,
-) -> Result<ExitCode, EarlyEnd> {
+) -> Result<ExitCode, Failure> {
     let mut log = which.read(query)?;
     let is_quiet = page.quiet;
     let mut page = page.open();

@@ -16,9 +16,6 @@ use crate::agent::{AgentScreen, DetectedState, StateRules};
 /// The directory with the user's rules, in the data directory.
 const RULES: &str = "states";
 
-/// Maximum size of a capture, in bytes. A screen has about ten thousand characters.
-const CAPTURE_BYTES_MAX: u64 = 4 << 20;
-
 /// Returns the rules for screens; `None` with `--no-states`.
 pub(super) fn rules(
     options: &Options,
@@ -93,7 +90,8 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
     }
     if let Some(path) = &typed.capture {
         // In the form of `tmux capture-pane -p`.
-        let bytes = options::read_input(path, CAPTURE_BYTES_MAX, "a capture of a screen")?;
+        // A screen has about ten thousand characters.
+        let bytes = options::read_input(path, 4 << 20, "a capture of a screen")?;
         let text = String::from_utf8_lossy(&bytes);
         let rows: Vec<&str> = text.lines().collect();
         let detected = rules.detect(&AgentScreen {

@@ -20,9 +20,6 @@ use crate::face::is_dumb;
 use crate::face::tui::{Theme, TuiOptions};
 use crate::history::DataDir;
 
-/// The file for the diagnostics of the UI with `-v`.
-const LOG: &str = "tui.log";
-
 /// Returns true if the UI can be shown.
 pub(super) fn has_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb()
@@ -36,8 +33,8 @@ pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
     let data = options.home()?;
     DataDir::new(data.clone())
         .prepare()
-        .map_err(super::options::unusable_directory)?;
-    let path = data.join(LOG);
+        .map_err(|error| super::options::unusable(error, true))?;
+    let path = data.join("tui.log");
     let file =
         open_log(&path).map_err(|cause| failure!("cannot write to {}: {cause}", path.display()))?;
     Ok(Box::new(file))
@@ -63,7 +60,7 @@ pub(super) fn run(
         None => {
             DataDir::new(data)
                 .prepare()
-                .map_err(super::options::unusable_directory)?;
+                .map_err(|error| super::options::unusable(error, true))?;
             let start = TypedStart {
                 foreground: true,
                 agents: typed.agents,

@@ -68,10 +68,6 @@ fn meant_by(error: &clap::Error) -> Option<&'static str> {
     found.map(|(_, meant)| *meant)
 }
 
-/// The minimum similarity, from 0 to 1, at which an option is suggested. Most options are long, and clap
-/// suggests any option with common letters.
-const SIMILAR_OPTION: f64 = 0.85;
-
 /// Returns true if a suggested option is similar to the typed one.
 fn is_similar(meant: &str, error: &clap::Error) -> bool {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
@@ -81,7 +77,8 @@ fn is_similar(meant: &str, error: &clap::Error) -> bool {
         let name = option.trim_start_matches('-');
         name.split('=').next().unwrap_or_default().to_owned()
     };
-    strsim::jaro(&bare(typed), &bare(meant)) > SIMILAR_OPTION
+    // Most options are long, and clap suggests any option with common letters.
+    strsim::jaro(&bare(typed), &bare(meant)) > 0.85
 }
 
 /// Joins the lines of the first paragraph, and appends clap's suggestion if there is one.

@@ -43,7 +43,6 @@ pub(crate) struct Feed {
 struct Shared {
     state: Mutex<State>,
     arrived: Condvar,
-    gauges: StreamGauges,
     data: DataDir,
     clock: Clock,
     instance: u64,
@@ -63,6 +62,8 @@ struct State {
     lagged: u64,
     /// Executions whose rows have changed since their last summary.
     changed: BTreeSet<ExecutionId>,
+    /// The number of streams so far, and the open ones in the order of their opening.
+    streams: (u64, Vec<Weak<StreamGauge>>),
     /// Executions whose events come from the logs of other processes.
     others: BTreeSet<ExecutionId>,
     is_closed: bool,
@@ -120,11 +121,11 @@ impl Feed {
                 last_ts: now,
                 lagged: 0,
                 changed: BTreeSet::new(),
+                streams: (0, Vec::new()),
                 others: BTreeSet::new(),
                 is_closed: false,
             }),
             arrived: Condvar::new(),
-            gauges: StreamGauges::default(),
             instance: instance(now),
             data,
             clock,
@@ -280,12 +281,21 @@ impl Feed {
 
     /// Adds a stream to the metrics.
     pub(super) fn open_gauge(&self) -> Arc<StreamGauge> {
-        self.shared.gauges.open()
+        let (count, streams) = &mut self.lock().streams;
+        *count += 1;
+        let gauge = Arc::new(StreamGauge {
+            number: *count,
+            ..StreamGauge::default()
+        });
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(&gauge));
+        gauge
     }
 
     /// Returns the open streams.
     pub fn gauges(&self) -> Vec<Arc<StreamGauge>> {
-        self.shared.gauges.all()
+        let state = self.lock();
+        state.streams.1.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Returns events from a position on; waits for them until the deadline.
@@ -439,16 +449,6 @@ fn instance(now: Timestamp) -> u64 {
     micros.rotate_left(16) ^ u64::from(std::process::id())
 }
 
-/// The open streams.
-#[derive(Debug, Default)]
-struct StreamGauges(Mutex<Opened>);
-
-#[derive(Debug, Default)]
-struct Opened {
-    count: u64,
-    streams: Vec<Weak<StreamGauge>>,
-}
-
 /// The position of one stream. A stream counts as open until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct StreamGauge {
@@ -456,27 +456,6 @@ pub(crate) struct StreamGauge {
     pub number: u64,
     position: AtomicU64,
     missed: AtomicU64,
-}
-
-impl StreamGauges {
-    /// Adds a stream.
-    pub fn open(&self) -> Arc<StreamGauge> {
-        let mut opened = lock(&self.0);
-        opened.count += 1;
-        let gauge = Arc::new(StreamGauge {
-            number: opened.count,
-            ..StreamGauge::default()
-        });
-        opened.streams.retain(|stream| stream.strong_count() > 0);
-        opened.streams.push(Arc::downgrade(&gauge));
-        gauge
-    }
-
-    /// Returns the open streams in the order of their opening.
-    pub fn all(&self) -> Vec<Arc<StreamGauge>> {
-        let opened = lock(&self.0);
-        opened.streams.iter().filter_map(Weak::upgrade).collect()
-    }
 }
 
 impl StreamGauge {
@@ -502,16 +481,21 @@ impl StreamGauge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bus::EventBus;
 
     #[test]
     fn a_stream_counts_until_it_is_dropped() {
-        let gauges = StreamGauges::default();
-        let (first, second) = (gauges.open(), gauges.open());
+        let bus = EventBus::new(16);
+        let data = DataDir::new("/nowhere");
+        let (events, clock) = (bus.subscribe(), Clock::system());
+        let (feed, _thread) =
+            Feed::start(events, Board::default(), &Numbers::new(), data, clock).unwrap();
+        let (first, second) = (feed.open_gauge(), feed.open_gauge());
         second.reach(7);
         second.miss(2);
         second.miss(3);
         drop(first);
-        let all = gauges.all();
+        let all = feed.gauges();
         let [stream] = all.as_slice() else {
             panic!("{all:?}")
         };
@@ -519,6 +503,6 @@ mod tests {
             (stream.number, stream.position(), stream.missed()),
             (2, 7, 5)
         );
-        assert_eq!(gauges.open().number, 3);
+        assert_eq!(feed.open_gauge().number, 3);
     }
 }

@@ -29,9 +29,6 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// The size at which the file is renamed to `observer.log.1`.
-const LOG_BYTES_MAX: u64 = 1024 * 1024;
-
 /// The variable that limits the number of glibc's arenas in the observer.
 pub(super) const MEMORY_ENV: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 
@@ -41,7 +38,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     let data = options.home()?;
     crate::history::DataDir::new(data.clone())
         .prepare()
-        .map_err(super::super::options::unusable_directory)?;
+        .map_err(|error| super::super::options::unusable(error, true))?;
     if let Some(known) = running(&data)? {
         if typed.allow_input && !known.allow_input {
             return Err(failure!(
@@ -193,7 +190,8 @@ impl RotatedLog {
     fn make_room(&self, bytes: usize) -> io::Result<()> {
         let written = fstat(stderr())?;
         let size = u64::try_from(written.st_size).unwrap_or(0);
-        if size == 0 || size.saturating_add(bytes as u64) <= LOG_BYTES_MAX {
+        // The size at which the file is renamed to `observer.log.1`.
+        if size == 0 || size.saturating_add(bytes as u64) <= 1024 * 1024 {
             return Ok(());
         }
         let identity = (written.st_dev, written.st_ino);

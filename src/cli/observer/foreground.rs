@@ -75,7 +75,9 @@ pub(super) fn observe(
         let _ = rustix::process::chdir("/");
     }
     let states = StateRules::builtin();
-    let engine = builder.start().map_err(options::unusable_directory)?;
+    let engine = builder
+        .start()
+        .map_err(|error| options::unusable(error, true))?;
     let lock = match audience {
         Audience::All(_) => Some(ObserverLock::take(&home).map_err(|error| locked(&error))?),
         Audience::Face(_) => None,
