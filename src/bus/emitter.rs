@@ -5,12 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::TrySendError;
 use serde::Serialize;
 
-use super::inbox::{
-    Emitted, GateSlot, Inbox, InboxMessage, LARGE_BYTES_MAX, SMALL_BYTES, TEXT_QUARTERS,
-};
+use super::inbox::{Emitted, GateSlot, Inbox, InboxMessage};
 use crate::error::Result;
 use crate::event::{
     AgentState, Completion, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, GapEvidence,
@@ -191,45 +188,18 @@ impl Inbox {
         reason = "an event that finds no room is returned unchanged"
     )]
     fn send(&self, event: TdEvent, live: bool) -> std::result::Result<Emitted, TdEvent> {
-        let bytes = event.memory_bytes();
-        let text = event.is_text();
-        if text && self.sender.len() >= self.text_len_max {
+        let bytes = event.memory_bytes() as u64;
+        if !self.take_room(bytes, event.is_text()) {
             return Err(event);
         }
-        let large = bytes > SMALL_BYTES;
-        if large {
-            let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
-            let max = if text {
-                LARGE_BYTES_MAX / 4 * TEXT_QUARTERS
-            } else {
-                LARGE_BYTES_MAX
-            };
-            // An event larger than the whole limit is accepted when it is the only one.
-            if before > 0 && before + bytes > max {
-                self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                return Err(event);
-            }
+        let ts = self.clock.wall();
+        let message = InboxMessage::Event { ts, live, event };
+        // The fan-out ends before the gate is closed only if it panicked.
+        if self.sender.send(message).is_err() {
+            return Ok(Emitted::Closed);
         }
-        match self.sender.try_send(InboxMessage::Event {
-            ts: self.clock.wall(),
-            live,
-            event,
-        }) {
-            Ok(()) => {
-                self.doorbell.ring();
-                Ok(Emitted::Accepted)
-            }
-            // The fan-out ends before the gate is closed only if it panicked.
-            Err(TrySendError::Disconnected(_)) => Ok(Emitted::Closed),
-            Err(TrySendError::Full(InboxMessage::Event { event, .. })) => {
-                if large {
-                    self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                }
-                Err(event)
-            }
-            // `try_send` returns the message that it was given.
-            Err(TrySendError::Full(_)) => Ok(Emitted::Refused),
-        }
+        self.doorbell.ring();
+        Ok(Emitted::Accepted)
     }
 
     fn refuse(&self, event: &TdEvent, live: bool) {

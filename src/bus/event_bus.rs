@@ -33,12 +33,10 @@ pub struct BusOptions {
     pub capacity: usize,
     /// The source of time; defaults to the system's clock.
     pub clock: Clock,
-    /// Number of events that may wait for the fan-out, a quarter of it reserved for life-cycle
-    /// events; defaults to 8,192.
-    pub inbox_events: usize,
     /// Memory of the events in one lossy lane, in bytes; defaults to 64 MiB.
     pub lane_bytes_max: usize,
-    /// Memory of the events that the slowest lossless lane has not read, in bytes; defaults to 64 MiB.
+    /// Memory of the events that wait for the fan-out, or that the slowest lossless lane has not read, together in
+    /// bytes; defaults to 64 MiB. A sixteenth of it is reserved for life-cycle events.
     pub lossless_bytes_max: usize,
     /// Rules that redact secrets from every event before any lane receives it; defaults to none. The engine
     /// sets the built-in rules.
@@ -50,7 +48,6 @@ impl Default for BusOptions {
         Self {
             capacity: LANE_EVENTS,
             clock: Clock::system(),
-            inbox_events: super::inbox::INBOX_EVENTS,
             lane_bytes_max: LANE_BYTES_MAX,
             lossless_bytes_max: super::inbox::LOSSLESS_BYTES_MAX,
             redact: Rules::none(),
@@ -119,11 +116,7 @@ impl EventBus {
     /// # Errors
     /// When the system cannot start a thread.
     pub fn with_options(options: BusOptions) -> Result<Self> {
-        let (inbox, messages) = Inbox::new(
-            options.clock,
-            options.inbox_events,
-            options.lossless_bytes_max,
-        );
+        let (inbox, messages) = Inbox::new(options.clock, options.lossless_bytes_max);
         let inbox = Arc::new(inbox);
         let redactor = Redactor::new(options.redact);
         let fanout = FanOut::new(Arc::clone(&inbox), messages, redactor);

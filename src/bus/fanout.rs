@@ -155,9 +155,7 @@ impl FanOut {
                     self.flush();
                     self.batch_live = live;
                 }
-                let bytes = event.memory_bytes();
-                self.inbox.release(bytes);
-                self.batch_bytes += bytes;
+                self.batch_bytes += event.memory_bytes();
                 self.redactor.event(&mut event);
                 let seq = (!live).then(|| self.number(&event));
                 self.batch.push(Envelope::new(seq, ts, event));
@@ -223,6 +221,7 @@ impl FanOut {
             if !self.batch_live {
                 self.lossless.send(&batch, bytes as u64);
             }
+            self.inbox.release(bytes as u64);
         }
         if let Some(refused) = self.inbox.take_refused() {
             let ts = self.inbox.clock.wall();

@@ -1,14 +1,14 @@
-//! The bus's inbox: a bounded channel to the fan-out, exact counts of refused events, and closing.
+//! The bus's inbox: a channel to the fan-out that is bounded by bytes, exact counts of refused events, and
+//! closing.
 //!
-//! Emitters send and never wait. Subscribing and closing also send; they may wait briefly for room, which the
-//! fan-out always makes. Only the fan-out receives.
+//! Emitters send and never wait. Only the fan-out receives.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustc_hash::FxHashMap;
 
 use super::lossy_lane::LossyLane;
@@ -19,24 +19,13 @@ use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
 use crate::thread::{self, Waker, lock};
 use crate::timestamp::Timestamp;
 
-/// Maximum number of events that wait for the fan-out. It takes them within microseconds, so the inbox fills
-/// only when the fan-out gets no processor time. With `SMALL_BYTES` each, they take 8 MiB.
-pub(super) const INBOX_EVENTS: usize = 8 * 1024;
-
-/// Size up to which an event is bounded by the number of slots alone and not counted in bytes.
-pub(super) const SMALL_BYTES: usize = 1024;
-
-/// Memory for larger events that wait for the fan-out. Small and large events together take less than half of
-/// the memory on the way to the log, which is free while `has_room` returns true. Events that were accepted
-/// then are therefore never dropped.
-pub(super) const LARGE_BYTES_MAX: usize = 20 * 1024 * 1024;
-
 /// Fraction (1/n) of the queues to the log that a program's reader fills before it waits. Its own pipe holds the
 /// rest, and a log that keeps up needs less than a batch.
-const READER_PART: usize = 8;
+const READER_PART: u64 = 8;
 
-/// Quarters of the inbox that text may fill; the rest is reserved for life-cycle events.
-pub(super) const TEXT_QUARTERS: usize = 3;
+/// Fraction (1/n) of the queues to the log that the inbox may use although a slow log fills them, because
+/// subscribers still receive events then. Life-cycle events may use twice as much.
+const INBOX_PART: u64 = 16;
 
 /// The result of emitting an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,9 +82,8 @@ pub(super) struct Inbox {
     pub(super) sender: Sender<InboxMessage>,
     /// Rung after each message; the fan-out sleeps on it.
     pub(super) doorbell: Doorbell,
-    pub(super) text_len_max: usize,
-    len_max: usize,
-    pub(super) large_bytes: AtomicUsize,
+    /// Memory of the events that the fan-out has not passed on yet, in bytes.
+    queued: AtomicU64,
     pub(super) refused: RefusedEvents,
     room: RoomWaiters,
 }
@@ -119,33 +107,42 @@ struct RoomWaiters {
 }
 
 impl Inbox {
-    pub(super) fn new(
-        clock: Clock,
-        inbox_events: usize,
-        lossless_bytes_max: usize,
-    ) -> (Self, Receiver<InboxMessage>) {
-        let len_max = inbox_events.max(2);
-        let (sender, messages) = bounded(len_max);
+    pub(super) fn new(clock: Clock, lossless_bytes_max: usize) -> (Self, Receiver<InboxMessage>) {
+        let (sender, messages) = unbounded();
         let inbox = Self {
             clock,
             lossless: LosslessAccount::new(lossless_bytes_max),
             gate: Gate::default(),
             sender,
             doorbell: Doorbell::default(),
-            text_len_max: (len_max * TEXT_QUARTERS / 4).max(1),
-            len_max,
-            large_bytes: AtomicUsize::new(0),
+            queued: AtomicU64::new(0),
             refused: RefusedEvents::default(),
             room: RoomWaiters::default(),
         };
         (inbox, messages)
     }
 
-    /// Frees the room of an event that the fan-out has received.
-    pub(super) fn release(&self, bytes: usize) {
-        if bytes > SMALL_BYTES {
-            self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Takes room for an event; returns false if there is none. A single event always finds room, because it
+    /// may be larger than all of it.
+    pub(super) fn take_room(&self, bytes: u64, is_text: bool) -> bool {
+        let (part, max) = if is_text {
+            (INBOX_PART, self.lossless.text_max())
+        } else {
+            (INBOX_PART / 2, self.lossless.bytes_max)
+        };
+        let before = self.queued.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before == 0
+            || before + bytes <= self.lossless.bytes_max / part
+            || before + bytes + self.lossless.pending().unwrap_or(0) <= max;
+        if !has_room {
+            self.release(bytes);
         }
+        has_room
+    }
+
+    /// Frees the room of events that the fan-out has passed on.
+    pub(super) fn release(&self, bytes: u64) {
+        self.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Takes the counts of events refused since the last call.
@@ -161,12 +158,12 @@ impl Inbox {
 
     /// Makes the fan-out check for refused events and for room.
     pub(super) fn wake_fanout(&self) {
-        // A full inbox needs no message, because the fan-out checks after each batch.
-        let _ = self.sender.try_send(InboxMessage::Wake);
+        // An error means that the fan-out has ended.
+        let _ = self.sender.send(InboxMessage::Wake);
         self.doorbell.ring();
     }
 
-    /// Sends a control message, waiting for room; returns false when the bus is closed.
+    /// Sends a control message; returns false when the bus is closed.
     pub(super) fn control(&self, slot: GateSlot, message: InboxMessage) -> bool {
         let Some(_pass) = self.gate.enter(slot) else {
             return false;
@@ -180,8 +177,7 @@ impl Inbox {
     pub(super) fn close(&self) {
         self.gate.close();
         self.room.notify();
-        // No emitter sends any more, and the fan-out makes room. An error means that the fan-out has already
-        // ended.
+        // No emitter sends any more. An error means that the fan-out has already ended.
         let _ = self.sender.send(InboxMessage::Close);
         self.doorbell.ring();
     }
@@ -197,10 +193,9 @@ impl Inbox {
     }
 
     /// Returns true if the queues to the log are filled to at most this fraction (1/n).
-    fn is_filled_below(&self, part: usize) -> bool {
-        self.sender.len() <= self.len_max / part
-            && self.large_bytes.load(Ordering::Relaxed) <= LARGE_BYTES_MAX / part
-            && self.lossless.is_filled_below(part as u64)
+    fn is_filled_below(&self, part: u64) -> bool {
+        let queued = self.queued.load(Ordering::Relaxed);
+        queued + self.lossless.pending().unwrap_or(0) <= self.lossless.bytes_max / part
     }
 
     /// Wakes the threads that wait for room, if there is room now. Call it after each step that makes room,
@@ -429,10 +424,10 @@ impl LosslessAccount {
         (slowest != NO_READER).then_some(pending)
     }
 
-    /// Returns true if the memory is filled to at most this fraction (1/n).
-    pub(super) fn is_filled_below(&self, part: u64) -> bool {
-        self.pending()
-            .is_none_or(|pending| pending <= self.bytes_max / part)
+    /// Returns the memory that text may fill, in bytes; the rest is reserved for life-cycle events, enough for
+    /// tens of thousands.
+    pub(super) fn text_max(&self) -> u64 {
+        self.bytes_max - self.bytes_max / 16
     }
 
     /// Registers a new reader, which skips `backlog_bytes` of earlier batches.

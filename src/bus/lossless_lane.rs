@@ -70,9 +70,8 @@ impl LosslessSender {
         let Some(pending) = self.pending() else {
             return;
         };
-        // The rest is reserved for life-cycle events, enough for tens of thousands.
         let bytes_max = self.inbox.lossless.bytes_max;
-        let text_max = bytes_max - bytes_max / 16;
+        let text_max = self.inbox.lossless.text_max();
         self.is_dropping &= pending > text_max / 4 * 3;
         if !self.is_dropping && self.gaps.is_empty() && pending + bytes <= text_max {
             self.push(Arc::clone(batch), bytes);
@@ -109,21 +108,21 @@ impl LosslessSender {
 
     /// Sends held-back batches as far as there is room now.
     pub(super) fn send_held(&mut self) {
-        if self.ring.is_none() || self.pending().is_none() {
+        let Some(pending) = self.pending() else {
             return;
-        }
-        if !self.try_send_held() {
+        };
+        if !self.try_send_held(pending) {
             // Requested before the second attempt: if a reader empties the ring in between, either this
             // thread notices it or the reader sees the request.
             let wants_wake = &self.inbox.lossless.wants_wake;
             wants_wake.store(true, Ordering::SeqCst);
-            self.try_send_held();
+            self.try_send_held(pending);
         }
     }
 
     /// Returns true if no batch is held back any more.
-    fn try_send_held(&mut self) -> bool {
-        if !self.gaps.is_empty() && self.inbox.lossless.is_filled_below(2) {
+    fn try_send_held(&mut self, pending: u64) -> bool {
+        if !self.gaps.is_empty() && pending <= self.inbox.lossless.bytes_max / 2 {
             let gaps = self.gaps.drain().collect();
             self.push_all(gaps);
         }

@@ -37,10 +37,10 @@ fn with_timeout<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) ->
     }
 }
 
-fn small_bus(capacity: usize, inbox_events: usize) -> EventBus {
+fn small_bus(capacity: usize, lossless_bytes_max: usize) -> EventBus {
     EventBus::with_options(BusOptions {
         capacity,
-        inbox_events,
+        lossless_bytes_max,
         ..Default::default()
     })
     .unwrap()
@@ -168,7 +168,7 @@ fn warning(context: &str) -> TdEvent {
 fn received_plus_missed_equals_sent() {
     with_timeout(|| {
         for round in 0..20 {
-            let bus = Arc::new(small_bus(7, 8));
+            let bus = Arc::new(small_bus(7, 4096));
             let all = bus.subscribe();
             let throttled = bus.subscribe_with(SubscribeOptions {
                 throttle: Some(Duration::from_millis(1)),
@@ -391,4 +391,42 @@ fn numbers_continue_where_a_log_ended() {
         .map(|one| one.seq.unwrap())
         .collect();
     assert_eq!(seqs, [42, 43, 1, 2]);
+}
+
+/// A burst that fits in memory is no loss: a lane drops its oldest events only, and nothing is refused, also
+/// while the fan-out gets hardly any processor time.
+#[test]
+fn a_burst_below_the_memory_bound_is_neither_refused_nor_lost() {
+    with_timeout(|| {
+        for (threads, capacity) in [(1, 200_000), (4, 10_000), (16, 10)] {
+            let bus = Arc::new(EventBus::new(capacity));
+            let (unread, lossless) = (bus.subscribe(), subscribe_lossless(&bus).unwrap());
+            let log = thread::spawn(move || read_lossless(lossless));
+            let per_thread = 96_000 / threads;
+            let producers: Vec<_> = (0..threads)
+                .map(|who| {
+                    let emitter = bus.emitter_for(format!("p{who}"));
+                    thread::spawn(move || {
+                        (0..per_thread).all(|number| {
+                            let emitted = match number % 3 {
+                                0 => emitter.iteration_started(number),
+                                _ => emitter.token_received(1, "text"),
+                            };
+                            emitted == Emitted::Accepted
+                        })
+                    })
+                })
+                .collect();
+            for producer in producers {
+                assert!(producer.join().unwrap(), "{threads} threads: refused");
+            }
+            bus.close();
+            let (received, missed, rest) = read_all(unread);
+            assert_eq!(received, (capacity as u64).min(96_000));
+            assert_eq!(received + missed, 96_000);
+            assert_eq!(rest.len() as u64, received);
+            let (last, missing) = check_ranges(&log.join().unwrap());
+            assert_eq!((last.values().sum::<u64>(), missing), (96_000, 0));
+        }
+    });
 }

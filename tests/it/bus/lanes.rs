@@ -113,8 +113,7 @@ fn a_lossless_lane_gets_its_gap_as_soon_as_there_is_room() {
 fn producers_that_wait_for_room_lose_nothing() {
     with_timeout(|| {
         let options = BusOptions {
-            lossless_bytes_max: 1 << 16,
-            inbox_events: 16,
+            lossless_bytes_max: 1 << 14,
             ..Default::default()
         };
         let bus = Arc::new(EventBus::with_options(options).unwrap());
