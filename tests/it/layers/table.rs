@@ -185,7 +185,8 @@ pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["mpsc::channel", "unbounded"],
-        &[],
+        // Its bound is the bytes of its events.
+        &["src/bus/inbox.rs"],
         "every queue is bounded",
     ),
 ];
@@ -217,7 +218,11 @@ pub const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
         &["src/clock.rs"],
         "only clock.rs reads time",
     ),
-    (&["unbounded", "("], &[], "every queue is bounded"),
+    (
+        &["unbounded", "("],
+        &["src/bus/inbox.rs"],
+        "every queue is bounded",
+    ),
     (
         &["unsafe"],
         &["src/process/os/pidfd.rs"],
