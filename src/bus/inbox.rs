@@ -256,8 +256,7 @@ pub(super) struct Gate {
 struct GateCounter(AtomicUsize);
 
 /// The index of the counter that an emitter uses.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct GateSlot(usize);
+pub(super) type GateSlot = usize;
 
 /// RAII guard for an emit in progress.
 pub(super) struct GateGuard<'a>(&'a GateCounter);
@@ -265,12 +264,12 @@ pub(super) struct GateGuard<'a>(&'a GateCounter);
 impl Gate {
     /// Assigns a slot to a new emitter.
     pub(super) fn assign_slot(&self) -> GateSlot {
-        GateSlot(self.next_slot.fetch_add(1, Ordering::Relaxed) % COUNTERS)
+        self.next_slot.fetch_add(1, Ordering::Relaxed) % COUNTERS
     }
 
     /// Enters the gate; `None` when it is closed.
     pub(super) fn enter(&self, slot: GateSlot) -> Option<GateGuard<'_>> {
-        let counter = &self.inside[slot.0 % COUNTERS];
+        let counter = &self.inside[slot];
         // `enter` counts, then reads the flag; `close` sets the flag, then reads the counters. In
         // the single order of all SeqCst operations, at least one of the two sees the other.
         counter.0.fetch_add(1, Ordering::SeqCst);

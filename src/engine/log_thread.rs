@@ -66,7 +66,7 @@ impl LogCommands {
 
 /// The handle of the log thread.
 pub(super) struct LogThread {
-    commands: LogCommands,
+    pub commands: LogCommands,
     thread: Handle<LogReport>,
 }
 
@@ -86,10 +86,6 @@ impl LogThread {
         let thread = thread::spawn("td-log", move || state.run(lane))?;
         let commands = LogCommands { queue, interrupt };
         Ok(Self { commands, thread })
-    }
-
-    pub fn commands(&self) -> LogCommands {
-        self.commands.clone()
     }
 
     /// Waits for the end of the thread. The bus must be closed.
@@ -218,9 +214,7 @@ mod tests {
             LogThread::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         let open = run.open(RunInfo::default(), clock.wall()).unwrap();
-        log_thread
-            .commands()
-            .send(LogCommand::Attach(Box::new(open)));
+        log_thread.commands.send(LogCommand::Attach(Box::new(open)));
         let emitter = bus.emitter_for("a");
         // About 30 MB: the log takes longer than the bus.
         for _ in 0..500 {
@@ -231,7 +225,7 @@ mod tests {
             };
             emitter.emit_deadline(event, clock.now() + Duration::from_secs(3600));
         }
-        log_thread.commands().send(LogCommand::Close(CloseRun {
+        log_thread.commands.send(LogCommand::Close(CloseRun {
             id: "a".into(),
             state: RunState::Completed,
             exit_status: None,
@@ -260,10 +254,8 @@ mod tests {
             LogThread::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         let open = run.open(RunInfo::default(), clock.wall()).unwrap();
-        log_thread
-            .commands()
-            .send(LogCommand::Attach(Box::new(open)));
-        log_thread.commands().send(LogCommand::Close(CloseRun {
+        log_thread.commands.send(LogCommand::Attach(Box::new(open)));
+        log_thread.commands.send(LogCommand::Close(CloseRun {
             id: "a".into(),
             state: RunState::Completed,
             exit_status: None,

@@ -130,7 +130,7 @@ impl Builder {
             Some(_) => Some(LogThread::start(Arc::clone(&bus), self.log, clock.clone())?),
             None => None,
         };
-        let commands = log_thread.as_ref().map(LogThread::commands);
+        let commands = log_thread.as_ref().map(|log| log.commands.clone());
         let runs = RunRegistry::new(Arc::clone(&bus), data.zip(commands), rules, clock.clone());
         let (running, stop) = stop_pair();
         let (alive, done) = stop_pair();

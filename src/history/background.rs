@@ -12,9 +12,8 @@
 //! within a file and discards the incomplete compressed file.
 
 use std::convert::Infallible;
-use std::fs::File;
+use std::fs::{File, FileTimes};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use rustix::fs::{FlockOperation, OFlags, Timestamps, flock, futimens};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent};
@@ -99,7 +98,7 @@ pub(super) struct ClosingRun {
 #[derive(Debug)]
 pub(super) struct Syncer {
     jobs: Sender<SyncJob>,
-    problems: Receiver<LogNotice>,
+    pub(super) problems: Receiver<LogNotice>,
     thread: Handle<()>,
 }
 
@@ -146,11 +145,6 @@ impl Syncer {
         let _ = all_done.recv();
     }
 
-    /// Returns the problems since the last call.
-    pub(super) fn problems(&self) -> impl Iterator<Item = LogNotice> + '_ {
-        self.problems.try_iter()
-    }
-
     /// Queues the last jobs and waits for the thread, both until the deadline. Returns the problems, and
     /// `true` if all jobs were done.
     pub(super) fn finish(self, jobs: Vec<SyncJob>, deadline: Instant) -> (Vec<LogNotice>, bool) {
@@ -179,10 +173,15 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
             }
             SyncJob::Directory(directory) => {
                 let path = directory.path();
-                let outcome = sync_metadata(&directory)
+                // A removed directory has nothing to sync.
+                let metadata = directory
+                    .open_dir()
+                    .map_or(Ok(None), |dir| dir.existing_file(METADATA));
+                let outcome = metadata
+                    .and_then(|file| file.map_or(Ok(()), |file| file.sync_data()))
                     .and_then(|()| sync_directory(path))
-                    .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
-                let outcome = outcome.map_err(|cause| Error::file("cannot sync", path, cause));
+                    .and_then(|()| path.parent().map_or(Ok(()), sync_directory))
+                    .map_err(|cause| Error::file("cannot sync", path, cause));
                 (directory.execution_id().clone(), outcome)
             }
             SyncJob::Metadata {
@@ -205,16 +204,6 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
             let _ = report.try_send(notice);
         }
     }
-}
-
-/// Syncs the metadata of a run, if they exist.
-fn sync_metadata(directory: &RunDirectory) -> io::Result<()> {
-    // A removed directory has nothing to sync.
-    let Ok(dir) = directory.open_dir() else {
-        return Ok(());
-    };
-    let file = dir.existing_file(METADATA)?;
-    file.map_or(Ok(()), |file| file.sync_data())
 }
 
 impl ClosingRun {
@@ -368,7 +357,10 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
             dir.remove(&temporary)?;
             let there = dir.file(&compressed, OFlags::RDONLY)?;
-            if uncompressed_bytes(&there)? != from.metadata()?.len() as u32 {
+            // The last bytes are the uncompressed length modulo 2^32 (RFC 1952).
+            let mut bytes = [0; 4];
+            there.read_exact_at(&mut bytes, there.metadata()?.len().saturating_sub(4))?;
+            if u32::from_le_bytes(bytes) != from.metadata()?.len() as u32 {
                 return Err(io::Error::other(format!(
                     "{compressed} exists already with other content"
                 )));
@@ -377,14 +369,6 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
         Err(cause) => return Err(cause),
     }
     dir.remove(&plain)
-}
-
-/// Returns the uncompressed length of a file modulo 2^32, from its last bytes (RFC 1952).
-fn uncompressed_bytes(file: &File) -> io::Result<u32> {
-    let mut end = [0; 4];
-    let at = file.metadata()?.len().saturating_sub(4);
-    file.read_exact_at(&mut end, at)?;
-    Ok(u32::from_le_bytes(end))
 }
 
 /// Compresses a file and syncs the result. Returns `false` if it was cancelled.
@@ -407,24 +391,12 @@ fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io:
         encoder.write_all(source.get(..read).unwrap_or_default())?;
     }
     encoder.finish()?;
-    keep_times(from, into)?;
+    // Readers derive the age of a file from its times.
+    let about = from.metadata()?;
+    let times = FileTimes::new().set_accessed(about.accessed()?);
+    into.set_times(times.set_modified(about.modified()?))?;
     into.sync_all()?;
     Ok(true)
-}
-
-/// Copies the times, from which readers derive the age of a file.
-fn keep_times(from: &File, into: &File) -> io::Result<()> {
-    let about = rustix::fs::fstat(from)?;
-    let time = |second, nanosecond| rustix::fs::Timespec {
-        tv_sec: second,
-        // Always below a billion.
-        tv_nsec: nanosecond as _,
-    };
-    let times = Timestamps {
-        last_access: time(about.st_atime, about.st_atime_nsec),
-        last_modification: time(about.st_mtime, about.st_mtime_nsec),
-    };
-    Ok(futimens(into.as_fd(), &times)?)
 }
 
 /// The kind of a notice.

@@ -1,7 +1,7 @@
 //! The files of one iteration of a loop: prompts, the model's responses and the output of checks.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -11,8 +11,6 @@ use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::DirHandle;
 use crate::redact::{Rules, TerminalStream};
 use crate::text::{Utf8Decoder, first_bytes};
-
-const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IterationFile {
@@ -121,20 +119,17 @@ impl IterationText {
         let written = match usize::try_from(self.room) {
             Ok(room) if text.len() > room => {
                 self.room = 0;
-                write(&mut self.file, first_bytes(&text, room))
-                    .and_then(|()| write(&mut self.file, CUT))
+                let cut = "\n[td-observe: cut here, more was printed]\n";
+                (self.file.write_all(first_bytes(&text, room).as_bytes()))
+                    .and_then(|()| self.file.write_all(cut.as_bytes()))
             }
             _ => {
                 self.room -= text.len() as u64;
-                write(&mut self.file, &text)
+                self.file.write_all(text.as_bytes())
             }
         };
         written.map_err(|cause| Error::file("cannot write", &self.path, cause))
     }
-}
-
-fn write(file: &mut File, text: &str) -> io::Result<()> {
-    file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -186,6 +181,6 @@ mod tests {
             stdout.push_bytes(bytes).unwrap();
         }
         let text = fs::read_to_string(run.iteration_path(1).join("stdout.log")).unwrap();
-        assert_eq!(text, format!("abcd{CUT}"));
+        assert_eq!(text, "abcd\n[td-observe: cut here, more was printed]\n");
     }
 }

@@ -10,8 +10,6 @@ const NAME_BYTES_MAX: usize = 255;
 /// Precedes the hash of a shortened name. It never occurs in an escape, so a shortened name never equals the
 /// name of another id.
 const HASH_MARK: &str = "%~";
-/// The length of the mark and of 64 bits in hexadecimal.
-const HASH_BYTES: usize = HASH_MARK.len() + 16;
 /// The name of the empty id. No escape is a single `%`.
 const EMPTY: &str = "%";
 
@@ -40,7 +38,8 @@ pub fn encode_name(id: &str) -> String {
                 let _ = write!(name, "%{byte:02X}");
             }
         }
-        if name.len() <= NAME_BYTES_MAX - HASH_BYTES {
+        // The mark and 64 bits in hexadecimal fit after it.
+        if name.len() <= NAME_BYTES_MAX - HASH_MARK.len() - 16 {
             cut = name.len();
         }
         if name.len() > NAME_BYTES_MAX {

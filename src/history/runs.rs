@@ -237,7 +237,14 @@ impl LogEnd {
         if let (Some(closed), true) = (files.closed.last(), seq.is_none() || end.last.is_none()) {
             let (file, closed) = open_closed(dir, closed.number)?;
             if closed.is_gzip {
-                end.read(directory, &mut seq);
+                // Compressed files are read from the start; an unreadable one has no end.
+                for record in LogReader::open_last(directory, 2, Query::all())
+                    .into_iter()
+                    .flatten()
+                {
+                    seq = seq.max(record.envelope.seq.filter(|&seq| seq < tail::SEQ_MAX));
+                    end.last = end.last.max(Some(record.envelope.ts));
+                }
             } else {
                 seq = seq.max(tail::last_seq(&file)?);
                 end.last = end.last.max(tail::last_ts(&file)?);
@@ -253,17 +260,6 @@ impl LogEnd {
         }
         end.events = seq.unwrap_or(end.events);
         Ok(end)
-    }
-
-    /// Reads compressed files from the start.
-    fn read(&mut self, directory: &RunDirectory, seq: &mut Option<u64>) {
-        let Ok(last) = LogReader::open_last(directory, 2, Query::all()) else {
-            return;
-        };
-        for record in last {
-            *seq = (*seq).max(record.envelope.seq.filter(|&seq| seq < tail::SEQ_MAX));
-            self.last = self.last.max(Some(record.envelope.ts));
-        }
     }
 }
 

@@ -180,7 +180,7 @@ impl LogWriter {
 
     /// Returns the notices since the last call, to print and to emit as events.
     pub fn take_notices(&mut self) -> Vec<LogNotice> {
-        for notice in self.syncer.problems() {
+        for notice in self.syncer.problems.try_iter() {
             // Reported once per run, because a disk that cannot sync fails every second.
             let is_reported = self
                 .runs

@@ -14,9 +14,6 @@ use crate::agent::AgentProgram;
 /// The most processes of a pane that are searched: a build below a shell may have thousands.
 const PROCESSES_MAX: usize = 64;
 
-/// The most bytes of an environment that are read.
-const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
-
 /// The variables that locate the files of agents.
 const DIRECTORY_VARIABLES: &[&str] = &[
     "HOME",
@@ -99,7 +96,9 @@ impl RunningAgent {
             pid: process.pid,
             started: process.started,
             directory: directory(process.pid).unwrap_or_default().into(),
-            directories: directories(&environment(process.pid)),
+            directories: directories(
+                &fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default(),
+            ),
             program,
         }
     }
@@ -114,12 +113,6 @@ fn program(pid: u32) -> Option<AgentProgram> {
 /// another agent, is not visible there.
 fn is_in_foreground(process: &Stat) -> bool {
     process.foreground == Some(process.group)
-}
-
-fn environment(pid: u32) -> Vec<u8> {
-    let mut bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    bytes.truncate(ENVIRONMENT_BYTES_MAX);
-    bytes
 }
 
 fn directories(environment: &[u8]) -> Vec<(&'static str, PathBuf)> {

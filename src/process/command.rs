@@ -16,12 +16,8 @@ use crate::agent::Format;
 use crate::child::{ExitCause, ExitReport, KillHandle, OutputStream};
 use crate::clock::Clock;
 
-/// The default time between the termination of a command and its kill.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// The capacity of the request channel. The first request terminates the command; further ones have no
-/// effect.
-const REQUESTS_MAX: usize = 1;
+/// The default time between the termination of a command and its kill, and its limit when the observer stops.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// A callback for printed text.
 pub(super) type OnOutput = Box<dyn FnMut(OutputStream, &str) + Send>;
@@ -32,7 +28,9 @@ pub(crate) trait ByteSink: Send {
     fn take(&mut self, stream: OutputStream, bytes: &[u8]);
 
     /// Returns false while the sink has no room for this output, which is not read then.
-    fn has_room(&self, stream: OutputStream) -> bool;
+    fn has_room(&self, _stream: OutputStream) -> bool {
+        true
+    }
 
     /// Returns true if the reader of this output has gone; the command's output is closed then.
     fn is_closed(&mut self, _stream: OutputStream) -> bool {
@@ -41,14 +39,8 @@ pub(crate) trait ByteSink: Send {
 }
 
 /// A writer that gets both outputs, such as a terminal.
-pub(super) struct Mirror<W> {
+struct Mirror<W> {
     to: Option<W>,
-}
-
-impl<W: Write + Send> Mirror<W> {
-    pub fn new(to: W) -> Self {
-        Self { to: Some(to) }
-    }
 }
 
 impl<W: Write + Send> ByteSink for Mirror<W> {
@@ -59,10 +51,6 @@ impl<W: Write + Send> ByteSink for Mirror<W> {
             // The writer's reader is gone; the command continues.
             self.to = None;
         }
-    }
-
-    fn has_room(&self, _: OutputStream) -> bool {
-        true
     }
 }
 
@@ -268,7 +256,7 @@ impl Command {
     /// Copies every byte to a writer as it is printed, for a terminal that shows the command as if it ran
     /// there. Secrets are not redacted.
     pub fn mirror(mut self, to: impl Write + Send + 'static) -> Self {
-        self.byte_sink = Some(Box::new(Mirror::new(to)));
+        self.byte_sink = Some(Box::new(Mirror { to: Some(to) }));
         self
     }
 
@@ -342,7 +330,8 @@ impl Default for CommandControl {
 impl CommandControl {
     /// Creates a control that is not connected to a command yet.
     pub fn new() -> Self {
-        let (requests, signals) = bounded(REQUESTS_MAX);
+        // The first request terminates the command; further ones have no effect.
+        let (requests, signals) = bounded(1);
         Self {
             requests,
             signals,

@@ -6,12 +6,6 @@ use super::os::{Stat, age, arguments, children, standard_output, stat};
 use super::pane_jobs::ForegroundGroup;
 use super::shell::{is_interactive_shell, subshell_name};
 
-/// The search depth for shells within shells.
-const DEPTH_MAX: usize = 8;
-
-/// The prefix of links in `/proc` to pipes.
-const PIPE: &str = "pipe:";
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
     /// The command line as it would be typed.
@@ -76,7 +70,8 @@ fn find_group(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Fo
             members: members.iter().map(|member| member.pid).collect(),
         });
     }
-    if depth == DEPTH_MAX {
+    // Shells within shells.
+    if depth == 8 {
         return None;
     }
     let mut inner = children.iter().filter(|child| {
@@ -90,7 +85,7 @@ fn find_group(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Fo
 /// Returns true if a process appears to be the last of its pipeline: its output goes to no other process, or
 /// to one of its own children.
 fn is_last_of_pipeline(member: &Stat) -> bool {
-    let Some(pipe) = standard_output(member.pid).filter(|file| file.starts_with(PIPE)) else {
+    let Some(pipe) = standard_output(member.pid).filter(|file| file.starts_with("pipe:")) else {
         return true;
     };
     let reads = |child: &Stat| {

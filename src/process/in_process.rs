@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-use super::output::{LineAssembler, NOT_TEXT, TextSink};
+use super::output::OutputBatcher;
 use super::run::CommandSink;
 use crate::bus::EventEmitter;
 use crate::child::OutputStream;
@@ -88,10 +88,8 @@ impl Drop for InProcessExecution {
 #[derive(Debug)]
 pub struct OutputWriter {
     stream: OutputStream,
-    lines: LineAssembler,
-    sink: CommandSink,
+    batcher: OutputBatcher<CommandSink>,
     clock: Clock,
-    has_warned: bool,
 }
 
 impl EventEmitter {
@@ -111,24 +109,8 @@ impl EventEmitter {
     pub fn writer(&self, stream: OutputStream) -> OutputWriter {
         OutputWriter {
             stream,
-            lines: LineAssembler::new(false),
-            sink: CommandSink::of_execution(self),
+            batcher: OutputBatcher::unbatched(CommandSink::of_execution(self)),
             clock: Clock::system(),
-            has_warned: false,
-        }
-    }
-}
-
-impl OutputWriter {
-    fn emit(&mut self, text: String, transient: Option<String>) {
-        if !text.is_empty() {
-            self.sink.text(self.stream, text, false);
-        }
-        if let Some(text) = transient {
-            self.sink.text(self.stream, text, true);
-        }
-        if self.lines.invalid() > 0 && !std::mem::replace(&mut self.has_warned, true) {
-            self.sink.warning(NOT_TEXT);
         }
     }
 }
@@ -136,26 +118,20 @@ impl OutputWriter {
 impl io::Write for OutputWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let now = self.clock.now();
-        let mut text = String::new();
-        self.lines.push(bytes, now, &mut text);
-        let transient = self.lines.tick(now, &mut text);
-        self.emit(text, transient);
+        self.batcher.push(self.stream, bytes, now);
+        self.batcher.tick(now);
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let mut text = String::new();
-        let transient = self.lines.flush(self.clock.now(), &mut text);
-        self.emit(text, transient);
+        self.batcher.flush_line(self.stream, self.clock.now());
         Ok(())
     }
 }
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        let mut text = String::new();
-        self.lines.finish(self.clock.now(), &mut text);
-        self.emit(text, None);
+        self.batcher.end_lines(self.clock.now());
     }
 }
 

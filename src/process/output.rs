@@ -22,10 +22,6 @@ const BATCH_EVERY: Duration = Duration::from_millis(10);
 /// The size from which text is not held: the capacity of a pipe.
 pub(crate) const BATCH_BYTES: usize = 64 * 1024;
 
-/// The warning for output that is not text, emitted once.
-pub(super) const NOT_TEXT: &str =
-    "the output contains bytes that are not UTF-8: each such place is shown as \u{fffd}";
-
 pub(crate) trait TextSink {
     /// Receives the next text of a stream. Transient text need not be stored, because a later text contains
     /// the same line.
@@ -113,10 +109,6 @@ impl LineLimit {
         }
     }
 
-    fn is_reached(&self) -> bool {
-        self.lines_max.is_some_and(|max| self.lines >= max)
-    }
-
     /// Returns the end of the lines within the limit.
     pub fn end(&mut self, text: &[u8]) -> usize {
         let mut end = 0;
@@ -134,6 +126,7 @@ impl LineLimit {
     }
 }
 
+#[derive(Debug)]
 pub(crate) struct OutputBatcher<S> {
     pub sink: S,
     lines: [LineAssembler; 2],
@@ -162,6 +155,14 @@ impl<S: TextSink> OutputBatcher<S> {
             has_warned_of_cut: false,
             complete_lines: false,
             has_warned_of_bytes: false,
+        }
+    }
+
+    /// Creates a batcher that holds no complete lines.
+    pub fn unbatched(sink: S) -> Self {
+        Self {
+            batch: TextBatch::new(Duration::ZERO),
+            ..Self::new(sink, false, None)
         }
     }
 
@@ -199,17 +200,34 @@ impl<S: TextSink> OutputBatcher<S> {
             if self.lines[stream.index()].due().is_none_or(|due| now < due) {
                 continue;
             }
-            let transient = self.assemble(stream, now, |lines, out| lines.tick(now, out));
-            // An open line follows everything that was printed before it.
-            self.flush(now);
-            if let Some(text) = transient
-                && !self.limit.is_reached()
-            {
-                self.sink.text(stream, text, true);
-            }
+            self.report_open(stream, now, |lines, out| lines.tick(now, out));
         }
         let open = self.lines.iter().map(LineAssembler::due);
         open.chain([self.batch.due()]).flatten().min()
+    }
+
+    /// Passes on the open line of a stream before its delay is over.
+    pub fn flush_line(&mut self, stream: OutputStream, now: Instant) {
+        self.report_open(stream, now, |lines, out| lines.flush(now, out));
+    }
+
+    /// Passes on an open line, which `report` appends to the batch or returns as transient.
+    fn report_open(
+        &mut self,
+        stream: OutputStream,
+        now: Instant,
+        report: impl FnOnce(&mut LineAssembler, &mut String) -> Option<String>,
+    ) {
+        let transient = self.assemble(stream, now, report);
+        // An open line follows everything that was printed before it.
+        self.flush(now);
+        let has_room = self
+            .limit
+            .lines_max
+            .is_none_or(|max| self.limit.lines < max);
+        if let Some(text) = transient.filter(|_| has_room) {
+            self.sink.text(stream, text, true);
+        }
     }
 
     /// Passes on all text at the end of the output; returns the sink and the number of lines beyond the
@@ -256,26 +274,28 @@ impl<S: TextSink> OutputBatcher<S> {
             );
             self.sink.warning(&message);
         }
-        if self.lines[stream.index()].invalid() > 0
+        if self.lines[stream.index()].decoder.invalid > 0
             && !std::mem::replace(&mut self.has_warned_of_bytes, true)
         {
-            self.sink.warning(NOT_TEXT);
+            self.sink.warning(
+                "the output contains bytes that are not UTF-8: each such place is shown as \u{fffd}",
+            );
         }
     }
 }
 
 /// The delay after which an open line is reported. The console merges text for as long.
-pub(super) const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
+const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
 
 /// The interval at which the history gets states of a rewritten line; the same as for lines of panes.
-pub(super) const KEEP_EVERY: Duration = Duration::from_secs(1);
+const KEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A longer line is reported in parts, and a reported part cannot be rewritten.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Assembles the lines of one stream.
 #[derive(Debug, Default)]
-pub(super) struct LineAssembler {
+struct LineAssembler {
     /// Line ends arrive as `\r\n`, as terminals write them, and are reported as `\n`.
     is_terminal: bool,
     decoder: Utf8Decoder,
@@ -470,11 +490,6 @@ impl LineAssembler {
         self.decoder = decoder;
         self.report(out);
         self.begin_line();
-    }
-
-    /// Returns the number of places that were not UTF-8.
-    pub fn invalid(&self) -> u64 {
-        self.decoder.invalid
     }
 }
 

@@ -17,8 +17,6 @@ const CHECK_AGAIN: Duration = Duration::from_millis(500);
 /// The most jobs of a pane. All but one of them are stopped.
 const JOBS_MAX: usize = 16;
 
-const MEMBERS_MAX: usize = 16;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ForegroundGroup {
     Shell,
@@ -148,7 +146,7 @@ impl PaneJobs {
         let is_new = |pid: &u32| !job.members.iter().any(|member| member.pid == *pid);
         let mut new: Vec<u32> = members.iter().copied().filter(is_new).collect();
         // The last member of a long pipeline has the status that counts.
-        let room = MEMBERS_MAX.saturating_sub(job.members.len());
+        let room = 16_usize.saturating_sub(job.members.len());
         new.drain(..new.len().saturating_sub(room));
         let new_members = new.iter().map(|&pid| Member { pid, end: None });
         job.members.extend(new_members);

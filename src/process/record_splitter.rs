@@ -37,8 +37,8 @@ pub(crate) struct RecordSplitter {
     buffered: Option<Vec<u8>>,
     events: Vec<AgentEvent>,
     has_output: bool,
-    /// The exit status of a program that failed.
-    failure: Option<String>,
+    /// The exit status of a program that failed; set before [`RecordSplitter::finish`].
+    pub(super) failure: Option<String>,
 }
 
 impl RecordSplitter {
@@ -64,11 +64,6 @@ impl RecordSplitter {
             Some(_) => self.buffer(bytes, now, handle),
             None => self.split(bytes, now, handle),
         }
-    }
-
-    /// Sets the exit status of a program that failed. Must be called before [`RecordSplitter::finish`].
-    pub fn set_failure(&mut self, status: String) {
-        self.failure = Some(status);
     }
 
     /// Handles the rest at the end of the output.

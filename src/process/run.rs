@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pty_process::blocking as pty;
 
-use super::command::{ByteSink, Command, CommandOutcome, CommandOutput, OnOutput, Stdin};
+use super::command::{ByteSink, Command, CommandOutcome, CommandOutput, GRACE, OnOutput, Stdin};
 use super::output::{HeadTailBuffer, OutputBatcher, TextSink};
 use super::record_splitter::{PartHandler, RecordPart, RecordSplitter};
 use super::terminal::{ForegroundLoan, PtySize, RawMode, is_typed_at};
@@ -25,9 +25,6 @@ use crate::error::{Error, Result};
 use crate::event::{TdEvent, lines_in};
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
-
-/// The upper limit of a command's grace period when the observer stops.
-const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The poll interval of the size of the user's terminal.
 const SIZE_CHECK: Duration = Duration::from_millis(200);
@@ -153,7 +150,7 @@ pub(super) fn run(
         foreground: started.foreground.take(),
         has_warned_of_stop: false,
     };
-    let stop_grace = command.grace.min(STOP_GRACE);
+    let stop_grace = command.grace.min(GRACE);
     let report = started.supervise(&command, stop, stop_grace, &mut monitor)?;
     Ok(monitor.finish(&report, began))
 }
@@ -189,13 +186,11 @@ impl ChildListener for CommandMonitor {
     }
 
     fn has_room(&self, stream: OutputStream) -> bool {
-        let sink = self.byte_sink.as_ref();
-        sink.is_none_or(|sink| sink.has_room(stream))
+        (self.byte_sink.as_ref()).is_none_or(|sink| sink.has_room(stream))
     }
 
     fn is_closed(&mut self, stream: OutputStream) -> bool {
-        let sink = self.byte_sink.as_mut();
-        sink.is_some_and(|sink| sink.is_closed(stream))
+        (self.byte_sink.as_mut()).is_some_and(|sink| sink.is_closed(stream))
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {
@@ -261,7 +256,7 @@ impl CommandMonitor {
         if let Some(records) = &mut self.records
             && !report.status.success()
         {
-            records.set_failure(report.status.to_string());
+            records.failure = Some(report.status.to_string());
         }
         self.split(now, RecordSplitter::finish);
         if report.is_output_held {

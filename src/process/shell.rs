@@ -8,23 +8,6 @@ const SHELLS: &[&str] = &[
     "osh", "pwsh", "rbash", "sh", "tcsh", "xonsh", "yash", "zsh",
 ];
 
-/// Options that take the next argument and do not run a command.
-const WITH_VALUE: &[&str] = &[
-    "--rcfile",
-    "--init-file",
-    "-o",
-    "+o",
-    "-O",
-    "+O",
-    // fish and nu: a command to run before the first prompt.
-    "-C",
-    "--init-command",
-    "-e",
-    "--execute",
-    "--config",
-    "--env-config",
-];
-
 /// Returns true if a program of this name is an interactive shell.
 pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
@@ -51,7 +34,13 @@ pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
             // Long options that run a command.
             "--command" | "--commands" | "-Command" | "-File" => return false,
             "-e" | "-C" if !matches!(name, "nu" | "fish") => {}
-            _ if WITH_VALUE.contains(&argument) => {
+            // Options that take the next argument and do not run a command.
+            "--rcfile" | "--init-file" | "-o" | "+o" | "-O" | "+O" | "--config"
+            | "--env-config" => {
+                rest.next();
+            }
+            // fish and nu: a command to run before the first prompt.
+            "-C" | "--init-command" | "-e" | "--execute" => {
                 rest.next();
             }
             _ if argument.starts_with("--") => {}

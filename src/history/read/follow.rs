@@ -155,11 +155,8 @@ impl Follower {
                     return Ok(Some(record));
                 }
                 // Dropping the reader ends its threads and closes its files.
-                self.report = self
-                    .backlog
-                    .take()
-                    .map(LogReader::into_report)
-                    .unwrap_or_default();
+                self.report = std::mem::take(&mut backlog.report);
+                self.backlog = None;
             }
             if let Some(record) = self.ready.next() {
                 return Ok(Some(record));
@@ -215,8 +212,9 @@ impl Follower {
         if !between.is_empty() {
             let dir = self.run.open_dir().map_err(io::Error::other)?;
             let parser = Arc::clone(&self.parser);
-            let reader = LogReader::up_to(between.into_iter(), None, dir, parser);
-            self.backlog = Some(reader.after(std::mem::take(&mut self.report)));
+            let mut reader = LogReader::up_to(between.into_iter(), None, dir, parser);
+            reader.report = std::mem::take(&mut self.report);
+            self.backlog = Some(reader);
         }
         Ok(true)
     }

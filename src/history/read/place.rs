@@ -185,8 +185,10 @@ struct Found {
 }
 
 fn find_in(file: &SeekFile, place: Place, is_stopped: IsStopped<'_>) -> Result<Found, Stopped> {
-    let narrowed = match file.known_index() {
-        Some(index) => {
+    let narrowed = match &file.packed {
+        Some(Packed {
+            index: Some(index), ..
+        }) => {
             let entry = |number: u64| index.records.get(number as usize);
             let blocks = narrow(0..index.records.len() as u64, 0, |mut range| {
                 Ok(range.find_map(|number| {
@@ -202,7 +204,7 @@ fn find_in(file: &SeekFile, place: Place, is_stopped: IsStopped<'_>) -> Result<F
             }
         }
         // The rest is searched line by line.
-        None => narrow(0..file.len(), 32 * 1024, |range| {
+        _ => narrow(0..file.len(), 32 * 1024, |range| {
             first_of(file, range, place, is_stopped)
         })?,
     };
@@ -293,10 +295,6 @@ fn narrow(
     Ok(left)
 }
 
-/// The maximum number of cached indexes of compressed files. An index takes about 48 bytes for each 256 KiB
-/// of lines.
-const INDEXES_MAX: usize = 64;
-
 /// The number and the time of a record, which identify its place.
 type Key = (Option<u64>, Timestamp);
 
@@ -376,7 +374,8 @@ impl SeekFile {
             Some((_, index)) => Arc::clone(index),
             None => {
                 let index = Arc::new(self.build_index(is_stopped)?);
-                if indexes.0.len() == INDEXES_MAX {
+                // An index takes about 48 bytes for each 256 KiB of lines.
+                if indexes.0.len() == 64 {
                     indexes.0.remove(0);
                 }
                 indexes.0.push((stamp, Arc::clone(&index)));
@@ -401,11 +400,6 @@ impl SeekFile {
             }
         }
         Ok(index)
-    }
-
-    /// Returns the index of a compressed file; `None` for a plain file.
-    fn known_index(&self) -> Option<&Index> {
-        self.packed.as_ref()?.index.as_deref()
     }
 
     /// Returns the length of all lines. For a compressed file, it is known once it has an index.

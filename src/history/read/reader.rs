@@ -35,9 +35,6 @@ use crate::history::dir_handle::{DirHandle, EVENTS, RunFiles};
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
-/// Size up to which a log is read by one thread, because starting threads would take longer.
-const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;
-
 /// The size of a block that one thread parses and returns: the block and its events stay in the core's cache.
 const SEQUENTIAL_BLOCK_BYTES: u64 = 32 * 1024;
 
@@ -79,7 +76,7 @@ pub struct LogReader {
     /// The memory of the previous block.
     memory: Vec<u8>,
     decoder: LineDecoder,
-    report: ReadReport,
+    pub(super) report: ReadReport,
 }
 
 /// The report of a reader, in addition to the events.
@@ -185,15 +182,10 @@ impl LogReader {
         )
     }
 
-    /// Continues another reader's report.
-    pub(super) fn after(mut self, report: ReadReport) -> Self {
-        self.report = report;
-        self
-    }
-
     fn over(inputs: VecDeque<LogFile>, dir: Option<DirHandle>, parser: Arc<BlockParser>) -> Self {
         let mut files = LogFiles::new(inputs, dir, parser.query.since);
-        let is_parallel = !files.are_within(SEQUENTIAL_BYTES_MAX);
+        // Starting threads for less would take longer.
+        let is_parallel = !files.are_within(2 * 1024 * 1024);
         // Parallel parsing pays off if threads skip lines. If all events are wanted, moving parsed events to
         // another core costs more than it saves.
         let pool = if is_parallel && !parser.wants_all {
@@ -289,7 +281,8 @@ impl LogReader {
             if let Some((lines, _)) = self.lines.take() {
                 let memory = lines.into_memory();
                 match &self.ahead {
-                    Some(ahead) => ahead.reuse(memory),
+                    // Memory without room in the queue is freed.
+                    Some(ahead) => drop(ahead.used.try_send(memory)),
                     None => self.memory = memory,
                 }
             }
@@ -343,9 +336,6 @@ impl Iterator for LogReader {
     }
 }
 
-/// More threads would be limited by memory bandwidth.
-const THREADS_MAX: usize = 8;
-
 /// Reads and parses a block in the memory of the previous one.
 pub(super) fn parse_block(
     source: BlockSource,
@@ -371,17 +361,22 @@ struct ReaderPool {
 impl ReaderPool {
     /// Starts one thread per core. Returns `None` if there is only one core or no thread can be started.
     fn start(parser: &Arc<BlockParser>) -> Option<Self> {
-        let wanted = thread::cores().min(THREADS_MAX);
+        // More threads would be limited by memory bandwidth.
+        let wanted = thread::cores().min(8);
         if wanted < 2 {
             return None;
         }
         let (jobs, queue) = bounded::<(BlockSource, ParsedSender)>(wanted * 2);
         let threads = (0..wanted).map_while(|n| {
             let (queue, parser) = (queue.clone(), Arc::clone(parser));
-            thread::spawn(format!("td-read-{n}"), move || {
-                parse_queued(&queue, &parser)
-            })
-            .ok()
+            let parse_queued = move || {
+                let mut memory = Vec::new();
+                for (source, sender) in queue {
+                    // A dropped reader needs no result.
+                    let _ = sender.send(parse_block(source, &parser, &mut memory));
+                }
+            };
+            thread::spawn(format!("td-read-{n}"), parse_queued).ok()
         });
         let threads: Vec<_> = threads.collect();
         (!threads.is_empty()).then_some(Self {
@@ -411,14 +406,6 @@ impl Drop for ReaderPool {
     fn drop(&mut self) {
         self.jobs = None;
         self.threads.drain(..).for_each(Handle::join_logged);
-    }
-}
-
-fn parse_queued(queue: &Receiver<(BlockSource, ParsedSender)>, parser: &BlockParser) {
-    let mut memory = Vec::new();
-    for (source, sender) in queue {
-        // A dropped reader needs no result.
-        let _ = sender.send(parse_block(source, parser, &mut memory));
     }
 }
 
@@ -475,12 +462,6 @@ impl ReadAhead {
         let error = Error::other("cannot read the rest of the log").because(panicked);
         Some(Err(error))
     }
-
-    /// Takes back the memory of lines.
-    fn reuse(&self, memory: Vec<u8>) {
-        // Memory without room in the queue is freed.
-        let _ = self.used.try_send(memory);
-    }
 }
 
 impl Drop for ReadAhead {
@@ -510,9 +491,6 @@ fn read_ahead(
         }
     }
 }
-
-/// The total size of the blocks of all logs, in bytes.
-const BLOCKS_BYTES: u64 = 8 * 1024 * 1024;
 
 /// A log to merge.
 #[derive(Clone, Debug)]
@@ -547,15 +525,10 @@ pub struct MergedLogs {
     waiting: Vec<(Timestamp, usize, LogSource)>,
     /// The time of the next event of each open log, ordered by time and then by log.
     heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    open: Vec<Option<OpenLog>>,
+    /// The open logs, each with its next event.
+    open: Vec<Option<(LogReader, Option<LogRecord>)>>,
     /// The log whose head was returned last and whose next event must be read.
     last: Option<usize>,
-}
-
-#[derive(Debug)]
-struct OpenLog {
-    reader: LogReader,
-    head: Option<LogRecord>,
 }
 
 impl MergedLogs {
@@ -569,8 +542,9 @@ impl MergedLogs {
         waiting.sort_by_key(|(began, number, _)| Reverse((*began, *number)));
         Self {
             query,
-            // Lines are rarely longer than the smallest block.
-            block_bytes: (BLOCKS_BYTES / count.max(1) as u64).clamp(4096, SEQUENTIAL_BLOCK_BYTES),
+            // All blocks together take 8 MiB. Lines are rarely longer than the smallest block.
+            block_bytes: (8 * 1024 * 1024 / count.max(1) as u64)
+                .clamp(4096, SEQUENTIAL_BLOCK_BYTES),
             waiting,
             heads: BinaryHeap::new(),
             open: (0..count).map(|_| None).collect(),
@@ -581,14 +555,14 @@ impl MergedLogs {
     /// Opens the next log unless an open log has an earlier event.
     fn open_next(&mut self) -> Option<Merged> {
         let (began, ..) = self.waiting.last()?;
-        let earliest = self.heads.peek().map(|Reverse((ts, _))| *ts);
-        if earliest.is_some_and(|ts| ts < *began) {
+        let earliest = self.heads.peek();
+        if earliest.is_some_and(|Reverse((ts, _))| ts < began) {
             return None;
         }
         let (_, number, source) = self.waiting.pop()?;
         match self.reader(&source) {
             Ok(reader) => {
-                self.open[number] = Some(OpenLog { reader, head: None });
+                self.open[number] = Some((reader, None));
                 self.last = Some(number);
                 Some(Merged::Opened(number))
             }
@@ -608,15 +582,15 @@ impl MergedLogs {
     /// Reads the next event of the log whose head was returned last; returns the log's end if it has ended.
     fn advance(&mut self) -> Option<Merged> {
         let number = self.last.take()?;
-        let log = self.open[number].as_mut()?;
-        match log.reader.next() {
+        let (reader, head) = self.open[number].as_mut()?;
+        match reader.next() {
             Some(record) => {
                 self.heads.push(Reverse((record.envelope.ts, number)));
-                log.head = Some(record);
+                *head = Some(record);
                 None
             }
             None => {
-                let report = self.open[number].take().map(|log| log.reader.into_report());
+                let report = self.open[number].take().map(|(reader, _)| reader.report);
                 Some(Merged::Closed(number, Box::new(report.unwrap_or_default())))
             }
         }
@@ -635,7 +609,7 @@ impl Iterator for MergedLogs {
         }
         let Reverse((_, number)) = self.heads.pop()?;
         self.last = Some(number);
-        let record = self.open[number].as_mut()?.head.take()?;
+        let record = self.open[number].as_mut()?.1.take()?;
         Some(Merged::Record(number, Box::new(record)))
     }
 }

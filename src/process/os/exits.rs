@@ -23,10 +23,6 @@ use crate::error::{Error, Result};
 use crate::thread::{self, Handle, Panicked, lock};
 use crate::track::ProcessExit;
 
-/// The most open pidfds: enough for the panes of a very busy server and their jobs, and a quarter of the
-/// files that the program may open. Further processes are looked up in `/proc`.
-const PIDFDS_MAX: usize = 2048;
-
 /// The number of the socket that ends the thread.
 const WAKE: u64 = 0;
 
@@ -117,7 +113,9 @@ impl ProcessWatcher {
         is_expected: impl FnOnce(&Stat) -> bool,
     ) -> Option<WatchedProcess> {
         let pidfd = match &self.0 {
-            Some(shared) if shared.entries().len() < PIDFDS_MAX => pidfd::open(pid).ok(),
+            // Enough for the panes of a very busy server and their jobs, and a quarter of the files that the
+            // program may open. Further processes are looked up in `/proc`.
+            Some(shared) if shared.entries().len() < 2048 => pidfd::open(pid).ok(),
             _ => None,
         };
         let stat = stat(pid).filter(is_expected)?;
@@ -287,9 +285,6 @@ mod imp {
 
     use super::{AsFd, io};
 
-    /// The most descriptors per wait. The next wait reports further ones.
-    const ROUND: usize = 64;
-
     /// Descriptors and their numbers.
     #[derive(Debug)]
     pub struct EpollSet(OwnedFd);
@@ -328,7 +323,8 @@ mod imp {
         /// # Errors
         /// The error of the system.
         pub fn wait(&self) -> io::Result<Vec<u64>> {
-            let mut events = Vec::with_capacity(ROUND);
+            // The next wait reports further descriptors.
+            let mut events = Vec::with_capacity(64);
             loop {
                 match epoll::wait(&self.0, spare_capacity(&mut events), None) {
                     Ok(_) => return Ok(events.iter().map(|event| event.data.u64()).collect()),

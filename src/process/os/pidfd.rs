@@ -13,7 +13,7 @@ pub(super) use imp::{exit_status, open};
 
 #[cfg(target_os = "linux")]
 mod imp {
-    use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+    use rustix::ioctl::{Updater, ioctl, opcode};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
     use super::{OwnedFd, io};
@@ -40,9 +40,6 @@ mod imp {
     /// `PIDFD_INFO_EXIT`.
     const EXIT: u64 = 1 << 3;
 
-    /// `PIDFD_GET_INFO`.
-    const GET_INFO: Opcode = opcode::read_write::<PidfdInfo>(0xff, 11);
-
     /// Opens a process.
     ///
     /// # Errors
@@ -64,7 +61,13 @@ mod imp {
         // carries, 64 bytes, and `PidfdInfo` has that layout: `repr(C)`, no padding, every bit pattern is
         // valid in each field. A descriptor that is no pidfd, and a kernel without the request,
         // refuse it and write nothing.
-        let answer = unsafe { ioctl(pidfd, Updater::<{ GET_INFO }, PidfdInfo>::new(&mut info)) };
+        let answer = unsafe {
+            // `PIDFD_GET_INFO`.
+            ioctl(
+                pidfd,
+                Updater::<{ opcode::read_write::<PidfdInfo>(0xff, 11) }, _>::new(&mut info),
+            )
+        };
         // Until a process is reaped, kernels with this information return ESRCH, or answer without it.
         // So do kernels from 6.13 on, which never have it.
         (answer.is_ok() && info.mask & EXIT != 0).then_some(info.exit_code)

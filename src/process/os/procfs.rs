@@ -6,12 +6,6 @@ use std::time::Duration;
 use crate::child::{Stat, processes, stat};
 use crate::track::ProcessExit;
 
-/// The clock ticks per second in `/proc`: `USER_HZ`, which is 100 on every Linux machine.
-const TICKS_A_SECOND: u64 = 100;
-
-/// The most bytes of a command line that are read. Command lines may have megabytes.
-const COMMAND_BYTES_MAX: usize = 4096;
-
 /// Returns the exit of a process that was not reaped; `None` if it is not visible.
 pub(super) fn zombie_exit(pid: u32, started: u64) -> Option<ProcessExit> {
     let stat = stat(pid).filter(|stat| stat.started == started)?;
@@ -26,7 +20,8 @@ pub(super) fn exists(pid: u32, started: u64) -> bool {
 /// Returns the arguments of a process; none after its end.
 pub(crate) fn arguments(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let bytes = &bytes[..bytes.len().min(COMMAND_BYTES_MAX)];
+    // Command lines may have megabytes.
+    let bytes = &bytes[..bytes.len().min(4096)];
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     if bytes.is_empty() {
         return Vec::new();
@@ -78,7 +73,8 @@ pub(crate) fn age(stat: &Stat) -> Duration {
         .next()
         .and_then(|seconds| seconds.parse().ok());
     let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let started = Duration::from_millis(stat.started.saturating_mul(1000 / TICKS_A_SECOND));
+    // The clock has 100 ticks per second (`USER_HZ`) on every Linux machine.
+    let started = Duration::from_millis(stat.started.saturating_mul(10));
     uptime.unwrap_or_default().saturating_sub(started)
 }
 

@@ -80,9 +80,6 @@ mod imp {
 
     use super::{OwnedFd, UnixStream};
 
-    /// The size of one read; further events follow with the next one.
-    const EVENTS_BYTES: usize = 4096;
-
     pub fn watch() -> io::Result<OwnedFd> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         inotify::add_watch(&inotify, "/dev/pts", WatchFlags::CREATE)?;
@@ -107,7 +104,8 @@ mod imp {
                 return false;
             }
             if !fds[0].revents().is_empty() {
-                let mut events = [MaybeUninit::uninit(); EVENTS_BYTES];
+                // The size of one read; further events follow with the next one.
+                let mut events = [MaybeUninit::uninit(); 4096];
                 let mut reader = inotify::Reader::new(terminals, &mut events);
                 while reader.next().is_ok() {}
                 return true;
