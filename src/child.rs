@@ -91,7 +91,7 @@ pub fn run(invocation: &Invocation, clock: &Clock, stop: &Stop) -> Result<ChildO
         bytes_max: invocation.output_bytes_max,
         truncated: false,
     };
-    let stdin = group.child().stdin.take();
+    let stdin = group.child.stdin.take();
     let supervise = || {
         let input = match stdin {
             Some(pipe) => ChildInput::bytes(pipe, &invocation.stdin)?,

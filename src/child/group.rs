@@ -53,7 +53,7 @@ impl KillHandle {
 /// group and reaps the child.
 #[derive(Debug)]
 pub(crate) struct ProcessGroup {
-    child: Child,
+    pub(crate) child: Child,
     /// Becomes readable when the child has ended. `None` where the system has no pidfd.
     exit: Option<OwnedFd>,
     status: Option<ExitStatus>,
@@ -90,10 +90,6 @@ impl ProcessGroup {
     pub(crate) fn connect(&mut self, handle: &KillHandle) {
         self.kill_handle = handle.clone();
         *lock(&self.kill_handle.0) = Some(self.pid());
-    }
-
-    pub(crate) fn child(&mut self) -> &mut Child {
-        &mut self.child
     }
 
     /// Takes the piped outputs of the child.

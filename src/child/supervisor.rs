@@ -186,7 +186,11 @@ impl<'a> Supervisor<'a> {
             };
             let has_room = OutputStream::ALL.map(|stream| listener.has_room(stream));
             let room_due = self.is_blocked(has_room).then(|| now + ROOM_POLL);
-            let due = [listener_due, linger_until, room_due, self.next_deadline()];
+            let deadline = match self.kill_at {
+                None => self.limits.deadline.filter(|_| self.ended_at.is_none()),
+                kill_at => kill_at.filter(|_| self.killed_at.is_none()),
+            };
+            let due = [listener_due, linger_until, room_due, deadline];
             let due = due.into_iter().flatten().min();
             let wait = due.map_or(CHANNEL_POLL, |at| at.saturating_duration_since(now));
             (may_have_ended, input_ready) = self.sleep(wait.min(CHANNEL_POLL), has_room)?;
@@ -332,13 +336,6 @@ impl<'a> Supervisor<'a> {
             cause: self.cause,
             is_output_held: self.is_output_held(),
         })
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        match self.kill_at {
-            None => self.limits.deadline.filter(|_| self.ended_at.is_none()),
-            kill_at => kill_at.filter(|_| self.killed_at.is_none()),
-        }
     }
 
     /// Sleeps until a descriptor is ready. Returns true first when the child may have ended, and true

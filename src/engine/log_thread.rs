@@ -148,7 +148,7 @@ impl LogThreadState {
                 }
                 LogCommand::Skip(id) => {
                     self.closing.retain(|(_, close)| close.id != id);
-                    self.writer.skip_execution(id);
+                    self.writer.skipped.insert(id);
                 }
                 LogCommand::AddMetadata { id, extra } => self.writer.add_metadata(&id, extra, now),
                 LogCommand::Close(close) => self.closing.push((now + CLOSE_AFTER, close)),

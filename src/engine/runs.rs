@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent, for_each_json_text};
 use crate::history::{
-    DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState,
+    DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState, numbered,
 };
 use crate::observe::{OpenedRun, RunName, RunProvider};
 use crate::recording::{RecordingReport, RecordingWriter, RunRecorder};
@@ -41,7 +41,7 @@ struct State {
     index: Option<RunIndex>,
     /// The label last used without a log, and the number of its uses.
     label: String,
-    label_uses: usize,
+    label_uses: u32,
     closed: bool,
 }
 
@@ -53,10 +53,7 @@ impl State {
         }
         loop {
             self.label_uses += 1;
-            let id: ExecutionId = match self.label_uses {
-                1 => label.into(),
-                n => format!("{label}-{n}").into(),
-            };
+            let id = numbered(label, self.label_uses);
             if !self.open.contains_key(&id) {
                 return id;
             }
@@ -136,7 +133,7 @@ impl RunRegistry {
                 index.open_run(data, label, info, now)
             }
         };
-        for warning in opened.iter().flat_map(OpenRun::warnings) {
+        for warning in opened.iter().flat_map(|run| &run.warnings) {
             log::warn!("{warning}");
         }
         Some(opened)

@@ -164,7 +164,7 @@ impl DataDir {
 }
 
 /// Returns the `n`th name for a label.
-pub(super) fn numbered(label: &str, n: u32) -> ExecutionId {
+pub(crate) fn numbered(label: &str, n: u32) -> ExecutionId {
     if n <= 1 {
         label.into()
     } else {

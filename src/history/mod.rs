@@ -57,6 +57,7 @@ pub(crate) mod writer;
 
 pub(crate) use background::LogNoticeKind;
 pub use background::{LogNotice, LogReport, LostRun, SyncPolicy};
+pub(crate) use dir::numbered;
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
 #[cfg(feature = "cli")]

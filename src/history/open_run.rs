@@ -26,13 +26,14 @@ pub struct OpenRun {
     pub(super) missing: Option<(u64, u64)>,
     /// True if the newest file contains numbers.
     has_numbers: bool,
-    resumed: bool,
+    is_resumed: bool,
     #[cfg_attr(
         not(feature = "internals"),
         expect(dead_code, reason = "tests read it")
     )]
     repair: Repair,
-    warnings: Vec<String>,
+    /// The problems that did not prevent opening the run.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl RunDirectory {
@@ -75,7 +76,7 @@ impl RunDirectory {
         let next_seq = promised.max(in_file);
         // In a file without numbers, the header states the next number; a file with numbers needs a gap.
         let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
-        let resumed = before.is_some() || found.events.len > 0;
+        let is_resumed = before.is_some() || found.events.len > 0;
         // A new run begins without waiting for the disk.
         let is_synced = before.is_some();
         let metadata = match before {
@@ -96,7 +97,7 @@ impl RunDirectory {
             next_seq,
             missing,
             has_numbers: last_seq.is_some(),
-            resumed,
+            is_resumed,
             repair: found.repair,
             warnings,
         })
@@ -134,25 +135,15 @@ impl OpenRun {
         self.next_seq = next_seq;
     }
 
-    /// Returns `true` if the run had events or metadata before.
-    pub fn is_resumed(&self) -> bool {
-        self.resumed
-    }
-
     /// Returns the repair that was made to the last line.
     #[cfg(feature = "internals")]
     pub fn repair(&self) -> Repair {
         self.repair
     }
 
-    /// Returns the problems that did not prevent opening the run.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// Returns the run's metadata as they were written.
-    pub fn metadata(&self) -> &RunMetadata {
-        &self.metadata
+    /// Returns `true` if the run had events or metadata before.
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// Returns the run's directory.
@@ -164,6 +155,7 @@ impl OpenRun {
 /// The runs of tmux sessions, as of one scan of the data directory.
 #[derive(Debug, Default)]
 pub struct RunIndex {
+    /// If a session has several runs, the one that was written last.
     by_identity: FxHashMap<TmuxIdentity, RunMetadata>,
 }
 
@@ -185,7 +177,7 @@ impl RunIndex {
         index
     }
 
-    /// Returns the run of a session; if there are several, the one that was written last.
+    /// Returns the run of a session.
     pub fn find(&self, identity: &TmuxIdentity) -> Option<&RunMetadata> {
         self.by_identity.get(identity)
     }
@@ -224,7 +216,7 @@ impl RunIndex {
         ts: Timestamp,
     ) -> Result<OpenRun> {
         let run = self.open_found_or_new(data, label, info, ts)?;
-        self.add(run.metadata().clone());
+        self.add(run.metadata.clone());
         Ok(run)
     }
 

@@ -57,7 +57,12 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
 /// Returns the last number that the file accounts for; `None` if no line has a number. Skips invalid lines.
 pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
     last_of(file, |envelope| {
-        accounted_for(envelope).filter(|&seq| seq < SEQ_MAX)
+        let seq = match &envelope.event {
+            // The header states the next number, so all lower numbers are in use.
+            TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
+            _ => LogGapRange::of(envelope).map(|gap| gap.last),
+        };
+        seq.filter(|&seq| seq < SEQ_MAX)
     })
 }
 
@@ -84,14 +89,6 @@ fn last_of<T>(file: &File, read: impl Fn(&Envelope) -> Option<T>) -> io::Result<
         end = start;
     }
     Ok(None)
-}
-
-fn accounted_for(envelope: &Envelope) -> Option<u64> {
-    match &envelope.event {
-        // The header states the next number, so all lower numbers are in use.
-        TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
-        _ => LogGapRange::of(envelope).map(|gap| gap.last),
-    }
 }
 
 /// Returns the time of the file's first line, if it is valid.

@@ -78,8 +78,9 @@ pub struct LogWriter {
     /// Ended runs for which `td-sync` had no room; at most as many as can be open.
     closing: Vec<ClosingRun>,
     unknown_executions: FxHashSet<ExecutionId>,
-    /// Executions that are observed without a log; their events are omitted.
-    skipped: FxHashSet<ExecutionId>,
+    /// Executions that are observed without a log until a run for them is attached or closed. Their events are
+    /// omitted, and do not count as lost.
+    pub(crate) skipped: FxHashSet<ExecutionId>,
     not_kept: u64,
     /// True if a run fails to write or waits for `td-sync` to close it. Checking all runs in every tick would
     /// make each batch more expensive with the number of open runs.
@@ -145,12 +146,6 @@ impl LogWriter {
         self.runs.insert(id.clone(), run);
         self.flush(&id, now);
         self.sync_written(std::slice::from_ref(&id), now);
-    }
-
-    /// Omits the events of an execution without counting them as lost. The execution is observed without a
-    /// log until a run for it is attached or closed.
-    pub fn skip_execution(&mut self, execution_id: ExecutionId) {
-        self.skipped.insert(execution_id);
     }
 
     /// Returns `true` if this writer has an open run for the execution.

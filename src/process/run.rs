@@ -315,7 +315,7 @@ impl StartedCommand {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut group = ProcessGroup::start(&mut child)?;
-        let stdin = group.child().stdin.take();
+        let stdin = group.child.stdin.take();
         let outputs = group
             .outputs()
             .map_err(|cause| cannot_read(command, cause))?;
@@ -353,7 +353,7 @@ impl StartedCommand {
             other => failed(other),
         })?;
         let mut group = ProcessGroup::led_by(child);
-        let stdin = group.child().stdin.take();
+        let stdin = group.child.stdin.take();
         let descriptors = || -> io::Result<_> {
             let output = OutputReader::new(Some(pty.as_fd().try_clone_to_owned()?))?;
             let keys = if is_typed {

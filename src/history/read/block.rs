@@ -34,14 +34,6 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Creates an empty block that reuses this memory.
-    pub(super) fn in_memory(bytes: Vec<u8>) -> Self {
-        Self {
-            bytes,
-            ..Self::default()
-        }
-    }
-
     fn clear(&mut self, offset: u64) {
         self.bytes.clear();
         (self.skip, self.offset, self.is_torn, self.too_long) = (0, offset, false, 0);
@@ -96,16 +88,17 @@ fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
     }
     let end = block.end();
     let line = memchr::memrchr(b'\n', &block.bytes).map_or(block.skip, |at| at + 1);
-    let read = (block.bytes.len() - line) as u64;
+    let before = block.bytes.len();
+    let read = (before - line) as u64;
     let limit = len.min(end + LINE_BYTES_MAX.saturating_sub(read));
     match line_end(file, end, limit)? {
-        Some(line_end) => append(file, end, line_end, &mut block.bytes)?,
+        Some(line_end) => read_to(file, end, line_end, &mut block.bytes, before)?,
         None if limit < len => {
             block.bytes.truncate(line);
             block.too_long += 1;
         }
         None => {
-            append(file, end, limit, &mut block.bytes)?;
+            read_to(file, end, limit, &mut block.bytes, before)?;
             block.is_torn = true;
         }
     }
@@ -118,8 +111,7 @@ pub(in crate::history) fn line_end(file: &File, start: u64, end: u64) -> io::Res
     // Starts small, because most lines are short.
     let (mut at, mut bytes) = (start, 4 * 1024);
     while at < end {
-        piece.clear();
-        append(file, at, end.min(at + bytes as u64), &mut piece)?;
+        read_to(file, at, end.min(at + bytes as u64), &mut piece, 0)?;
         bytes = (64 * 1024).min(bytes * 2);
         if let Some(found) = memchr::memchr(b'\n', &piece) {
             return Ok(Some(at + found as u64 + 1));
@@ -130,12 +122,6 @@ pub(in crate::history) fn line_end(file: &File, start: u64, end: u64) -> io::Res
         at += piece.len() as u64;
     }
     Ok(None)
-}
-
-/// Appends a part of a file, or less if the file has become shorter.
-fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()> {
-    let before = out.len();
-    read_to(file, start, end, out, before)
 }
 
 /// Replaces all bytes after the first `before` by a part of a file, or less if the file has become shorter.
@@ -270,7 +256,10 @@ impl BlockSource {
     pub(super) fn read(self, memory: Vec<u8>) -> io::Result<Block> {
         match self {
             Self::Part { file, part, len } => {
-                let mut block = Block::in_memory(memory);
+                let mut block = Block {
+                    bytes: memory,
+                    ..Block::default()
+                };
                 read_part(&file, part, len, &mut block)?;
                 Ok(block)
             }
@@ -408,14 +397,6 @@ impl LogFiles {
         self.files.drain(..early);
     }
 
-    /// Returns true if the files contain at most `bytes`, as far as this is known without opening them.
-    pub(super) fn are_within(&self, bytes: u64) -> bool {
-        match (self.files.len(), self.files.front()) {
-            (1, Some(LogFile::Open(_, _, len))) => *len <= bytes,
-            (count, _) => count == 0,
-        }
-    }
-
     /// Returns the next block and its file, opening the next file if needed. Continues after an error.
     pub(super) fn next(&mut self) -> Option<Result<(BlockSource, Arc<Path>)>> {
         loop {
@@ -545,7 +526,10 @@ mod tests {
             };
             assert!(checked.as_bytes().ends_with(&lines), "from {start}");
         }
-        let block = Block::in_memory(b"\xff\n".to_vec());
+        let block = Block {
+            bytes: b"\xff\n".to_vec(),
+            ..Block::default()
+        };
         let LineBytes::Unchecked(bytes) = LineBytes::checked(block) else {
             panic!("this is no text")
         };

@@ -8,7 +8,7 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal};
 
 use crate::error::{Error, Result};
-use crate::event::{Envelope, TdEvent};
+use crate::event::Envelope;
 use crate::timestamp::Timestamp;
 
 /// The maximum memory of a compiled expression; larger ones are refused.
@@ -141,18 +141,13 @@ impl Query {
             && (self.executions.is_empty() || self.executions.contains(event.execution_id()))
             && self.since.is_none_or(|since| envelope.ts >= since)
             && self.until.is_none_or(|until| envelope.ts < until)
-            && self.text_matches(event)
+            && (self.text.as_ref()).is_none_or(|TextQuery { regex, .. }| {
+                event.any_text(&mut |text| regex.is_match(text))
+            })
     }
 
     pub(super) fn is_context(&self, envelope: &Envelope) -> bool {
         self.context.contains(envelope.event.type_name())
-    }
-
-    fn text_matches(&self, event: &TdEvent) -> bool {
-        let Some(TextQuery { regex, .. }) = &self.text else {
-            return true;
-        };
-        event.any_text(&mut |text| regex.is_match(text))
     }
 }
 
@@ -358,7 +353,8 @@ fn literal(bytes: &[u8]) -> Hir {
     let mut parts = Vec::new();
     let mut plain = String::new();
     for c in text.chars() {
-        if is_itself(c) {
+        // Others are written as two characters, or as numeric escapes.
+        if c >= ' ' && !ESCAPES.iter().any(|(special, _)| *special == c) {
             plain.push(c);
         } else {
             parts.push(Hir::literal(std::mem::take(&mut plain).into_bytes()));
@@ -386,7 +382,10 @@ fn class(class: &Class) -> Hir {
     };
     let escapes = escaped(contains);
     let mut plain = class.clone();
-    plain.difference(&special());
+    // These are never written unchanged, except for the slash.
+    let controls = [ClassUnicodeRange::new('\0', '\u{1f}')];
+    let special = ESCAPES.map(|(c, _)| ClassUnicodeRange::new(c, c));
+    plain.difference(&ClassUnicode::new(controls.into_iter().chain(special)));
     Hir::alternation(vec![Hir::class(Class::Unicode(plain)), escapes])
 }
 
@@ -404,17 +403,6 @@ fn escaped(contains: impl Fn(char) -> bool) -> Hir {
     Hir::alternation(pairs.collect())
 }
 
-/// Returns `true` for a character that is always written unchanged or as a numeric escape.
-fn is_itself(c: char) -> bool {
-    c >= ' ' && !ESCAPES.iter().any(|(special, _)| *special == c)
-}
-
-/// Returns the characters that are never written unchanged, and the slash.
-fn special() -> ClassUnicode {
-    let controls = [ClassUnicodeRange::new('\0', '\u{1f}')];
-    let escapes = ESCAPES.map(|(c, _)| ClassUnicodeRange::new(c, c));
-    ClassUnicode::new(controls.into_iter().chain(escapes))
-}
 #[cfg(test)]
 mod json_regex_tests {
     use proptest::prelude::*;

@@ -183,9 +183,12 @@ impl LogReader {
     }
 
     fn over(inputs: VecDeque<LogFile>, dir: Option<DirHandle>, parser: Arc<BlockParser>) -> Self {
+        let is_parallel = match (inputs.len(), inputs.front()) {
+            // Starting threads for less would take longer.
+            (1, Some(LogFile::Open(_, _, len))) => *len > 2 * 1024 * 1024,
+            (count, _) => count > 0,
+        };
         let mut files = LogFiles::new(inputs, dir, parser.query.since);
-        // Starting threads for less would take longer.
-        let is_parallel = !files.are_within(2 * 1024 * 1024);
         // Parallel parsing pays off if threads skip lines. If all events are wanted, moving parsed events to
         // another core costs more than it saves.
         let pool = if is_parallel && !parser.wants_all {
