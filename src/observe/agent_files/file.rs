@@ -1,10 +1,13 @@
-//! Reads parts of files that other programs write, and notices that such a file was replaced.
+//! Follows files that other programs write: what is new in them, and whether they were replaced.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use serde::Deserialize;
 
 use crate::timestamp::Timestamp;
@@ -28,10 +31,72 @@ pub(super) fn read_at(file: &File, offset: u64, bytes: u64) -> io::Result<Vec<u8
     Ok(buffer)
 }
 
-/// Returns the position after the first line end, or the length of a text without one: bytes that were
-/// read from the middle of a file begin with a partial line.
-pub(super) fn after_partial_line(bytes: &[u8]) -> usize {
-    memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1)
+/// Opens a file without waiting: a program may have put a pipe in its place.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
+/// Reads a small file, at most `bytes_max` of it; `None` if it cannot be read.
+pub(super) fn read_small(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = open(path).ok()?;
+    file.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Reads the end of a file, in whole lines. Returns their position in the file, too.
+pub(super) fn read_tail(file: &File, bytes: u64, bytes_max: u64) -> io::Result<(u64, Vec<u8>)> {
+    let start = bytes.saturating_sub(bytes_max);
+    let mut tail = read_at(file, start, bytes - start)?;
+    // What was read from the middle of a file begins with a partial line.
+    let partial = match start {
+        0 => 0,
+        _ => memchr::memchr(b'\n', &tail).map_or(tail.len(), |end| end + 1),
+    };
+    tail.drain(..partial);
+    Ok((start + partial as u64, tail))
+}
+
+/// A file that another program appends to, rewrites or replaces, and how far it was read.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub path: PathBuf,
+    /// The version that was read last.
+    pub seen: Option<FileVersion>,
+    /// The position up to which it was read.
+    pub offset: u64,
+}
+
+impl Followed {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            seen: None,
+            offset: 0,
+        }
+    }
+
+    /// Returns true if this is another file than before.
+    pub fn is_replaced(&self, version: &FileVersion) -> bool {
+        self.seen
+            .is_some_and(|seen| (seen.device, seen.inode) != (version.device, version.inode))
+    }
+
+    /// Reads on from the last position, at most `bytes_max`.
+    pub fn read(&mut self, file: &File, bytes: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let left = bytes.saturating_sub(self.offset);
+        let piece = read_at(file, self.offset, left.min(bytes_max))?;
+        self.offset += piece.len() as u64;
+        Ok(piece)
+    }
 }
 
 // Identifies the versions of a file, to notice that it was changed or replaced.
@@ -54,11 +119,6 @@ impl FileVersion {
             bytes: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         }
-    }
-
-    /// Returns true if both are versions of the same file, which was not replaced in between.
-    pub fn is_same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
     }
 
     /// Returns the time of the last write; `None` if a timestamp cannot hold it.

@@ -4,10 +4,9 @@
 //! 0.61, Qwen Code 0.24, aider 0.86, Copilot CLI 1.0).
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::file::FileVersion;
+use super::file::{FileVersion, read_small};
 use crate::agent::{KnownAgent, StatusFile, StreamFormat};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
@@ -33,83 +32,138 @@ pub(super) enum Located {
     OneOf(Vec<PathBuf>),
 }
 
-/// The files of one agent.
+/// The directory in which an agent keeps its sessions, and their format.
+pub(super) struct Home {
+    agent: KnownAgent,
+    /// The directory in the user's home, unless the variable names another one.
+    directory: &'static str,
+    variable: &'static str,
+    /// The directory below that of the variable.
+    below_variable: &'static str,
+    /// The directory of the sessions, below.
+    sessions: &'static str,
+    /// The name of the directories whose files are sessions; `None` for all.
+    pub only_in: Option<&'static str>,
+    format: StreamFormat,
+    /// True if all sessions of the home can be followed, not only those of agents in panes.
+    is_followed: bool,
+}
+
+/// The homes of agents. aider keeps its history in the project, and opencode a database.
+const HOMES: [Home; 5] = [
+    Home {
+        agent: KnownAgent::Claude,
+        directory: ".claude",
+        variable: "CLAUDE_CONFIG_DIR",
+        below_variable: "",
+        sessions: "projects",
+        only_in: None,
+        format: StreamFormat::ClaudeTranscript,
+        is_followed: true,
+    },
+    Home {
+        agent: KnownAgent::Codex,
+        directory: ".codex",
+        variable: "CODEX_HOME",
+        below_variable: "",
+        sessions: "sessions",
+        only_in: None,
+        format: StreamFormat::CodexRollout,
+        is_followed: true,
+    },
+    Home {
+        agent: KnownAgent::Gemini,
+        directory: ".gemini",
+        variable: "GEMINI_CLI_HOME",
+        below_variable: ".gemini",
+        sessions: "tmp",
+        only_in: Some("chats"),
+        format: StreamFormat::GeminiSession,
+        is_followed: true,
+    },
+    Home {
+        agent: KnownAgent::Qwen,
+        directory: ".qwen",
+        variable: "QWEN_RUNTIME_DIR",
+        below_variable: "",
+        sessions: "projects",
+        only_in: Some("chats"),
+        format: StreamFormat::QwenSession,
+        is_followed: true,
+    },
+    Home {
+        agent: KnownAgent::Copilot,
+        directory: ".copilot",
+        variable: "COPILOT_HOME",
+        below_variable: "",
+        sessions: "session-state",
+        only_in: None,
+        format: StreamFormat::CopilotSession,
+        is_followed: false,
+    },
+];
+
+impl Home {
+    /// Returns the configured directory.
+    fn given(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+        Some(variable(self.variable)?.join(self.below_variable))
+    }
+
+    /// Returns the homes whose sessions can all be followed, and the directories of their sessions.
+    pub fn followed(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<(&'static Self, PathBuf)> {
+        let mut found: Vec<(&Self, PathBuf)> = Vec::new();
+        for home in HOMES.iter().filter(|home| home.is_followed) {
+            // The defaults are searched, too, because an agent may run without the variable.
+            let default = variable("HOME").map(|user| user.join(home.directory));
+            for config in [default, home.given(&variable)].into_iter().flatten() {
+                let sessions = config.join(home.sessions);
+                if found.iter().all(|(_, known)| *known != sessions) {
+                    found.push((home, sessions));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The places of one agent's files.
 #[derive(Clone, Debug)]
-pub(super) enum Places {
-    /// Claude Code names its session in its status file.
-    Claude { config: PathBuf },
-    /// Codex has one rollout per session, in one directory per day.
-    Codex { sessions: PathBuf },
-    /// Gemini CLI has one file per session, in one directory per project.
-    Gemini { home: PathBuf },
-    /// Qwen Code has a file beside each session that names the process.
-    Qwen { chats: PathBuf },
-    /// aider appends to one file per directory.
-    Aider { history: PathBuf },
-    /// Copilot CLI has one directory per session, with a lock that names the process.
-    Copilot { sessions: PathBuf },
+pub(super) struct Places {
+    pub agent: KnownAgent,
+    pub format: StreamFormat,
+    config: PathBuf,
+    /// The directory of the sessions, or aider's history.
+    sessions: PathBuf,
 }
 
 impl Places {
     /// Returns the places of an agent; `None` if it keeps no conversation in a readable file.
     pub fn of(agent: &RunningAgent) -> Option<Self> {
-        let home = agent.home()?;
-        let config = |variable: &str, name: &str| {
-            let given = agent.variable_path(variable).map(Path::to_owned);
-            given.unwrap_or_else(|| home.join(name))
-        };
-        Some(match agent.program.known()? {
-            KnownAgent::Claude => Self::Claude {
-                config: config("CLAUDE_CONFIG_DIR", ".claude"),
-            },
-            KnownAgent::Codex => Self::Codex {
-                sessions: config("CODEX_HOME", ".codex").join("sessions"),
-            },
-            KnownAgent::Gemini => Self::Gemini {
-                home: match agent.variable_path("GEMINI_CLI_HOME") {
-                    Some(place) => place.join(".gemini"),
-                    None => home.join(".gemini"),
-                },
-            },
-            KnownAgent::Qwen => Self::Qwen {
-                chats: config("QWEN_RUNTIME_DIR", ".qwen")
-                    .join("projects")
-                    .join(dashed(&agent.directory))
-                    .join("chats"),
-            },
-            KnownAgent::Aider => Self::Aider {
-                history: aider_history(&agent.directory),
-            },
-            KnownAgent::Copilot => Self::Copilot {
-                sessions: config("COPILOT_HOME", ".copilot").join("session-state"),
-            },
-            // opencode keeps a database.
-            KnownAgent::Opencode => return None,
-        })
-    }
-
-    pub fn format(&self) -> StreamFormat {
-        match self {
-            Self::Claude { .. } => StreamFormat::ClaudeTranscript,
-            Self::Codex { .. } => StreamFormat::CodexRollout,
-            Self::Gemini { .. } => StreamFormat::GeminiSession,
-            Self::Qwen { .. } => StreamFormat::QwenSession,
-            Self::Aider { .. } => StreamFormat::AiderHistory,
-            Self::Copilot { .. } => StreamFormat::CopilotSession,
+        let user = agent.home()?;
+        let known = agent.program.known()?;
+        if known == KnownAgent::Aider {
+            return Some(Self {
+                agent: known,
+                format: StreamFormat::AiderHistory,
+                config: agent.directory.clone(),
+                sessions: aider_history(&agent.directory),
+            });
         }
-    }
-
-    /// Returns true if sub-agents have files of their own beside the conversation.
-    pub fn has_sub_agents(&self) -> bool {
-        matches!(self, Self::Claude { .. })
+        let home = HOMES.iter().find(|home| home.agent == known)?;
+        let given = home.given(|name| agent.variable_path(name).map(Path::to_owned));
+        let config = given.unwrap_or_else(|| user.join(home.directory));
+        Some(Self {
+            agent: known,
+            format: home.format,
+            sessions: config.join(home.sessions),
+            config,
+        })
     }
 
     /// Returns the path of the agent's status file; `None` for an agent without one.
     pub fn status_file(&self, agent: &RunningAgent) -> Option<PathBuf> {
-        let Self::Claude { config } = self else {
-            return None;
-        };
-        Some(config.join("sessions").join(format!("{}.json", agent.pid)))
+        let name = format!("sessions/{}.json", agent.pid);
+        (self.agent == KnownAgent::Claude).then(|| self.config.join(name))
     }
 
     /// Returns where the agent writes its conversation now. `status` is the content of its status
@@ -120,66 +174,59 @@ impl Places {
         status: Option<&StatusFile>,
         since: Timestamp,
     ) -> Located {
-        match self {
-            Self::Claude { config } => {
-                let projects = config.join("projects");
-                match status {
-                    Some(status) => {
-                        let directory = projects.join(dashed(Path::new(&status.cwd)));
-                        let Some(name) = session_file(&status.session_id) else {
-                            return Located::Nowhere;
-                        };
-                        existing(directory.join(name))
-                    }
-                    // Versions before 2.1.2xx have no status file.
-                    None => {
-                        let directory = projects.join(dashed(&agent.directory));
-                        one_of(newer_than(&directory, "jsonl", since))
-                    }
-                }
+        let found = match (self.agent, status) {
+            (KnownAgent::Claude, Some(status)) => {
+                let directory = self.sessions.join(dashed(Path::new(&status.cwd)));
+                session_file(&status.session_id).map(|name| directory.join(name))
             }
-            Self::Codex { sessions } => {
-                let mut found = Vec::new();
-                for day in latest_days(sessions) {
-                    found.extend(newer_than(&day, "jsonl", since));
-                }
-                let is_its = |file: &PathBuf| {
-                    head::<CodexHead>(file).is_some_and(|head| {
+            // Versions before 2.1.2xx have no status file.
+            (KnownAgent::Claude, None) => {
+                let directory = self.sessions.join(dashed(&agent.directory));
+                return one_of(newer_than(&directory, "jsonl", since));
+            }
+            (KnownAgent::Codex, _) => {
+                let days = latest_days(&self.sessions).into_iter();
+                let mut files: Vec<PathBuf> = days
+                    .flat_map(|day| newer_than(&day, "jsonl", since))
+                    .collect();
+                files.retain(|file| {
+                    read_json(file, true).is_some_and(|head: CodexHead| {
                         head.payload.cwd.as_deref() == agent.directory.to_str()
-                            && !head.payload.is_sub_agent()
+                            // The source of a sub-agent is an object that names its parent.
+                            && !head.payload.source.is_object()
                     })
-                };
-                found.retain(is_its);
-                one_of(found)
+                });
+                return one_of(files);
             }
-            Self::Gemini { home } => {
-                let Some(project) = gemini_project(home, &agent.directory) else {
+            (KnownAgent::Gemini, _) => {
+                let Some(project) = gemini_project(&self.config, &agent.directory) else {
                     return Located::Nowhere;
                 };
-                let chats = home.join("tmp").join(project).join("chats");
-                one_of(newer_than(&chats, "jsonl", since))
+                let chats = self.sessions.join(project).join("chats");
+                return one_of(newer_than(&chats, "jsonl", since));
             }
-            Self::Qwen { chats } => {
+            (KnownAgent::Qwen, _) => {
+                let chats = self.sessions.join(dashed(&agent.directory)).join("chats");
                 let pids = agent.processes();
-                let of_process = newer_than(chats, "json", since)
+                let mut runtimes = newer_than(&chats, "json", since)
                     .into_iter()
-                    .find_map(|file| {
-                        let runtime: QwenRuntime = read_json(&file)?;
-                        let is_its = pids.contains(&runtime.pid);
-                        is_its.then(|| {
-                            session_file(&runtime.session_id).map(|name| chats.join(name))
-                        })?
-                    });
-                of_process.map_or(Located::Nowhere, existing)
+                    .filter_map(|file| read_json::<QwenRuntime>(&file, false));
+                runtimes
+                    .find(|runtime| pids.contains(&runtime.pid))
+                    .and_then(|runtime| session_file(&runtime.session_id))
+                    .map(|name| chats.join(name))
             }
-            Self::Aider { history } => match modified(history) {
-                Some(at) if at >= since => Located::File(history.clone()),
-                _ => Located::Nowhere,
-            },
-            Self::Copilot { sessions } => match copilot_session(sessions, &agent.processes()) {
-                Some(session) => existing(session.join("events.jsonl")),
-                None => Located::Nowhere,
-            },
+            (KnownAgent::Aider, _) => {
+                let is_its = modified(&self.sessions).is_some_and(|at| at >= since);
+                is_its.then(|| self.sessions.clone())
+            }
+            (KnownAgent::Copilot, _) => copilot_session(&self.sessions, &agent.processes())
+                .map(|session| session.join("events.jsonl")),
+            (KnownAgent::Opencode, _) => None,
+        };
+        match found.filter(|file| file.is_file()) {
+            Some(file) => Located::File(file),
+            None => Located::Nowhere,
         }
     }
 }
@@ -202,20 +249,13 @@ struct CodexSession {
     source: serde_json::Value,
 }
 
-impl CodexSession {
-    /// Returns true if the session is a sub-agent's, whose source is an object that names its parent.
-    fn is_sub_agent(&self) -> bool {
-        self.source.is_object()
-    }
-}
-
 #[derive(Deserialize)]
 struct GeminiProjects {
     projects: std::collections::HashMap<String, String>,
 }
 
 fn gemini_project(home: &Path, directory: &Path) -> Option<String> {
-    let projects: GeminiProjects = read_json(&home.join("projects.json"))?;
+    let projects: GeminiProjects = read_json(&home.join("projects.json"), false)?;
     let name = projects.projects.get(directory.to_str()?)?;
     // Only a plain name is accepted, not a path, because another program writes the file.
     is_plain(name).then(|| name.clone())
@@ -261,13 +301,6 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }
 
-fn existing(file: PathBuf) -> Located {
-    match file.is_file() {
-        true => Located::File(file),
-        false => Located::Nowhere,
-    }
-}
-
 fn one_of(mut files: Vec<PathBuf>) -> Located {
     if files.is_empty() {
         return Located::Nowhere;
@@ -310,22 +343,9 @@ fn latest_days(sessions: &Path) -> Vec<PathBuf> {
     latest(months.flat_map(|month| below(&month)).collect()).collect()
 }
 
-/// Parses the first line of a file.
-fn head<T: serde::de::DeserializeOwned>(file: &Path) -> Option<T> {
-    let mut line = Vec::new();
-    let opened = fs::File::open(file).ok()?;
-    BufReader::new(opened.take(HEAD_BYTES_MAX))
-        .read_until(b'\n', &mut line)
-        .ok()?;
-    serde_json::from_slice(&line).ok()
-}
-
-fn read_json<T: serde::de::DeserializeOwned>(file: &Path) -> Option<T> {
-    let mut bytes = Vec::new();
-    fs::File::open(file)
-        .ok()?
-        .take(HEAD_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    serde_json::from_slice(&bytes).ok()
+/// Parses a file, or only its first line.
+fn read_json<T: serde::de::DeserializeOwned>(file: &Path, is_first_line: bool) -> Option<T> {
+    let bytes = read_small(file, HEAD_BYTES_MAX)?;
+    let end = memchr::memchr(b'\n', &bytes).filter(|_| is_first_line);
+    serde_json::from_slice(&bytes[..end.unwrap_or(bytes.len())]).ok()
 }

@@ -2,14 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::file::read_small;
 use crate::agent::{HookFile, is_session};
 use crate::timestamp::Timestamp;
-use rustix::fs::OFlags;
 
 /// A longer file is not one of ours.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -91,17 +88,5 @@ pub(super) fn file_of(directory: &Path, session: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Option<HookFile> {
-    // Another program may have put a pipe there, and opening it would block.
-    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(flags).ok()?)
-        .open(path)
-        .ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    HookFile::read(&bytes)
+    HookFile::read(&read_small(path, FILE_BYTES_MAX)?)
 }

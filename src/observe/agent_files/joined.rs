@@ -1,11 +1,10 @@
 //! An agent in a pane, joined to its files, whose content becomes claims and events.
 
 use std::fs;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::file::FileVersion;
+use super::file::{FileVersion, Followed, read_small};
 use super::homes::{Located, Places};
 use super::hooks::HookFiles;
 use super::transcript::{SubAgentEvent, SubAgents, Transcript};
@@ -94,9 +93,8 @@ impl Joined {
     }
 
     pub fn format(&self) -> StreamFormat {
-        self.places
-            .as_ref()
-            .map_or(StreamFormat::Text, Places::format)
+        let places = self.places.as_ref();
+        places.map_or(StreamFormat::Text, |places| places.format)
     }
 
     /// Ends the agent's turn, which another source has found to be over.
@@ -145,7 +143,7 @@ impl Joined {
         if let Some(path) = self
             .transcript
             .as_ref()
-            .filter(|_| places.has_sub_agents())
+            .filter(|_| places.agent == KnownAgent::Claude)
             .map(Transcript::path)
         {
             if is_due {
@@ -225,7 +223,7 @@ impl Joined {
         let latest = self.transcript.as_ref().and_then(Transcript::latest);
         let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
         self.since = after.map_or(self.since, |after| after.max(self.since));
-        self.transcript = Some(Transcript::new(path.clone(), places.format(), self.since));
+        self.transcript = Some(Transcript::new(path.clone(), places.format, self.since));
         self.failure = None;
         self.is_new = true;
         log::debug!(
@@ -284,38 +282,30 @@ impl Joined {
 
 /// The state that an agent reports about itself.
 #[derive(Debug)]
-pub(super) struct Status {
-    path: PathBuf,
-    /// The version that was read last.
-    seen: Option<FileVersion>,
+struct Status {
+    file: Followed,
     content: Option<StatusFile>,
 }
 
 impl Status {
-    pub fn new(path: PathBuf) -> Self {
+    fn new(path: PathBuf) -> Self {
         Self {
-            path,
-            seen: None,
+            file: Followed::new(path),
             content: None,
         }
     }
 
     /// Returns the current content; `None` if there is no file or another process wrote it.
-    pub fn read(&mut self, agent: &RunningAgent, now: Timestamp) -> Option<&StatusFile> {
-        let metadata = fs::metadata(&self.path).ok();
+    fn read(&mut self, agent: &RunningAgent, now: Timestamp) -> Option<&StatusFile> {
+        let metadata = fs::metadata(&self.file.path).ok();
         let version = metadata.as_ref().map(FileVersion::of);
-        if version.is_none() || version != self.seen {
-            self.content = version.and_then(|_| self.file(agent));
+        if version.is_none() || version != self.file.seen {
+            let read = || StatusFile::read(&read_small(&self.file.path, STATUS_BYTES_MAX)?);
+            let is_its = |status: &StatusFile| status.is_of(agent.pid, agent.started);
+            self.content = version.and_then(|_| read()).filter(is_its);
             let is_settled = |age: Duration| age >= SETTLED_AGE;
-            self.seen = version.filter(|version| version.age(now).is_some_and(is_settled));
+            self.file.seen = version.filter(|version| version.age(now).is_some_and(is_settled));
         }
         self.content.as_ref()
-    }
-
-    fn file(&self, agent: &RunningAgent) -> Option<StatusFile> {
-        let mut bytes = Vec::new();
-        let opened = fs::File::open(&self.path).ok()?;
-        opened.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-        StatusFile::read(&bytes).filter(|status| status.is_of(agent.pid, agent.started))
     }
 }

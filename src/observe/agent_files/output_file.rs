@@ -2,19 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use super::file::{FileVersion, first_line, read_at};
+use super::file::{FileVersion, Followed, first_line, open, read_at};
 use super::verdict::{Facts, HOLD, LastLine, Verdict, is_known, judge};
 use crate::agent::{AgentEvent, FollowUp, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 use regex::bytes::Regex;
-use rustix::fs::OFlags;
 
 /// The size that causes a warning, because some program writes without end.
 const ENORMOUS_BYTES: u64 = 1024 * 1024 * 1024;
@@ -44,8 +42,7 @@ pub(super) struct ReadContext {
 /// A file that is checked repeatedly.
 #[derive(Debug)]
 pub(super) struct OutputFile {
-    path: PathBuf,
-    seen: Option<FileVersion>,
+    file: Followed,
     checked_at: Option<Instant>,
     changed_at: Option<Instant>,
     fingerprint: Vec<u8>,
@@ -62,8 +59,7 @@ impl OutputFile {
     /// is reported if the agent has ended with it.
     pub fn new(path: PathBuf, since: Timestamp) -> Self {
         Self {
-            path,
-            seen: None,
+            file: Followed::new(path),
             checked_at: None,
             changed_at: None,
             fingerprint: Vec::new(),
@@ -81,7 +77,7 @@ impl OutputFile {
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// Checks the file, and reads it if it has changed. Subtracts the bytes read from `bytes_left`.
@@ -122,8 +118,8 @@ impl OutputFile {
                 check.is_starved = true;
                 return Ok(());
             }
-            let file = self.open()?;
-            if self.seen != Some(FileVersion::of(&file.metadata()?)) {
+            let file = open(&self.file.path)?;
+            if self.file.seen != Some(FileVersion::of(&file.metadata()?)) {
                 // The file has changed since; the next check reads the change.
                 return Ok(());
             }
@@ -134,19 +130,10 @@ impl OutputFile {
         Ok(())
     }
 
-    fn open(&self) -> io::Result<File> {
-        // The file may have become a pipe, and opening it would block.
-        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(flags)
-            .open(&self.path)
-    }
-
     /// Returns the compressed file that has replaced this one: agents' programs compress idle files.
     fn compressed(&self) -> Option<PathBuf> {
         ["zst", "gz"].into_iter().find_map(|extension| {
-            let mut name = self.path.clone().into_os_string();
+            let mut name = self.file.path.clone().into_os_string();
             name.push(".");
             name.push(extension);
             Some(PathBuf::from(name)).filter(|path| path.is_file())
@@ -160,21 +147,21 @@ impl OutputFile {
         bytes_left: &mut u64,
         check: &mut Check,
     ) -> io::Result<bool> {
-        let metadata = match fs::metadata(&self.path) {
+        let metadata = match fs::metadata(&self.file.path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(path) = self.compressed() {
                     let path = path.display();
                     let words = format!("was compressed to {path}: its content is not read");
                     self.warn("compressed", words, check);
-                    self.content = Content::new(context.wall);
-                    return Ok(self.seen.is_some());
+                    self.begin_again(context.wall);
+                    return Ok(self.file.seen.is_some());
                 }
-                if self.seen.is_some() && self.is_deleted_task() {
+                if self.file.seen.is_some() && self.is_deleted_task() {
                     check.verdict = self.deleted(context);
-                } else if self.seen.is_some() {
+                } else if self.file.seen.is_some() {
                     self.warn("gone", "is gone, and is waited for", check);
-                } else if fs::symlink_metadata(&self.path).is_ok() {
+                } else if fs::symlink_metadata(&self.file.path).is_ok() {
                     self.warn("link", "is a symbolic link to nothing", check);
                 }
                 return Ok(false);
@@ -186,10 +173,10 @@ impl OutputFile {
             self.warn("kind", "is no regular file, and is not read", check);
             return Ok(false);
         }
-        if metadata.len() == 0 && self.seen.is_none() {
+        if metadata.len() == 0 && self.file.seen.is_none() {
             return Ok(false);
         }
-        if self.seen == Some(FileVersion::of(&metadata)) {
+        if self.file.seen == Some(FileVersion::of(&metadata)) {
             // An emptied file has no content until something is written to it.
             return Ok(metadata.len() > 0);
         }
@@ -197,12 +184,8 @@ impl OutputFile {
             check.is_starved = true;
             return Ok(false);
         }
-        let file = self.open()?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Ok(false);
-        }
-        let version = FileVersion::of(&metadata);
+        let file = open(&self.file.path)?;
+        let version = FileVersion::of(&file.metadata()?);
         self.recognise(&file, version, context, check)?;
         if version.bytes > ENORMOUS_BYTES {
             let words = format!("has {} bytes: only its end is read", version.bytes);
@@ -215,26 +198,51 @@ impl OutputFile {
                 check,
             );
         } else {
-            let read = self.content.read(&file, version.bytes)?;
+            let read = self.read(&file, version.bytes)?;
             *bytes_left = bytes_left.saturating_sub(read);
         }
         // A change since the last check is newer than that check, whatever the file's clock shows.
         let age = version.age(context.wall).unwrap_or_default();
         let by_file = context.now.checked_sub(age).unwrap_or(context.now);
-        self.changed_at = Some(match self.checked_at.filter(|_| self.seen.is_some()) {
+        self.changed_at = Some(match self.checked_at.filter(|_| self.file.seen.is_some()) {
             Some(checked_at) => by_file.max(checked_at),
             None => by_file,
         });
-        self.seen = Some(version);
+        self.file.seen = Some(version);
         Ok(version.bytes > 0)
+    }
+
+    /// Reads the added part, or the end if the added part is unknown or too large. Returns the bytes
+    /// read.
+    fn read(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
+        let added = bytes - self.file.offset.min(bytes);
+        // Until the format is known, all of its evidence is read together.
+        if self.file.offset == 0 || added > FILE_BYTES_MAX || self.content.format().is_none() {
+            let (end, read) = self.content.read_end(file, bytes)?;
+            self.file.offset = end;
+            return Ok(read);
+        }
+        let piece = self.file.read(file, bytes, added)?;
+        self.content.parse(&piece, true);
+        Ok(added)
+    }
+
+    /// Discards the content, which another one has replaced. Its turns were reported before.
+    fn begin_again(&mut self, wall: Timestamp) {
+        self.content = Content::new(wall);
+        self.file.offset = 0;
     }
 
     /// Returns true if this is the deleted output of a task, `tasks/ID.output`, and not a broken link.
     fn is_deleted_task(&self) -> bool {
-        let directory = self.path.parent().and_then(Path::file_name);
+        let directory = self.file.path.parent().and_then(Path::file_name);
         directory.is_some_and(|name| name == "tasks")
-            && self.path.extension().is_some_and(|end| end == "output")
-            && fs::symlink_metadata(&self.path).is_err()
+            && self
+                .file
+                .path
+                .extension()
+                .is_some_and(|end| end == "output")
+            && fs::symlink_metadata(&self.file.path).is_err()
     }
 
     /// Returns the end of a task whose file was deleted: Claude Code deletes it when the task ends. A
@@ -270,18 +278,16 @@ impl OutputFile {
         check: &mut Check,
     ) -> io::Result<()> {
         let head = read_at(file, 0, version.bytes.min(FINGERPRINT_BYTES))?;
-        let known = self.seen.is_none_or(|before| before.is_same_file(&version));
-        let why = if version.bytes < self.content.offset() {
+        let why = if version.bytes < self.file.offset {
             Some(("truncated", "has become shorter"))
-        } else if !known || !head.starts_with(&self.fingerprint) {
+        } else if self.file.is_replaced(&version) || !head.starts_with(&self.fingerprint) {
             Some(("replaced", "was replaced by another file"))
         } else {
             None
         };
         if let Some((what, words)) = why {
             self.warn(what, format!("{words}, and is read again"), check);
-            // Turns of the former content were reported before.
-            self.content = Content::new(context.wall);
+            self.begin_again(context.wall);
         }
         let magics: [&[u8]; 2] = [b"\x28\xb5\x2f\xfd", b"\x1f\x8b"];
         self.is_compressed = magics.iter().any(|magic| head.starts_with(magic));
@@ -314,7 +320,7 @@ impl OutputFile {
     /// Adds a warning about the file, unless its kind was reported before.
     fn warn(&mut self, what: &'static str, words: impl Display, check: &mut Check) {
         if self.warned.insert(what) {
-            let message = format!("{} {words}", self.path.display());
+            let message = format!("{} {words}", self.file.path.display());
             check.warnings.push(message);
         }
     }
@@ -362,9 +368,8 @@ pub(super) struct Content {
     turns: Vec<TurnEnd>,
     /// The last turn that ended before `since`, until anything follows it.
     turn_before: Option<TurnEnd>,
-    /// The range of the file that was read.
+    /// The position from which the file was read.
     start: u64,
-    offset: u64,
     /// The position from which the content before `start` was searched.
     searched_from: Option<u64>,
     /// True if the file begins with records of the main agent, not of a sub-agent.
@@ -382,17 +387,11 @@ impl Content {
             turns: Vec::new(),
             turn_before: None,
             start: 0,
-            offset: 0,
             searched_from: None,
             is_main: false,
             error: String::new(),
             last_line: LastLine::default(),
         }
-    }
-
-    /// Returns the position up to which the file was read.
-    pub fn offset(&self) -> u64 {
-        self.offset
     }
 
     pub fn format(&self) -> Option<StreamFormat> {
@@ -491,22 +490,9 @@ impl Content {
         self.is_main && self.parser.is_sub_agent() == Some(true)
     }
 
-    /// Reads the added part, or the end if the added part is unknown or too large. Returns the bytes
-    /// read.
-    pub fn read(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
-        let added = bytes - self.offset.min(bytes);
-        // Until the format is known, all of its evidence is read together.
-        if self.offset == 0 || added > FILE_BYTES_MAX || self.parser.format().is_none() {
-            return self.read_end(file, bytes);
-        }
-        let piece = read_at(file, self.offset, added)?;
-        self.offset += piece.len() as u64;
-        self.parse(&piece, true);
-        Ok(added)
-    }
-
-    fn read_end(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
-        let mut read = 0;
+    /// Reads the end of a file. Returns the position of its end, and the number of bytes read.
+    fn read_end(&mut self, file: &File, bytes: u64) -> io::Result<(u64, u64)> {
+        let (mut read, mut offset) = (0, 0);
         let mut is_sub_agent = None;
         for tail in TAILS {
             let start = bytes.saturating_sub(tail);
@@ -538,7 +524,7 @@ impl Content {
                     self.parser = known;
                 }
             }
-            self.offset = end;
+            offset = end;
             if self.start > 0 && self.parser.is_sub_agent() == Some(true) {
                 let is_known = match is_sub_agent {
                     Some(known) => known,
@@ -553,7 +539,7 @@ impl Content {
                 break;
             }
         }
-        Ok(read)
+        Ok((offset, read))
     }
 
     fn begin(&mut self, parser: StreamParser, start: u64) {
@@ -653,6 +639,7 @@ mod tests {
     mod file {
         //! Results of checks of a file, and warnings about files.
 
+        use std::fs::OpenOptions;
         use std::io::Write;
 
         use super::super::*;

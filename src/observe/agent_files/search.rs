@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use super::homes::Home;
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 use regex::bytes::Regex;
@@ -21,7 +22,7 @@ enum Place {
     /// The files of a directory whose names match.
     Pattern(PathBuf, Regex),
     /// The directory of an agent's sessions, of which the active ones count.
-    Home(Home),
+    Sessions(Sessions),
 }
 
 /// All places, and the names of the files found there.
@@ -88,16 +89,27 @@ impl Places {
 
     /// Adds the homes of all known agents, according to these environment variables.
     pub fn add_homes(&mut self, variable: impl Fn(&str) -> Option<OsString>) {
-        let homes = Home::all(variable).into_iter();
-        self.places.extend(homes.map(Place::Home));
+        let homes = Home::followed(|name| {
+            let value = variable(name).filter(|value| !value.is_empty());
+            value.map(PathBuf::from)
+        });
+        let places = homes.into_iter().map(|(home, root)| {
+            let tree = Tree::new(root, home.only_in);
+            Place::Sessions(Sessions {
+                tree,
+                ended: HashMap::new(),
+                last_checked: PathBuf::new(),
+            })
+        });
+        self.places.extend(places);
     }
 
     /// Returns the number of directories that each search reads.
     pub fn directories(&self) -> usize {
         let places = self.places.iter().map(|place| match place {
             Place::File(_) | Place::Pattern(..) => 1,
-            Place::Directory(tree) => tree.directories(),
-            Place::Home(home) => home.directories(),
+            Place::Directory(tree) => tree.listings.len(),
+            Place::Sessions(sessions) => sessions.tree.listings.len(),
         });
         places.sum()
     }
@@ -152,12 +164,12 @@ impl Places {
                 Place::File(path) if path.exists() => return None,
                 Place::File(path) => return Some(format!("{} is not there yet", path.display())),
                 Place::Directory(tree) => {
-                    format!("{} has no agent's file yet", tree.root().display())
+                    format!("{} has no agent's file yet", tree.root.display())
                 }
                 Place::Pattern(path, _) => {
                     format!("no file in {} has such a name yet", path.display())
                 }
-                Place::Home(_) => return None,
+                Place::Sessions(_) => return None,
             };
             let mut listed = Listed::default();
             place.clone().list(Timestamp::default(), &mut listed);
@@ -171,7 +183,9 @@ impl Places {
     #[cfg(feature = "cli")]
     pub fn homes(&self) -> Vec<String> {
         let homes = self.places.iter().filter_map(|place| match place {
-            Place::Home(home) => home.existing(),
+            Place::Sessions(Sessions { tree, .. }) if tree.root.is_dir() => {
+                Some(tree.root.display().to_string())
+            }
             _ => None,
         });
         homes.collect()
@@ -206,7 +220,7 @@ impl Place {
             Self::File(path) => listed.files.push(path.clone()),
             Self::Directory(tree) => tree.list(wall, listed),
             Self::Pattern(path, pattern) => matching(path, pattern, listed),
-            Self::Home(home) => home.list(wall, listed),
+            Self::Sessions(sessions) => sessions.list(wall, listed),
         }
     }
 }
@@ -265,7 +279,7 @@ const CHECKED_MAX: usize = 2_000;
 
 /// A directory in which an agent keeps its sessions.
 #[derive(Clone, Debug)]
-pub(super) struct Home {
+struct Sessions {
     tree: Tree,
     /// The last write of each session that has ended.
     ended: HashMap<PathBuf, (i64, i64)>,
@@ -273,64 +287,7 @@ pub(super) struct Home {
     last_checked: PathBuf,
 }
 
-impl Home {
-    fn new(root: PathBuf, only_in: Option<&'static str>) -> Self {
-        Self {
-            tree: Tree::new(root, only_in),
-            ended: HashMap::new(),
-            last_checked: PathBuf::new(),
-        }
-    }
-
-    /// Returns the directories in which agents keep their sessions, by these environment variables.
-    pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Self> {
-        let place = |name: &str| {
-            let value = variable(name).filter(|value| !value.is_empty());
-            value.map(PathBuf::from)
-        };
-        let home = place("HOME");
-        let below = |name: &str| home.as_ref().map(|home| home.join(name));
-        // The defaults are searched, too, because an agent may run without the variable.
-        let places = [
-            (below(".claude"), "projects", None),
-            (place("CLAUDE_CONFIG_DIR"), "projects", None),
-            (below(".codex"), "sessions", None),
-            (place("CODEX_HOME"), "sessions", None),
-            (below(".gemini"), "tmp", Some("chats")),
-            (
-                place("GEMINI_CLI_HOME").map(|home| home.join(".gemini")),
-                "tmp",
-                Some("chats"),
-            ),
-            (below(".qwen"), "projects", Some("chats")),
-            (place("QWEN_RUNTIME_DIR"), "projects", Some("chats")),
-        ];
-        let mut roots: Vec<PathBuf> = Vec::new();
-        let mut homes = Vec::new();
-        for (config, name, only_in) in places {
-            let Some(root) = config.map(|config| config.join(name)) else {
-                continue;
-            };
-            if !roots.contains(&root) {
-                roots.push(root.clone());
-                homes.push(Self::new(root, only_in));
-            }
-        }
-        homes
-    }
-
-    /// Returns the directory, if it exists.
-    #[cfg(feature = "cli")]
-    pub fn existing(&self) -> Option<String> {
-        let root = self.tree.root();
-        root.is_dir().then(|| root.display().to_string())
-    }
-
-    /// Returns the number of known directories.
-    pub fn directories(&self) -> usize {
-        self.tree.directories()
-    }
-
+impl Sessions {
     /// Lists the files of active sessions.
     pub fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
         let mut below = Listed::default();
@@ -440,16 +397,6 @@ impl Tree {
             listings: HashMap::new(),
             count: 0,
         }
-    }
-
-    #[cfg(any(test, feature = "cli"))]
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Returns the number of known directories.
-    pub fn directories(&self) -> usize {
-        self.listings.len()
     }
 
     /// Lists agents' files: those of a directory in order, before those of its subdirectories. A
@@ -684,7 +631,7 @@ mod tests {
         fn files(tree: &mut Tree, wall: Timestamp) -> Vec<String> {
             let mut listed = Listed::default();
             tree.list(wall, &mut listed);
-            let root = tree.root().to_owned();
+            let root = tree.root.clone();
             let below = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
             listed.files.iter().map(below).collect()
         }
@@ -709,7 +656,7 @@ mod tests {
             for wall in [Timestamp::from_micros(0), LATER, LATER] {
                 assert_eq!(files(&mut tree, wall), all);
             }
-            assert_eq!(tree.directories(), 4);
+            assert_eq!(tree.listings.len(), 4);
             fs::write(at("p/s/subagents/agent-2.jsonl"), "").unwrap();
             fs::remove_file(at("z.jsonl")).unwrap();
             let found = (0..OLD_EVERY).map(|_| files(&mut tree, LATER));

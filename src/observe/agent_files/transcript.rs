@@ -5,11 +5,10 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::file::{after_partial_line, first_line, last_time, read_at};
+use super::file::{FileVersion, Followed, first_line, last_time, open, read_tail};
 use super::homes::modified;
 use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
@@ -28,10 +27,7 @@ const QUIET_MICROS: i64 = 300_000;
 
 #[derive(Debug)]
 pub(super) struct Transcript {
-    path: PathBuf,
-    /// The identity of the file (device and inode), and the position up to which it was read.
-    identity: Option<(u64, u64)>,
-    offset: u64,
+    file: Followed,
     format: StreamFormat,
     parser: StreamParser,
     /// Older lines are not reported.
@@ -52,9 +48,7 @@ impl Transcript {
     /// Creates a transcript whose records are reported if they were written from `since` on.
     pub fn new(path: PathBuf, format: StreamFormat, since: Timestamp) -> Self {
         Self {
-            path,
-            identity: None,
-            offset: 0,
+            file: Followed::new(path),
             format,
             parser: StreamParser::of(format),
             since,
@@ -67,7 +61,7 @@ impl Transcript {
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// Returns the time of the latest record, if records have times.
@@ -105,10 +99,11 @@ impl Transcript {
 
     /// Reads the added records, at most [`PIECE_BYTES_MAX`] of them; the next call reads on.
     pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
-        let metadata = std::fs::metadata(&self.path)?;
-        let identity = (metadata.dev(), metadata.ino());
-        let is_known = self.identity == Some(identity) && metadata.len() >= self.offset;
-        if is_known && metadata.len() == self.offset {
+        let version = FileVersion::of(&fs::metadata(&self.file.path)?);
+        let is_known = self.file.seen.is_some()
+            && !self.file.is_replaced(&version)
+            && version.bytes >= self.file.offset;
+        if is_known && version.bytes == self.file.offset {
             let is_quiet = |at: &mut Timestamp| now.micros() - at.micros() >= QUIET_MICROS;
             if self.read_at.take_if(is_quiet).is_some() {
                 // The rewritten content is complete.
@@ -117,23 +112,24 @@ impl Transcript {
             }
             return Ok(());
         }
-        let file = File::open(&self.path)?;
+        let file = open(&self.file.path)?;
+        let is_first = self.file.seen.replace(version).is_none();
         if !is_known {
-            let is_first = self.identity.replace(identity).is_none();
             self.rewritten = (!is_first && self.latest.is_some()).then(|| self.status());
             self.parser = StreamParser::of(self.format);
-            self.offset = metadata.len().saturating_sub(TAIL_BYTES_MAX);
+            self.file.offset = version.bytes.saturating_sub(TAIL_BYTES_MAX);
             if self.rewritten.is_none() {
-                self.begin(&file, metadata.len())?;
+                self.begin(&file, version.bytes)?;
             }
         }
-        let left = metadata.len().saturating_sub(self.offset);
-        let mut piece = read_at(&file, self.offset, left.min(PIECE_BYTES_MAX))?;
+        let from = self.file.offset;
+        let mut piece = self.file.read(&file, version.bytes, PIECE_BYTES_MAX)?;
         let mut new = 0;
         if self.rewritten.is_some() {
             // Records that are not later than those read before are skipped, in whole lines.
             if let Some(end) = memchr::memrchr(b'\n', &piece) {
                 piece.truncate(end + 1);
+                self.file.offset = from + piece.len() as u64;
             }
             new = first_line(&piece, |time| {
                 self.latest.is_none_or(|latest| time > latest)
@@ -143,7 +139,6 @@ impl Transcript {
                 self.rewritten = None;
             }
         }
-        self.offset += piece.len() as u64;
         let before = events.len();
         self.parser.push(&piece[new..], now, events);
         // A prompt implies the end of the turn before it, which began before `since`.
@@ -160,26 +155,14 @@ impl Transcript {
 
     /// Reads the records before the first new line without reporting them.
     fn begin(&mut self, file: &File, bytes: u64) -> io::Result<()> {
-        let start = bytes.saturating_sub(TAIL_BYTES_MAX);
-        let tail = read_at(file, start, bytes - start)?;
-        let skipped = match start {
-            0 => 0,
-            _ => after_partial_line(&tail),
-        };
+        let (start, tail) = read_tail(file, bytes, TAIL_BYTES_MAX)?;
         let since = self.since;
-        let new = skipped + first_line(&tail[skipped..], |time| time >= since);
-        let new = start + new as u64;
-        let from = new.saturating_sub(BEFORE_BYTES_MAX).max(start);
-        let before = &tail[(from - start) as usize..(new - start) as usize];
-        let cut = match from {
-            0 => 0,
-            _ => after_partial_line(before),
-        };
-        self.parser
-            .push(&before[cut..], self.since, &mut Vec::new());
+        let new = first_line(&tail, |time| time >= since);
+        self.file.offset = start + new as u64;
+        let (_, before) = read_tail(file, self.file.offset, BEFORE_BYTES_MAX)?;
+        self.parser.push(&before, since, &mut Vec::new());
         self.has_old_turn = self.parser.status() == StreamStatus::MaybeDone;
-        self.latest = last_time(before);
-        self.offset = new;
+        self.latest = last_time(&before);
         Ok(())
     }
 }
@@ -341,7 +324,8 @@ fn letters(text: &str) -> String {
 }
 
 fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
-    let Ok(bytes) = tail(file) else {
+    let read = open(file).and_then(|file| read_tail(&file, file.metadata()?.len(), TAIL_BYTES));
+    let Ok((_, bytes)) = read else {
         return Vec::new();
     };
     let mut events = Vec::new();
@@ -355,17 +339,6 @@ fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
         _ => None,
     });
     messages.take(MESSAGES).collect()
-}
-
-fn tail(file: &Path) -> std::io::Result<Vec<u8>> {
-    let file = File::open(file)?;
-    let bytes = file.metadata()?.len();
-    let start = bytes.saturating_sub(TAIL_BYTES);
-    let mut buffer = read_at(&file, start, bytes - start)?;
-    if start > 0 {
-        buffer.drain(..after_partial_line(&buffer));
-    }
-    Ok(buffer)
 }
 
 #[cfg(test)]
