@@ -6,17 +6,12 @@
 //! `> ^C again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
 //! temporary. Lines of aider itself end with two blanks.
 
-use super::json_lines::{ByteLine, LineEnd, LineSplitter};
-use super::{EventWriter, FormatReader, StreamStatus, TokenUsage};
+use super::json::Json;
+use super::{EventWriter, RecordHandler, StreamStatus, TokenUsage};
 use crate::agent::is_limit;
 
-const PROMPT: &str = "#### ";
-const OWN: &str = "> ";
-const SESSION: &str = "# aider chat started at ";
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AiderHistory {
-    lines: LineSplitter,
     prompt: String,
     reply: String,
     /// The last error of the turn, which each attempt repeats.
@@ -25,31 +20,40 @@ pub(super) struct AiderHistory {
     is_retrying: bool,
 }
 
-impl AiderHistory {
-    pub fn new(bytes_max: usize) -> Self {
-        Self {
-            lines: LineSplitter::new(LineEnd::Newline, bytes_max),
-            prompt: String::new(),
-            reply: String::new(),
-            error: String::new(),
-            is_retrying: false,
+impl RecordHandler for AiderHistory {
+    fn is_text(&self) -> bool {
+        true
+    }
+
+    fn record(&mut self, _record: &Json<'_>, _writer: &mut EventWriter) {}
+
+    fn line(&mut self, line: &str, writer: &mut EventWriter) {
+        if let Some(text) = line.strip_prefix("#### ") {
+            self.write_reply(TokenUsage::default(), writer);
+            if !self.prompt.is_empty() {
+                self.prompt.push('\n');
+            }
+            self.prompt.push_str(text.trim_end());
+        } else if let Some(own) = line.strip_prefix("> ") {
+            self.write_prompt(writer);
+            self.own_line(own.trim_end(), writer);
+        } else if line.starts_with("# aider chat started at ") {
+            self.prompt.clear();
+            self.reply.clear();
+            writer.set_status(StreamStatus::Unknown, "");
+        } else if !line.trim().is_empty() || !self.reply.is_empty() {
+            self.write_prompt(writer);
+            self.reply.push_str(line);
+            self.reply.push('\n');
         }
     }
-}
 
-impl FormatReader for AiderHistory {
-    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        self.read_lines(writer, |lines, take| lines.push(bytes, take));
+    fn bytes_end(&mut self, writer: &mut EventWriter) {
         // aider writes all lines of a prompt at once.
         self.write_prompt(writer);
     }
 
-    fn is_open(&self) -> bool {
-        !self.lines.open().is_empty()
-    }
-
     fn finish(&mut self, writer: &mut EventWriter) {
-        self.read_lines(writer, |lines, take| lines.finish(take));
         self.write_prompt(writer);
         self.write_reply(TokenUsage::default(), writer);
         writer.finish();
@@ -57,48 +61,6 @@ impl FormatReader for AiderHistory {
 }
 
 impl AiderHistory {
-    /// Reads the lines that `split` takes from the splitter.
-    fn read_lines(
-        &mut self,
-        writer: &mut EventWriter,
-        split: impl FnOnce(&mut LineSplitter, &mut dyn FnMut(ByteLine<'_>)),
-    ) {
-        let mut lines = std::mem::replace(&mut self.lines, LineSplitter::new(LineEnd::Newline, 0));
-        split(&mut lines, &mut |line| match line {
-            ByteLine::Whole(line) => self.line(&String::from_utf8_lossy(line), writer),
-            ByteLine::TooLong(bytes) => {
-                writer.warn(format!("a line is too long: {bytes} bytes skipped"))
-            }
-        });
-        self.lines = lines;
-    }
-
-    fn line(&mut self, line: &str, writer: &mut EventWriter) {
-        if let Some(text) = line.strip_prefix(PROMPT) {
-            self.write_reply(TokenUsage::default(), writer);
-            if !self.prompt.is_empty() {
-                self.prompt.push('\n');
-            }
-            self.prompt.push_str(text.trim_end());
-            return;
-        }
-        if let Some(own) = line.strip_prefix(OWN) {
-            self.write_prompt(writer);
-            return self.own_line(own.trim_end(), writer);
-        }
-        if line.starts_with(SESSION) {
-            self.prompt.clear();
-            self.reply.clear();
-            return writer.set_status(StreamStatus::Unknown, "");
-        }
-        if line.trim().is_empty() && self.reply.is_empty() {
-            return;
-        }
-        self.write_prompt(writer);
-        self.reply.push_str(line);
-        self.reply.push('\n');
-    }
-
     fn own_line(&mut self, text: &str, writer: &mut EventWriter) {
         let is_retry = text.starts_with("Retrying in ");
         // Blank lines and hints follow the line that announces a retry.

@@ -7,11 +7,10 @@
 use std::borrow::Cow;
 
 use super::super::summary::{TextPrefix, summary};
+use super::json::Json;
 use super::json_lines::replace_lone_surrogates;
 use super::sse::{Framing, SseEvent};
-use super::{AnyText, EventTime, EventWriter, RecordHandler, StreamStatus, TokenUsage};
-use serde::Deserialize;
-use serde_json::Value;
+use super::{EventTime, EventWriter, RecordHandler, StreamStatus, TokenUsage};
 
 /// The dialect of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,23 +107,22 @@ fn take_event(event: SseEvent<'_>, dialect: &mut Option<ApiDialect>, take: Take<
     };
     let text = text.trim_start_matches('\u{feff}');
     // Some servers write halves of surrogate pairs, which serde rejects.
-    let event: Result<Value, _> = serde_json::from_str(text)
-        .or_else(|_| serde_json::from_str(&replace_lone_surrogates(text)));
-    let event = event.as_ref().unwrap_or(&Value::Null);
+    let replaced = replace_lone_surrogates(text);
+    let event: Json<'_> = serde_json::from_str(&replaced).unwrap_or_default();
     let dialect = *dialect.get_or_insert(match event["type"].as_str() {
         Some(kind) if kind.starts_with("response.") => ApiDialect::Responses,
         Some(_) => ApiDialect::Anthropic,
         None => ApiDialect::Chat,
     });
     match event {
-        Value::Null => take(ApiPart::Broken(summary(text))),
-        event => dialect.parts(event, take),
+        Json::Null => take(ApiPart::Broken(summary(text))),
+        event => dialect.parts(&event, take),
     }
 }
 
 impl ApiDialect {
     /// Takes the parts that an event consists of.
-    pub fn parts(self, event: &Value, take: Take<'_>) {
+    pub(super) fn parts(self, event: &Json<'_>, take: Take<'_>) {
         match self {
             Self::Anthropic => anthropic_parts(event, take),
             Self::Chat => chat_parts(event, take),
@@ -133,7 +131,7 @@ impl ApiDialect {
     }
 
     /// Returns true if an event is one of this dialect.
-    fn knows(self, kind: &str, event: &Value) -> bool {
+    fn knows(self, kind: &str, event: &Json<'_>) -> bool {
         match self {
             Self::Anthropic => !kind.is_empty() || event["error"].is_object(),
             Self::Chat => ["id", "choices", "usage", "error"]
@@ -153,42 +151,36 @@ impl ApiDialect {
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn anthropic_parts(event: &Value, take: Take<'_>) {
+fn anthropic_parts(event: &Json<'_>, take: Take<'_>) {
     let index = event["index"].as_u64().unwrap_or_default();
-    match text(&event["type"]) {
+    match event["type"].text() {
         "message_start" => {
-            take(ApiPart::Began(text(&event["message"]["id"])));
+            take(ApiPart::Began(event["message"]["id"].text()));
             take(usage(&event["message"]["usage"], "input", "output"));
         }
         "content_block_start" => {
             let block = &event["content_block"];
-            let kind = text(&block["type"]);
+            let kind = block["type"].text();
             if matches!(kind, "tool_use" | "server_tool_use" | "mcp_tool_use") {
                 take(ApiPart::CallBegan {
                     index,
-                    id: text(&block["id"]),
-                    name: text(&block["name"]),
+                    id: block["id"].text(),
+                    name: block["name"].text(),
                     is_by_api: kind != "tool_use",
                 });
                 // Usually empty, because the input follows in deltas.
-                let input = block["input"].as_object().filter(|input| !input.is_empty());
-                if input.is_some() {
-                    let json = block["input"].to_string().into();
+                if matches!(&block["input"], Json::Object(input) if !input.is_empty()) {
+                    let json = block["input"].arguments();
                     take(ApiPart::CallInput { index, json });
                 }
             } else if let Some(id) = block["tool_use_id"].as_str() {
-                let content = AnyText::deserialize(&block["content"]).unwrap_or_default();
                 take(ApiPart::CallResult {
                     id,
-                    success: block["is_error"] != true && !content.is_error,
-                    text: content.text,
+                    success: is_success(block),
+                    text: block["content"].any_text(),
                 });
             } else {
-                take(ApiPart::Text(text(&block["text"])));
+                take(ApiPart::Text(block["text"].text()));
             }
         }
         "content_block_delta" => {
@@ -217,27 +209,32 @@ fn anthropic_parts(event: &Value, take: Take<'_>) {
     }
 }
 
-fn chat_parts(event: &Value, take: Take<'_>) {
-    take(ApiPart::Began(text(&event["id"])));
+/// Returns true if a block with the result of a tool shows no error.
+pub(super) fn is_success(block: &Json<'_>) -> bool {
+    block["is_error"].as_bool() != Some(true) && block["content"]["error_code"].is_null()
+}
+
+fn chat_parts(event: &Json<'_>, take: Take<'_>) {
+    take(ApiPart::Began(event["id"].text()));
     take(usage(&event["usage"], "prompt", "completion"));
     if !event["error"].is_null() {
         return take(ApiPart::Failed(failure(&event["error"])));
     }
     // Alternative answers to the same prompt would mix with this one.
-    let choices = event["choices"].as_array().into_iter().flatten();
+    let choices = event["choices"].list().iter();
     for choice in choices.filter(|choice| choice["index"].as_u64().unwrap_or(0) == 0) {
         let delta = &choice["delta"];
-        take(ApiPart::Text(text(&delta["content"])));
-        take(ApiPart::Text(text(&delta["refusal"])));
-        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+        take(ApiPart::Text(delta["content"].text()));
+        take(ApiPart::Text(delta["refusal"].text()));
+        for call in delta["tool_calls"].list() {
             let index = call["index"].as_u64().unwrap_or_default();
             take(ApiPart::CallBegan {
                 index,
-                id: text(&call["id"]),
-                name: text(&call["function"]["name"]),
+                id: call["id"].text(),
+                name: call["function"]["name"].text(),
                 is_by_api: false,
             });
-            let json = text(&call["function"]["arguments"]).into();
+            let json = call["function"]["arguments"].text().into();
             take(ApiPart::CallInput { index, json });
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
@@ -246,11 +243,11 @@ fn chat_parts(event: &Value, take: Take<'_>) {
     }
 }
 
-fn response_parts(event: &Value, take: Take<'_>) {
+fn response_parts(event: &Json<'_>, take: Take<'_>) {
     let response = &event["response"];
-    match text(&event["type"]) {
-        "response.created" => take(ApiPart::Began(text(&response["id"]))),
-        "response.output_text.delta" => take(ApiPart::Text(text(&event["delta"]))),
+    match event["type"].text() {
+        "response.created" => take(ApiPart::Began(response["id"].text())),
+        "response.output_text.delta" => take(ApiPart::Text(event["delta"].text())),
         "response.output_item.added" => item_parts(&event["item"], false, take),
         "response.output_item.done" => item_parts(&event["item"], true, take),
         kind @ ("response.completed" | "response.incomplete") => {
@@ -270,8 +267,8 @@ fn response_parts(event: &Value, take: Take<'_>) {
     }
 }
 
-fn item_parts(item: &Value, is_done: bool, take: Take<'_>) {
-    let kind = text(&item["type"]);
+fn item_parts(item: &Json<'_>, is_done: bool, take: Take<'_>) {
+    let kind = item["type"].text();
     let is_by_api = match kind {
         "web_search_call"
         | "file_search_call"
@@ -287,7 +284,7 @@ fn item_parts(item: &Value, is_done: bool, take: Take<'_>) {
         }
         _ => return,
     };
-    let id = item["call_id"].as_str().unwrap_or(text(&item["id"]));
+    let id = item["call_id"].as_str().unwrap_or(item["id"].text());
     // An item's call ends at once, so that one index suffices.
     let index = 0;
     take(ApiPart::CallBegan {
@@ -296,39 +293,35 @@ fn item_parts(item: &Value, is_done: bool, take: Take<'_>) {
         name: item["name"].as_str().unwrap_or(kind),
         is_by_api,
     });
-    let inputs = ["arguments", "input", "code", "action"].map(|field| match &item[field] {
-        Value::String(text) => Cow::from(text),
-        Value::Null => "".into(),
-        value => value.to_string().into(),
-    });
+    let fields = ["arguments", "input", "code", "action"];
+    let inputs = fields.map(|field| item[field].arguments());
     if let Some(json) = inputs.into_iter().find(|json| !json.is_empty()) {
         take(ApiPart::CallInput { index, json });
     }
     take(ApiPart::CallEnded { index });
     if is_by_api && is_done {
-        let output = AnyText::deserialize(&item["output"]).unwrap_or_default();
         take(ApiPart::CallResult {
             id,
-            success: item["status"] != "failed" && item["error"].is_null(),
-            text: output.text,
+            success: item["status"].text() != "failed" && item["error"].is_null(),
+            text: item["output"].any_text(),
         });
     }
 }
 
-fn usage(counts: &Value, input: &str, output: &str) -> ApiPart<'static> {
-    let count = |kind: &str| counts[format!("{kind}_tokens")].as_u64();
+fn usage(counts: &Json<'_>, input: &str, output: &str) -> ApiPart<'static> {
+    let count = |kind: &str| counts[&*format!("{kind}_tokens")].as_u64();
     ApiPart::Usage(count(input), count(output))
 }
 
 /// Describes the error of an API.
-fn failure(error: &Value) -> String {
+fn failure(error: &Json<'_>) -> String {
     let kind = error["type"].as_str().or(error["code"].as_str());
     let message = error["message"].as_str().or(error.as_str());
     match (kind.filter(|kind| *kind != "error"), message) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),
         (Some(text), None) | (None, Some(text)) => text.to_owned(),
         (None, None) if error.is_null() => "an unknown error".to_owned(),
-        (None, None) => error.to_string(),
+        (None, None) => error.arguments().into_owned(),
     }
 }
 
@@ -453,11 +446,9 @@ pub(super) struct ApiAnswers {
 }
 
 impl RecordHandler for ApiAnswers {
-    type Record<'a> = Value;
-
-    fn record(&mut self, event: Value, writer: &mut EventWriter) {
-        let kind = text(&event["type"]);
-        if !self.dialect.knows(kind, &event) {
+    fn record(&mut self, event: &Json<'_>, writer: &mut EventWriter) {
+        let kind = event["type"].text();
+        if !self.dialect.knows(kind, event) {
             return writer.mark_unknown();
         }
         let is_silent = matches!(
@@ -468,7 +459,7 @@ impl RecordHandler for ApiAnswers {
             self.work(writer);
         }
         let dialect = self.dialect;
-        dialect.parts(&event, &mut |part| self.part(part, kind, writer));
+        dialect.parts(event, &mut |part| self.part(part, kind, writer));
     }
 
     fn done(&mut self, writer: &mut EventWriter) {

@@ -1,100 +1,58 @@
 //! Codex: the output of `codex exec --json`, and session rollouts (pure).
 
-use super::{
-    AnyText, Count, ErrorBody, EventTime, EventWriter, Flag, Int, List, Maybe, RecordHandler, Str,
-    StreamStatus, Time, TokenUsage, token_counts,
-};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use super::{EventTime, EventWriter, Json, RecordHandler, StreamStatus, TokenUsage, first};
 
 // `codex exec --json`: threads with turns, whose items start and complete (pure).
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ExecRecord<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    item: Maybe<Box<ExecItem<'a>>>,
-    usage: Maybe<ExecTokens>,
-    message: Str<'a>,
-    error: Maybe<ErrorBody<'a>>,
+/// Returns the kind of an item; older versions call it `item_type`.
+fn kind_of<'r>(item: &'r Json<'_>) -> &'r str {
+    item["type"].as_str().unwrap_or(item["item_type"].text())
 }
 
-token_counts!(ExecTokens, "input_tokens", "output_tokens");
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct ExecItem<'a> {
-    id: Str<'a>,
-    // Older versions call it `item_type`.
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    item_type: Str<'a>,
-    status: Str<'a>,
-    text: Str<'a>,
-    message: Str<'a>,
-    command: Str<'a>,
-    aggregated_output: AnyText,
-    exit_code: Int,
-    changes: Option<&'a RawValue>,
-    server: Str<'a>,
-    tool: Str<'a>,
-    arguments: Option<&'a RawValue>,
-    prompt: Str<'a>,
-    query: Str<'a>,
-    result: AnyText,
-    error: Maybe<ErrorBody<'a>>,
+/// Returns the name and arguments of the item, if it is a tool.
+fn tool_of(item: &Json<'_>) -> Option<(String, String)> {
+    let kind = kind_of(item);
+    let arguments = match kind {
+        "command_execution" => &item["command"],
+        "file_change" => &item["changes"],
+        "web_search" => &item["query"],
+        "mcp_tool_call" | "collab_tool_call" if item["arguments"].is_null() => &item["prompt"],
+        "mcp_tool_call" | "collab_tool_call" => &item["arguments"],
+        _ => return None,
+    };
+    let name = match (item["server"].text(), item["tool"].text()) {
+        ("", "") => kind.to_owned(),
+        ("", tool) => tool.to_owned(),
+        (server, tool) => format!("{server}.{tool}"),
+    };
+    Some((name, arguments.arguments().into_owned()))
 }
 
-impl ExecItem<'_> {
-    fn kind(&self) -> &str {
-        self.kind.get().unwrap_or(self.item_type.as_str())
-    }
-
-    /// Returns the name and arguments of the item, if it is a tool.
-    fn tool(&self) -> Option<(String, &str)> {
-        let kind = self.kind();
-        match kind {
-            "command_execution" => Some((kind.to_owned(), self.command.as_str())),
-            "file_change" => Some((kind.to_owned(), self.changes.map_or("", RawValue::get))),
-            "web_search" => Some((kind.to_owned(), self.query.as_str())),
-            "mcp_tool_call" | "collab_tool_call" => {
-                let name = match (self.server.as_str(), self.tool.as_str()) {
-                    ("", "") => kind.to_owned(),
-                    ("", tool) => tool.to_owned(),
-                    (server, tool) => format!("{server}.{tool}"),
-                };
-                let args = self.arguments.map_or(self.prompt.as_str(), RawValue::get);
-                Some((name, args))
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns true if the tool succeeded. A `completed` command without an exit code was abandoned.
-    fn is_success(&self) -> bool {
-        // A search has no status.
-        let ended_well = (self.status.get()).is_none_or(|status| status == "completed");
-        let exited_well = self.kind() != "command_execution" || self.exit_code.0 == Some(0);
-        ended_well && exited_well && self.error.0.is_none()
-    }
-
-    fn result(&self) -> &str {
-        let error = self.error.0.as_ref();
-        let texts = [
-            error.map_or("", |error| error.message.as_str()),
-            self.aggregated_output.text.as_str(),
-            self.result.text.as_str(),
-        ];
-        let text = texts.into_iter().find(|text| !text.is_empty());
-        match text {
-            Some(text) => text,
-            None if self.kind() == "command_execution" && self.exit_code.0.is_none() => {
-                "abandoned: no exit code"
-            }
-            None => self.query.as_str(),
-        }
-    }
+/// Reports the result of a tool.
+fn report_result(item: &Json<'_>, writer: &mut EventWriter) {
+    // A search has no status. A `completed` command without an exit code was abandoned.
+    let status = item["status"].as_str();
+    let exit_code = item["exit_code"].as_i64();
+    let is_command = kind_of(item) == "command_execution";
+    let success = status.is_none_or(|status| status == "completed")
+        && (!is_command || exit_code == Some(0))
+        && !item["error"].is_object();
+    let (output, result) = (
+        item["aggregated_output"].any_text(),
+        item["result"].any_text(),
+    );
+    let texts = [
+        item["error"]["message"].text(),
+        output.as_str(),
+        result.as_str(),
+    ];
+    let text = match first(texts) {
+        "" if is_command && exit_code.is_none() => "abandoned: no exit code",
+        "" => item["query"].text(),
+        text => text,
+    };
+    let when = writer.time(None);
+    writer.tool_completed(item["id"].text(), success, text, when);
 }
 
 #[derive(Debug, Default)]
@@ -107,10 +65,9 @@ pub struct CodexExec {
 }
 
 impl RecordHandler for CodexExec {
-    type Record<'a> = ExecRecord<'a>;
-
-    fn record(&mut self, record: ExecRecord<'_>, writer: &mut EventWriter) {
-        match record.kind.as_str() {
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let item = &record["item"];
+        match record["type"].text() {
             "thread.started" => {
                 writer.cut_off_by("another thread began");
                 writer.clear_tools();
@@ -126,7 +83,7 @@ impl RecordHandler for CodexExec {
             }
             "turn.completed" => {
                 self.is_open = false;
-                let usage = record.usage.0.unwrap_or_default().usage();
+                let usage = TokenUsage::of(&record["usage"], "input_tokens", "output_tokens");
                 let answer = writer.answer().to_owned();
                 writer.response_completed(&answer, usage, self.has_tool_calls);
                 writer.turn_completed("turn.completed");
@@ -134,25 +91,30 @@ impl RecordHandler for CodexExec {
             }
             "turn.failed" => {
                 self.is_open = false;
-                let error = record.error.0.unwrap_or_default();
-                let error = error.message.get().unwrap_or(&self.error);
-                writer.failed(error, "turn.failed");
+                let error = record["error"]["message"].as_str();
+                writer.failed(error.unwrap_or(&self.error), "turn.failed");
             }
             "error" => {
                 // The turn may continue (`Reconnecting... 1/5`). If not, its end reports the failure.
-                record.message.as_str().clone_into(&mut self.error);
-                writer.warn(format!("codex reports: {}", record.message.as_str()));
+                let message = record["message"].text();
+                message.clone_into(&mut self.error);
+                writer.warn(format!("codex reports: {message}"));
             }
-            "item.started" | "item.updated" => {
-                if let Some(item) = record.item.0 {
-                    self.item_started(&item, writer);
+            "item.started" | "item.updated" => drop(self.item_started(item, writer)),
+            "item.completed" => match kind_of(item) {
+                "agent_message" | "assistant_message" => {
+                    let text = item["text"].text();
+                    writer.set_answer(text);
+                    writer.token(text.into());
                 }
-            }
-            "item.completed" => {
-                if let Some(item) = record.item.0 {
-                    self.completes(item, writer);
+                "error" => writer.warn(format!("codex reports: {}", item["message"].text())),
+                _ => {
+                    // Some items are reported only when they complete.
+                    if self.item_started(item, writer) {
+                        report_result(item, writer);
+                    }
                 }
-            }
+            },
             _ => writer.mark_unknown(),
         }
     }
@@ -175,66 +137,28 @@ impl CodexExec {
         self.error.clear();
     }
 
-    fn item_started(&mut self, item: &ExecItem<'_>, writer: &mut EventWriter) {
-        if let Some((name, args)) = item.tool() {
-            self.has_tool_calls = true;
-            let when = writer.time(None);
-            writer.tool_started(item.id.as_str(), &name, args, when, true);
-        }
-    }
-
-    fn completes(&mut self, item: Box<ExecItem<'_>>, writer: &mut EventWriter) {
-        match item.kind() {
-            "agent_message" | "assistant_message" => {
-                if let Some(text) = item.text.into_inner() {
-                    writer.set_answer(&text);
-                    writer.token(text);
-                }
-            }
-            "error" => writer.warn(format!("codex reports: {}", item.message.as_str())),
-            _ => {
-                // Some items are reported only when they complete.
-                self.item_started(&item, writer);
-                if item.tool().is_some() {
-                    let when = writer.time(None);
-                    let id = item.id.as_str();
-                    writer.tool_completed(id, item.is_success(), item.result(), when);
-                }
-            }
-        }
+    /// Reports the start of a tool; returns false for other items.
+    fn item_started(&mut self, item: &Json<'_>, writer: &mut EventWriter) -> bool {
+        let Some((name, arguments)) = tool_of(item) else {
+            return false;
+        };
+        self.has_tool_calls = true;
+        let when = writer.time(None);
+        writer.tool_started(item["id"].text(), &name, &arguments, when, true);
+        true
     }
 }
 
 // Determines from a tool's output in a rollout, by the exit code at its head, whether it succeeded (pure).
 
-/// An output that is a JSON object in a string.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct JsonOutput {
-    output: AnyText,
-    metadata: Maybe<OutputMetadata>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct OutputMetadata {
-    exit_code: Int,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ToolSuccess {
-    pub success: Flag,
-}
-
-/// Returns true if the command succeeded, and its output.
-pub fn parse_output(text: &str) -> (bool, String) {
+/// Returns true if the command succeeded, and its output, which may be a JSON object in a string.
+fn parse_output(text: &str) -> (bool, String) {
     if text.starts_with('{')
-        && let Ok(wrapped) = serde_json::from_str::<JsonOutput>(text)
-        && let Some(metadata) = wrapped.metadata.0
+        && let Ok(wrapped) = serde_json::from_str::<Json<'_>>(text)
+        && wrapped["metadata"].is_object()
     {
-        let success = metadata.exit_code.0.unwrap_or(0) == 0;
-        return (success, wrapped.output.text.as_str().to_owned());
+        let success = wrapped["metadata"]["exit_code"].as_i64().unwrap_or(0) == 0;
+        return (success, wrapped["output"].any_text().as_str().to_owned());
     }
     (exit_code(text).unwrap_or(0) == 0, text.to_owned())
 }
@@ -258,85 +182,6 @@ fn exit_code(text: &str) -> Option<i64> {
 }
 
 // Codex's session rollouts: turns with a start and an end, and messages that are recorded twice (pure).
-
-/// A line: an envelope with a payload, or the payload alone in old versions.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct RolloutRecord<'a> {
-    timestamp: Time<'a>,
-    payload: Maybe<Box<RolloutRecord<'a>>>,
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    // Fields of an event.
-    turn_id: Str<'a>,
-    reason: Str<'a>,
-    message: Str<'a>,
-    last_agent_message: Str<'a>,
-    error: Maybe<ErrorBody<'a>>,
-    item: Maybe<RolloutItem<'a>>,
-    info: Maybe<TokenInfo>,
-    success: Flag,
-    exit_code: Int,
-    // Fields of a message or a tool.
-    role: Str<'a>,
-    content: List<TextPart<'a>>,
-    id: Str<'a>,
-    call_id: Str<'a>,
-    name: Str<'a>,
-    arguments: Str<'a>,
-    input: Str<'a>,
-    action: Option<&'a RawValue>,
-    status: Str<'a>,
-    output: ToolOutput,
-}
-
-/// An item of a turn, in versions that record items.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RolloutItem<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    content: List<TextPart<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct TextPart<'a> {
-    text: Str<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TokenInfo {
-    total_token_usage: Maybe<TokenTotal>,
-    last_token_usage: Maybe<RolloutTokens>,
-}
-
-token_counts!(RolloutTokens, "input_tokens", "output_tokens");
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-struct TokenTotal {
-    total_tokens: Count,
-}
-
-/// The output of a tool: a text, parts, or an object with a success flag.
-#[derive(Debug, Default)]
-struct ToolOutput {
-    text: AnyText,
-    success: Option<bool>,
-}
-
-impl<'de> Deserialize<'de> for ToolOutput {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?;
-        let object: Maybe<ToolSuccess> = serde_json::from_str(raw.get()).unwrap_or_default();
-        Ok(Self {
-            text: serde_json::from_str(raw.get()).unwrap_or_default(),
-            success: object.0.and_then(|object| object.success.0),
-        })
-    }
-}
 
 /// The records that messages are taken from: the first kind that appears, because several kinds
 /// repeat them.
@@ -362,18 +207,16 @@ pub struct CodexRollout {
 }
 
 impl RecordHandler for CodexRollout {
-    type Record<'a> = RolloutRecord<'a>;
-
-    fn record(&mut self, mut record: RolloutRecord<'_>, writer: &mut EventWriter) {
-        let when = writer.time(record.timestamp.read());
-        let payload = record.payload.0.take();
-        match (record.kind.as_str(), payload) {
-            ("event_msg", Some(event)) => self.event(*event, when, writer),
-            ("response_item", Some(item)) => self.item(*item, when, false, writer),
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let when = writer.time(record["timestamp"].time());
+        // An envelope with a payload, or the payload alone in old versions.
+        let payload = &record["payload"];
+        match (record["type"].text(), payload.is_object()) {
+            ("event_msg", true) => self.event(payload, when, writer),
+            ("response_item", true) => self.item(payload, when, false, writer),
             ("compacted", _) => self.is_compacted = true,
-            (_, Some(_)) => {}
-            // A payload without an envelope.
-            (_, None) => self.item(record, when, true, writer),
+            (_, true) => {}
+            (_, false) => self.item(record, when, true, writer),
         }
     }
 
@@ -388,10 +231,11 @@ impl CodexRollout {
         *self.channel.get_or_insert(channel) == channel
     }
 
-    fn event(&mut self, event: RolloutRecord<'_>, when: EventTime, writer: &mut EventWriter) {
-        match event.kind.as_str() {
+    fn event(&mut self, event: &Json<'_>, when: EventTime, writer: &mut EventWriter) {
+        let message = event["message"].text();
+        match event["type"].text() {
             "task_started" | "turn_started" => {
-                let id = event.turn_id.as_str();
+                let id = event["turn_id"].text();
                 let is_same = id == self.turn_id && !id.is_empty();
                 if writer.status() == StreamStatus::Working && !is_same {
                     self.flush(writer);
@@ -402,56 +246,47 @@ impl CodexRollout {
                 self.is_compacted = false;
                 writer.working("task_started");
             }
-            "task_complete" | "turn_complete" => self.turn_complete(&event, writer),
+            "task_complete" | "turn_complete" => self.turn_complete(event, writer),
             "turn_aborted" => {
                 self.flush(writer);
-                let reason = event.reason.get().unwrap_or("aborted").to_owned();
+                let reason = event["reason"].as_str().unwrap_or("aborted");
                 writer.interrupted(format!("turn_aborted: {reason}"));
             }
-            "user_message" if self.uses(MessageSource::Events) => {
-                self.prompt(event.message.as_str(), writer);
-            }
-            "agent_message" if self.uses(MessageSource::Events) => {
-                self.answer(event.message, writer);
-            }
+            "user_message" if self.uses(MessageSource::Events) => self.prompt(message, writer),
+            "agent_message" if self.uses(MessageSource::Events) => self.answer(message, writer),
             "item_completed" => {
-                let Some(item) = event.item.0 else { return };
-                let is_user = item.kind.as_str() == "UserMessage";
-                let is_agent = item.kind.as_str() == "AgentMessage";
+                let item = &event["item"];
+                let is_user = item["type"].text() == "UserMessage";
+                let is_agent = item["type"].text() == "AgentMessage";
                 if (is_user || is_agent) && self.uses(MessageSource::Items) {
-                    self.message(item.content, is_user, writer);
+                    self.message(&item["content"], is_user, writer);
                 }
             }
-            "token_count" => {
-                if let Some(info) = event.info.0 {
-                    self.token_count(&info, writer);
-                }
-            }
+            "token_count" => self.token_count(&event["info"], writer),
             "exec_command_end" | "patch_apply_end" => {
-                let success = event.success.0 != Some(false) && event.exit_code.0.unwrap_or(0) == 0;
-                if !success {
+                let exit_code = event["exit_code"].as_i64().unwrap_or(0);
+                if event["success"].as_bool() == Some(false) || exit_code != 0 {
                     // The output that follows may not show the failure.
-                    let id = event.call_id.as_str();
-                    writer.tool_completed(id, false, event.output.text.text.as_str(), when);
+                    let output = event["output"].any_text();
+                    writer.tool_completed(event["call_id"].text(), false, output.as_str(), when);
                 }
             }
             "context_compacted" => self.is_compacted = true,
             "error" => {
-                event.message.as_str().clone_into(&mut self.error);
-                writer.warn(format!("codex reports: {}", event.message.as_str()));
+                message.clone_into(&mut self.error);
+                writer.warn(format!("codex reports: {message}"));
             }
-            "stream_error" | "warning" => {
-                writer.warn(format!("codex reports: {}", event.message.as_str()));
-            }
+            "stream_error" | "warning" => writer.warn(format!("codex reports: {message}")),
             _ => {}
         }
     }
 
-    fn turn_complete(&mut self, event: &RolloutRecord<'_>, writer: &mut EventWriter) {
+    fn turn_complete(&mut self, event: &Json<'_>, writer: &mut EventWriter) {
         self.flush(writer);
-        let last = event.last_agent_message.as_str();
-        if let Some(failure) = &event.error.0 {
-            return writer.failed(failure.message.as_str(), "task_complete with an error");
+        let last = event["last_agent_message"].text();
+        if event["error"].is_object() {
+            let message = event["error"]["message"].text();
+            return writer.failed(message, "task_complete with an error");
         }
         if last.is_empty() && !self.error.is_empty() {
             let error = std::mem::take(&mut self.error);
@@ -465,45 +300,38 @@ impl CodexRollout {
         writer.set_status(StreamStatus::Done, "task_complete");
     }
 
-    fn item(
-        &mut self,
-        item: RolloutRecord<'_>,
-        when: EventTime,
-        is_bare: bool,
-        writer: &mut EventWriter,
-    ) {
-        let id = item.call_id.get().unwrap_or(item.id.as_str());
-        match item.kind.as_str() {
+    fn item(&mut self, item: &Json<'_>, when: EventTime, is_bare: bool, writer: &mut EventWriter) {
+        let id = item["call_id"].as_str().unwrap_or(item["id"].text());
+        let name = item["name"].text();
+        match item["type"].text() {
             "message" if is_bare && self.uses(MessageSource::Messages) => {
-                match item.role.as_str() {
-                    "user" => self.message(item.content, true, writer),
+                match item["role"].text() {
+                    "user" => self.message(&item["content"], true, writer),
                     "assistant" => {
-                        self.message(item.content, false, writer);
+                        self.message(&item["content"], false, writer);
                         // These versions have no record for the end of a turn.
                         writer.set_status(StreamStatus::MaybeDone, "inferred: an answer");
                     }
                     _ => {}
                 }
             }
-            kind @ ("function_call" | "custom_tool_call" | "local_shell_call") => {
-                let (name, args) = match kind {
-                    "function_call" => (item.name.as_str(), item.arguments.as_str()),
-                    "custom_tool_call" => (item.name.as_str(), item.input.as_str()),
-                    _ => (kind, item.action.map_or("", RawValue::get)),
-                };
-                self.tool(id, name, args, when, writer);
-            }
+            "function_call" => self.tool(id, name, &item["arguments"], when, writer),
+            "custom_tool_call" => self.tool(id, name, &item["input"], when, writer),
+            kind @ "local_shell_call" => self.tool(id, kind, &item["action"], when, writer),
             "web_search_call" => {
                 // The API runs the search and reports only its end. Old versions write no id.
-                let args = item.action.map_or("", RawValue::get);
-                let generated = format!("web_search {:?} {args}", when.recorded);
+                let arguments = item["action"].arguments();
+                let generated = format!("web_search {:?} {arguments}", when.recorded);
                 let id = if id.is_empty() { &generated } else { id };
-                self.tool(id, "web_search", args, when, writer);
-                writer.tool_completed(id, item.status.as_str() != "failed", args, when);
+                self.tool(id, "web_search", &item["action"], when, writer);
+                let success = item["status"].text() != "failed";
+                writer.tool_completed(id, success, &arguments, when);
             }
             "function_call_output" | "custom_tool_call_output" => {
-                let (is_good, text) = parse_output(item.output.text.text.as_str());
-                let success = item.output.success.unwrap_or(is_good);
+                // A text, parts, or an object with a success flag.
+                let output = &item["output"];
+                let (is_good, text) = parse_output(output.any_text().as_str());
+                let success = output["success"].as_bool().unwrap_or(is_good);
                 writer.tool_completed(id, success, &text, when);
                 self.continue_turn("a tool's result", is_bare, writer);
             }
@@ -525,7 +353,7 @@ impl CodexRollout {
         &mut self,
         id: &str,
         name: &str,
-        args: &str,
+        arguments: &Json<'_>,
         when: EventTime,
         writer: &mut EventWriter,
     ) {
@@ -536,15 +364,16 @@ impl CodexRollout {
         ) {
             writer.working("a tool is called");
         }
-        writer.tool_started(id, name, args, when, true);
+        writer.tool_started(id, name, &arguments.arguments(), when, true);
     }
 
-    fn message(&mut self, content: List<TextPart<'_>>, is_user: bool, writer: &mut EventWriter) {
-        for part in content.0 {
+    fn message(&mut self, content: &Json<'_>, is_user: bool, writer: &mut EventWriter) {
+        for part in content.list() {
+            let text = part["text"].text();
             if is_user {
-                self.prompt(part.text.as_str(), writer);
+                self.prompt(text, writer);
             } else {
-                self.answer(part.text, writer);
+                self.answer(text, writer);
             }
         }
     }
@@ -567,28 +396,31 @@ impl CodexRollout {
         writer.prompt_sent(text);
     }
 
-    fn answer(&mut self, text: Str<'_>, writer: &mut EventWriter) {
-        if let Some(text) = text.into_inner() {
-            writer.set_answer(&text);
-            text.as_ref().clone_into(&mut self.text);
-            if writer.status() == StreamStatus::Unknown {
-                writer.working("an answer");
-            }
-            writer.token(text);
+    fn answer(&mut self, text: &str, writer: &mut EventWriter) {
+        writer.set_answer(text);
+        text.clone_into(&mut self.text);
+        if writer.status() == StreamStatus::Unknown {
+            writer.working("an answer");
         }
+        writer.token(text.into());
     }
 
     /// Processes token counts. They repeat whenever a limit changes, so they count only if the
     /// total has grown.
-    fn token_count(&mut self, info: &TokenInfo, writer: &mut EventWriter) {
-        let (Some(total), Some(last)) = (info.total_token_usage.0, info.last_token_usage.0) else {
-            return;
-        };
-        if total.total_tokens.0 == self.total_tokens {
+    fn token_count(&mut self, info: &Json<'_>, writer: &mut EventWriter) {
+        let total = &info["total_token_usage"];
+        let last = &info["last_token_usage"];
+        if !total.is_object() || !last.is_object() {
             return;
         }
-        self.total_tokens = total.total_tokens.0;
-        self.response(last.usage(), writer);
+        let total = total["total_tokens"].as_u64();
+        if total != self.total_tokens {
+            self.total_tokens = total;
+            self.response(
+                TokenUsage::of(last, "input_tokens", "output_tokens"),
+                writer,
+            );
+        }
     }
 
     /// Reports an answer that has no usage of its own.

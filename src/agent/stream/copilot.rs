@@ -3,45 +3,7 @@
 //! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end` ends
 //! each round of the model; the turn ends with the round whose message calls no tools.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-
-use super::{
-    AnyText, ErrorBody, EventWriter, Flag, List, Maybe, RecordHandler, Str, StreamStatus, Time,
-    TokenUsage, token_counts,
-};
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct CopilotRecord<'a> {
-    timestamp: Time<'a>,
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    data: Maybe<CopilotData<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
-struct CopilotData<'a> {
-    content: Str<'a>,
-    tool_requests: List<IgnoredAny>,
-    /// The tool call whose sub-agent wrote the record.
-    parent_tool_call_id: Str<'a>,
-    /// The origin of a message that the user did not write.
-    source: Str<'a>,
-    tool_call_id: Str<'a>,
-    tool_name: Str<'a>,
-    arguments: Option<&'a RawValue>,
-    success: Flag,
-    result: AnyText,
-    error: Maybe<ErrorBody<'a>>,
-    message: Str<'a>,
-    reason: Str<'a>,
-    usage: Maybe<CopilotTokens>,
-}
-
-token_counts!(CopilotTokens, "inputTokens", "outputTokens");
+use super::{EventWriter, Json, RecordHandler, StreamStatus, TokenUsage};
 
 #[derive(Debug, Default)]
 pub struct CopilotEvents {
@@ -53,59 +15,58 @@ pub struct CopilotEvents {
 }
 
 impl RecordHandler for CopilotEvents {
-    type Record<'a> = CopilotRecord<'a>;
-
-    fn record(&mut self, record: CopilotRecord<'_>, writer: &mut EventWriter) {
-        let when = writer.time(record.timestamp.read());
-        let data = record.data.0.unwrap_or_default();
-        let is_own = data.parent_tool_call_id.is_absent();
-        match record.kind.as_str() {
-            "user.message" if is_own => self.prompt(&data, writer),
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let when = writer.time(record["timestamp"].time());
+        let data = &record["data"];
+        // A sub-agent's records name the call that started it.
+        let is_own = data["parentToolCallId"].as_str().is_none();
+        let id = data["toolCallId"].text();
+        match record["type"].text() {
+            "user.message" if is_own => self.prompt(data, writer),
             "session.usage_record" => {
-                self.usage = data.usage.0.unwrap_or_default().usage();
+                self.usage = TokenUsage::of(&data["usage"], "inputTokens", "outputTokens");
             }
-            "assistant.message" if is_own => self.answer(&data, writer),
+            "assistant.message" if is_own => self.answer(data, writer),
             "assistant.turn_start" if is_own => {
                 self.calls_tools = None;
                 writer.working("a round of the model begins");
             }
             "assistant.turn_end" if is_own => self.round_ends(writer),
             "tool.execution_start" => {
-                let args = data.arguments.map_or("", RawValue::get);
-                let (id, name) = (data.tool_call_id.as_str(), data.tool_name.as_str());
-                writer.tool_started(id, name, args, when, is_own);
+                let arguments = data["arguments"].arguments();
+                writer.tool_started(id, data["toolName"].text(), &arguments, when, is_own);
             }
             "tool.execution_complete" => {
-                let failure = data.error.0.unwrap_or_default();
-                let is_good = data.success.0 != Some(false);
-                let text = match is_good {
-                    true => data.result.text.as_str(),
-                    false => failure.message.as_str(),
+                let result = data["result"].any_text();
+                let (success, text) = match data["success"].as_bool() {
+                    Some(false) => (false, data["error"]["message"].text()),
+                    _ => (true, result.as_str()),
                 };
-                writer.tool_completed(data.tool_call_id.as_str(), is_good, text, when);
+                writer.tool_completed(id, success, text, when);
             }
-            "session.error" => writer.failed(data.message.as_str(), "session.error"),
-            "abort" => writer.interrupted(format!("abort: {}", data.reason.as_str())),
+            "session.error" => writer.failed(data["message"].text(), "session.error"),
+            "abort" => writer.interrupted(format!("abort: {}", data["reason"].text())),
             _ => writer.mark_unknown(),
         }
     }
 }
 
 impl CopilotEvents {
-    fn prompt(&mut self, data: &CopilotData<'_>, writer: &mut EventWriter) {
+    fn prompt(&mut self, data: &Json<'_>, writer: &mut EventWriter) {
         // Skills and instructions are also recorded as user messages.
-        let is_typed = matches!(data.source.as_str(), "" | "user");
-        if !is_typed || data.content.as_str().trim().is_empty() {
+        let is_typed = matches!(data["source"].text(), "" | "user");
+        let text = data["content"].text();
+        if !is_typed || text.trim().is_empty() {
             return;
         }
         writer.abandon_tools();
-        writer.prompt_sent(data.content.as_str());
+        writer.prompt_sent(text);
         self.calls_tools = None;
     }
 
-    fn answer(&mut self, data: &CopilotData<'_>, writer: &mut EventWriter) {
-        let text = data.content.as_str();
-        let has_tool_calls = !data.tool_requests.0.is_empty();
+    fn answer(&mut self, data: &Json<'_>, writer: &mut EventWriter) {
+        let text = data["content"].text();
+        let has_tool_calls = !data["toolRequests"].list().is_empty();
         self.calls_tools = Some(has_tool_calls);
         writer.working("a message");
         writer.set_answer(text);

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::super::summary::{TextPrefix, result, summary, tool_result};
 use super::event::{AgentEvent, FollowUp, StreamFormat, StreamStatus};
+use super::json::Json;
 use crate::timestamp::Timestamp;
-use serde::Deserialize;
 
 const CONTEXT: &str = "agent output";
 
@@ -23,6 +23,14 @@ pub(super) struct TokenUsage {
 }
 
 impl TokenUsage {
+    /// Reads the counts in these fields.
+    pub fn of(counts: &Json<'_>, input: &str, output: &str) -> Self {
+        Self {
+            input_tokens: counts[input].as_u64().unwrap_or(0),
+            output_tokens: counts[output].as_u64().unwrap_or(0),
+        }
+    }
+
     pub fn plus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
@@ -671,20 +679,26 @@ impl RecentIds {
     }
 }
 
-// The interfaces between bytes, records and the event writer (pure).
-
 /// Interprets the records of one format.
-pub(super) trait RecordHandler {
-    /// The relevant fields of a record.
-    type Record<'a>: Deserialize<'a>;
-
-    fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter);
+pub(super) trait RecordHandler: Send {
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter);
 
     /// Interprets a record that precedes the first one, for a parser that starts in the middle of a stream.
-    fn earlier_record(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
+    fn earlier_record(&mut self, _record: &Json<'_>, _writer: &mut EventWriter) {}
 
     /// Ends the records that precede the first one.
     fn earlier_records_end(&mut self, _writer: &mut EventWriter) {}
+
+    /// Interprets a line of a format without records.
+    fn line(&mut self, _line: &str, _writer: &mut EventWriter) {}
+
+    /// Returns true if the format has no records, but lines.
+    fn is_text(&self) -> bool {
+        false
+    }
+
+    /// Ends the bytes that were written at once.
+    fn bytes_end(&mut self, _writer: &mut EventWriter) {}
 
     /// Ends the turn because another source reports its end: the last answer, which might have
     /// continued, is final.
@@ -702,31 +716,6 @@ pub(super) trait RecordHandler {
     fn finish(&mut self, writer: &mut EventWriter) {
         writer.finish();
     }
-}
-
-/// Splits bytes of a format into records for its handler.
-pub(super) trait FormatReader: Send {
-    /// Processes bytes, cut anywhere.
-    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter);
-
-    /// Processes an open record that is already complete, after no bytes have arrived for a while.
-    fn flush_idle(&mut self, _writer: &mut EventWriter) {}
-
-    /// Processes complete records that precede the first pushed byte.
-    fn read_earlier(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
-
-    /// Ends the turn because another source reports its end.
-    fn end_turn(&mut self, writer: &mut EventWriter) {
-        writer.end_turn();
-    }
-
-    /// Returns true if a record has begun but not ended.
-    fn is_open(&self) -> bool {
-        false
-    }
-
-    /// Ends the stream.
-    fn finish(&mut self, writer: &mut EventWriter);
 }
 
 #[cfg(test)]

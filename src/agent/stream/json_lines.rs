@@ -6,43 +6,17 @@
 use std::borrow::Cow;
 
 use super::super::summary::summary;
+use super::StreamStatus;
 use super::event::StreamFormat;
 use super::event_writer::{EventWriter, RecordHandler};
-use super::lenient::{Flag, Maybe, Str};
-use super::{AnyText, ErrorText, StreamStatus};
-use serde::Deserialize;
+use super::json::{Json, first};
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-
-/// The fields that a record of an unknown agent may have.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub(super) struct GenericRecord<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    stop_reason: Str<'a>,
-    message: Maybe<GenericMessage<'a>>,
-    is_error: Option<&'a RawValue>,
-    subtype: Str<'a>,
-    status: Str<'a>,
-    error: Maybe<ErrorText>,
-    result: AnyText,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct GenericMessage<'a> {
-    stop_reason: Str<'a>,
-    content: AnyText,
-}
 
 /// Interprets JSON of an unknown agent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct GenericJson;
 
 impl RecordHandler for GenericJson {
-    type Record<'a> = GenericRecord<'a>;
-
     fn finish(&mut self, writer: &mut EventWriter) {
         // The end of such a stream has no known form, so a stream without it is not cut off.
         if writer.status() == StreamStatus::Working {
@@ -51,15 +25,14 @@ impl RecordHandler for GenericJson {
         writer.finish();
     }
 
-    fn record(&mut self, record: GenericRecord<'_>, writer: &mut EventWriter) {
-        if record.kind.as_str() == "result" {
-            writer.set_answer(record.result.text.as_str());
-            return record.result(writer);
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        if record["type"].text() == "result" {
+            return run_ends(record, writer);
         }
-        let message = record.message.0.unwrap_or_default();
-        writer.set_answer(message.content.text.as_str());
-        let mut reasons = [&record.stop_reason, &message.stop_reason].into_iter();
-        if reasons.any(|reason| reason.as_str() == "end_turn") {
+        let message = &record["message"];
+        writer.set_answer(message["content"].any_text().as_str());
+        let mut reasons = [record, message].into_iter();
+        if reasons.any(|message| message["stop_reason"].text() == "end_turn") {
             writer.turn_completed("end_turn");
             writer.pause(StreamStatus::Done, "stop_reason end_turn");
         } else if !matches!(writer.status(), StreamStatus::Done | StreamStatus::Failed) {
@@ -68,24 +41,23 @@ impl RecordHandler for GenericJson {
     }
 }
 
-impl GenericRecord<'_> {
-    /// Ends a run, which these fields may show as failed.
-    fn result(&self, writer: &mut EventWriter) {
-        let is_bad = |text: &str| matches!(text, "error" | "failed" | "failure");
-        let is_failure = self.is_error.is_some_and(|value| value.get() != "false")
-            || self.error.0.is_some()
-            || self.subtype.as_str().starts_with("error")
-            || is_bad(self.status.as_str());
-        if is_failure {
-            let error = self.error.0.as_ref();
-            let error = error.map_or("", |error| error.message.text.as_str());
-            let texts = [error, self.result.text.as_str(), self.subtype.as_str()];
-            let error = texts.into_iter().find(|text| !text.is_empty());
-            writer.failed(error.unwrap_or("an error"), "a record of type result");
-        } else {
-            writer.turn_completed("result");
-            writer.completed("a record of type result");
-        }
+/// Ends a run, which these fields may show as failed.
+fn run_ends(record: &Json<'_>, writer: &mut EventWriter) {
+    let result = record["result"].any_text();
+    writer.set_answer(result.as_str());
+    let is_error = &record["is_error"];
+    let subtype = record["subtype"].text();
+    let is_failure = !is_error.is_null() && is_error.as_bool() != Some(false)
+        || record["error"].is_object()
+        || subtype.starts_with("error")
+        || matches!(record["status"].text(), "error" | "failed" | "failure");
+    if is_failure {
+        let error = record["error"]["message"].any_text();
+        let error = first([error.as_str(), result.as_str(), subtype, "an error"]);
+        writer.failed(error, "a record of type result");
+    } else {
+        writer.turn_completed("result");
+        writer.completed("a record of type result");
     }
 }
 
@@ -201,8 +173,10 @@ impl LineSplitter {
 // Reads the JSON values of a line: usually one, sometimes several, or the intact ones of a broken
 // line (pure).
 
+type Take<'t> = &'t mut dyn FnMut(&Json<'_>, &mut EventWriter);
+
 /// Reads all records of a line. Other text is reported, and the records after it are still read.
-pub(super) fn read<G: RecordHandler>(line: &[u8], handler: &mut G, writer: &mut EventWriter) {
+pub(super) fn read(line: &[u8], handler: Take<'_>, writer: &mut EventWriter) {
     match std::str::from_utf8(line) {
         Ok(text) => read_text(text, handler, writer),
         Err(_) => read_text(&String::from_utf8_lossy(line), handler, writer),
@@ -226,7 +200,7 @@ pub(super) fn is_begun(line: &[u8]) -> bool {
     !line.iter().all(is_blank)
 }
 
-fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
+fn read_text(text: &str, handler: Take<'_>, writer: &mut EventWriter) {
     let text = text.trim_start_matches('\u{feff}');
     let Some(at) = read_values(text, handler, writer) else {
         return;
@@ -243,27 +217,21 @@ fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWr
 }
 
 /// Reads consecutive values; returns the position of other text.
-fn read_values<G: RecordHandler>(
-    text: &str,
-    handler: &mut G,
-    writer: &mut EventWriter,
-) -> Option<usize> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Maybe<G::Record<'_>>>();
+fn read_values(text: &str, handler: Take<'_>, writer: &mut EventWriter) -> Option<usize> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Json<'_>>();
     loop {
         let at = values.byte_offset();
         match values.next()? {
-            Ok(Maybe(Some(record))) => {
-                handler.record(record, writer);
-                count_unknown(&text[at..values.byte_offset()], writer);
-            }
-            Ok(Maybe(None)) => writer.stray_line(&text[at..values.byte_offset()]),
+            Ok(record) if record.is_object() => take_record(&record, handler, writer),
+            Ok(_) => writer.stray_line(&text[at..values.byte_offset()]),
             Err(_) => return Some(at),
         }
     }
 }
 
-/// Counts a record that its handler does not know, if it belongs to another format.
-fn count_unknown(record: &str, writer: &mut EventWriter) {
+/// Handles a record, and counts it if its handler does not know it and it belongs to another format.
+fn take_record(record: &Json<'_>, handler: Take<'_>, writer: &mut EventWriter) {
+    handler(record, writer);
     if writer.take_unknown()
         && let Some(format) = format_of(record)
     {
@@ -274,20 +242,18 @@ fn count_unknown(record: &str, writer: &mut EventWriter) {
 /// Reads the records after a broken one on the same line, which results from a process that died
 /// while it wrote and another one that continued. A record begins with `{"`; after `:`, `,` or `[`,
 /// that is a part of the broken record.
-fn read_broken_line<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
+fn read_broken_line(text: &str, handler: Take<'_>, writer: &mut EventWriter) {
     let mut rest = text;
     // The search position, which is within the broken part.
     let mut from = 0;
     while let Some(at) = next_record(rest, from) {
-        let mut values =
-            serde_json::Deserializer::from_str(&rest[at..]).into_iter::<Maybe<G::Record<'_>>>();
-        let Some(Ok(Maybe(Some(record)))) = values.next() else {
+        let mut values = serde_json::Deserializer::from_str(&rest[at..]).into_iter::<Json<'_>>();
+        let Some(Ok(record @ Json::Object(_))) = values.next() else {
             from = at + 1;
             continue;
         };
         report_skipped(&rest[..at], writer);
-        handler.record(record, writer);
-        count_unknown(&rest[at..at + values.byte_offset()], writer);
+        take_record(&record, handler, writer);
         rest = &rest[at + values.byte_offset()..];
         from = 0;
     }
@@ -373,167 +339,95 @@ fn unit_at(bytes: &[u8], at: usize) -> Option<u32> {
     })
 }
 
-// Recognises the format of a stream by the fields of one record (pure).
-
-/// The fields that distinguish the formats.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub(super) struct FormatProbe<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    subtype: Str<'a>,
-    session_id: Str<'a>,
-    #[serde(rename = "sessionId")]
-    camel_session_id: Str<'a>,
-    #[serde(rename = "sessionID")]
-    upper_session_id: Str<'a>,
-    part: Maybe<IgnoredAny>,
-    error: Maybe<IgnoredAny>,
-    #[serde(rename = "isSidechain")]
-    is_sidechain: Flag,
-    provenance: Str<'a>,
-    #[serde(rename = "leafUuid")]
-    leaf_uuid: Str<'a>,
-    #[serde(rename = "messageId")]
-    message_id: Str<'a>,
-    #[serde(rename = "projectHash")]
-    project_hash: Str<'a>,
-    #[serde(rename = "$set")]
-    set: Maybe<IgnoredAny>,
-    message: Maybe<MessageProbe<'a>>,
-    timestamp: Str<'a>,
-    payload: Maybe<IgnoredAny>,
-    record_type: Str<'a>,
-    instructions: Option<IgnoredAny>,
-    id: Str<'a>,
-    role: Str<'a>,
-    content: Str<'a>,
-    tool_id: Str<'a>,
-    status: Str<'a>,
-    model: Str<'a>,
-    is_error: Flag,
-    delta: Maybe<IgnoredAny>,
-    content_block: Maybe<IgnoredAny>,
-    response: Maybe<IgnoredAny>,
-    sequence_number: Option<IgnoredAny>,
-    object: Str<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct MessageProbe<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-}
-
-impl FormatProbe<'_> {
-    pub fn format(&self) -> Option<StreamFormat> {
-        let is_qwen = !self.provenance.is_absent() && !self.camel_session_id.is_absent();
-        let qwen = is_qwen.then_some(StreamFormat::QwenSession);
-        qwen.or_else(|| self.claude())
-            .or_else(|| self.codex())
-            .or_else(|| self.gemini())
-            .or_else(|| self.opencode())
-            .or_else(|| self.api())
+/// Returns the format that a record shows by its fields.
+pub(super) fn format_of(record: &Json<'_>) -> Option<StreamFormat> {
+    let kind = record["type"].text();
+    let has_text = |field: &str| record[field].as_str().is_some();
+    let has_object = |field: &str| record[field].is_object();
+    let has_any = |field: &str| !record[field].is_null();
+    if has_text("provenance") && has_text("sessionId") {
+        return Some(StreamFormat::QwenSession);
     }
-
-    fn claude(&self) -> Option<StreamFormat> {
-        let has_session = !self.session_id.is_absent();
-        let speaks = matches!(self.kind.as_str(), "user" | "assistant") && self.message.0.is_some();
-        let is_stream = match self.kind.as_str() {
-            "stream_event" | "rate_limit_event" => has_session,
-            "system" => has_session && !self.subtype.is_absent(),
-            "result" => !self.subtype.is_absent() && self.is_error.0.is_some(),
-            _ => speaks && has_session,
-        };
-        if is_stream {
-            return Some(StreamFormat::ClaudeStream);
+    // Claude Code.
+    let speaks = matches!(kind, "user" | "assistant") && has_object("message");
+    let is_stream = match kind {
+        "stream_event" | "rate_limit_event" => has_text("session_id"),
+        "system" => has_text("session_id") && has_text("subtype"),
+        "result" => has_text("subtype") && record["is_error"].as_bool().is_some(),
+        _ => speaks && has_text("session_id"),
+    };
+    if is_stream {
+        return Some(StreamFormat::ClaudeStream);
+    }
+    let has_session = has_text("sessionId") && !has_text("projectHash");
+    let is_transcript = match kind {
+        "summary" => has_text("leafUuid"),
+        "file-history-snapshot" => has_text("messageId"),
+        "" => false,
+        _ => has_session || speaks && record["isSidechain"].as_bool().is_some(),
+    };
+    if is_transcript {
+        return Some(StreamFormat::ClaudeTranscript);
+    }
+    // Codex.
+    let is_header =
+        !has_text("type") && has_text("id") && has_text("timestamp") && has_any("instructions");
+    match kind {
+        "thread.started" | "turn.started" | "turn.completed" | "turn.failed" | "item.started"
+        | "item.updated" | "item.completed" => return Some(StreamFormat::CodexExec),
+        "session_meta" | "turn_context" | "response_item" | "event_msg" | "compacted"
+        | "world_state"
+            if has_object("payload") =>
+        {
+            return Some(StreamFormat::CodexRollout);
         }
-        let has_session = !self.camel_session_id.is_absent() && self.project_hash.is_absent();
-        let is_transcript = match self.kind.as_str() {
-            "summary" => !self.leaf_uuid.is_absent(),
-            "file-history-snapshot" => !self.message_id.is_absent(),
-            kind => !kind.is_empty() && (has_session || (speaks && self.is_sidechain.0.is_some())),
-        };
-        is_transcript.then_some(StreamFormat::ClaudeTranscript)
-    }
-
-    fn codex(&self) -> Option<StreamFormat> {
-        let is_header = self.kind.is_absent()
-            && !self.id.is_absent()
-            && !self.timestamp.is_absent()
-            && self.instructions.is_some();
-        match self.kind.as_str() {
-            "thread.started" | "turn.started" | "turn.completed" | "turn.failed"
-            | "item.started" | "item.updated" | "item.completed" => Some(StreamFormat::CodexExec),
-            "session_meta" | "turn_context" | "response_item" | "event_msg" | "compacted"
-            | "world_state"
-                if self.payload.0.is_some() =>
-            {
-                Some(StreamFormat::CodexRollout)
-            }
-            _ if is_header || self.record_type.as_str() == "state" => {
-                Some(StreamFormat::CodexRollout)
-            }
-            _ => None,
+        _ if is_header || record["record_type"].text() == "state" => {
+            return Some(StreamFormat::CodexRollout);
         }
+        _ => {}
     }
-
-    fn gemini(&self) -> Option<StreamFormat> {
-        let has_time = !self.timestamp.is_absent();
-        let is_stream = match self.kind.as_str() {
-            "init" => !self.session_id.is_absent() && !self.model.is_absent(),
-            "message" => has_time && !self.role.is_absent() && !self.content.is_absent(),
-            "tool_use" | "tool_result" => !self.tool_id.is_absent(),
-            "result" => has_time && !self.status.is_absent(),
-            _ => false,
-        };
-        if is_stream {
-            return Some(StreamFormat::GeminiStream);
-        }
-        let is_header = !self.camel_session_id.is_absent() && !self.project_hash.is_absent();
-        let is_message = self.kind.as_str() == "gemini" && !self.id.is_absent();
-        let is_session = is_header || is_message || self.set.0.is_some();
-        is_session.then_some(StreamFormat::GeminiSession)
+    // Gemini CLI.
+    let is_stream = match kind {
+        "init" => has_text("session_id") && has_text("model"),
+        "message" => has_text("timestamp") && has_text("role") && has_text("content"),
+        "tool_use" | "tool_result" => has_text("tool_id"),
+        "result" => has_text("timestamp") && has_text("status"),
+        _ => false,
+    };
+    if is_stream {
+        return Some(StreamFormat::GeminiStream);
     }
-
-    fn opencode(&self) -> Option<StreamFormat> {
-        let is_record = match self.kind.as_str() {
-            "step_start" | "text" | "tool_use" | "step_finish" => self.part.0.is_some(),
-            "error" => self.error.0.is_some(),
-            _ => false,
-        };
-        let is_opencode = is_record && !self.upper_session_id.is_absent();
-        is_opencode.then_some(StreamFormat::OpenCodeRun)
+    let is_session = has_text("sessionId") && has_text("projectHash")
+        || kind == "gemini" && has_text("id")
+        || has_object("$set");
+    if is_session {
+        return Some(StreamFormat::GeminiSession);
     }
-
-    fn api(&self) -> Option<StreamFormat> {
-        let is_anthropic = match self.kind.as_str() {
-            "message_start" => {
-                let message = self.message.0.as_ref();
-                message.is_some_and(|message| message.kind.as_str() == "message")
-            }
-            "content_block_start" => self.content_block.0.is_some(),
-            "content_block_delta" | "message_delta" => self.delta.0.is_some(),
-            _ => false,
-        };
-        let has_number = self.sequence_number.is_some() || self.response.0.is_some();
-        if is_anthropic {
-            Some(StreamFormat::AnthropicSse)
-        } else if self.object.as_str() == "chat.completion.chunk" {
-            Some(StreamFormat::OpenAiChatSse)
-        } else if self.kind.as_str().split('.').next() == Some("response") && has_number {
-            Some(StreamFormat::OpenAiResponsesSse)
-        } else {
-            None
-        }
+    // opencode.
+    let is_run = match kind {
+        "step_start" | "text" | "tool_use" | "step_finish" => has_object("part"),
+        "error" => has_object("error"),
+        _ => false,
+    };
+    if is_run && has_text("sessionID") {
+        return Some(StreamFormat::OpenCodeRun);
     }
-}
-
-/// Returns the format that a single record shows.
-pub(super) fn format_of(record: &str) -> Option<StreamFormat> {
-    let probe: Maybe<FormatProbe<'_>> = serde_json::from_str(record).ok()?;
-    probe.0?.format()
+    // The APIs.
+    let is_anthropic = match kind {
+        "message_start" => record["message"]["type"].text() == "message",
+        "content_block_start" => has_object("content_block"),
+        "content_block_delta" | "message_delta" => has_object("delta"),
+        _ => false,
+    };
+    if is_anthropic {
+        return Some(StreamFormat::AnthropicSse);
+    }
+    if record["object"].text() == "chat.completion.chunk" {
+        return Some(StreamFormat::OpenAiChatSse);
+    }
+    let has_number = has_any("sequence_number") || has_object("response");
+    (kind.split('.').next() == Some("response") && has_number)
+        .then_some(StreamFormat::OpenAiResponsesSse)
 }
 
 #[cfg(test)]
@@ -597,30 +491,15 @@ mod tests {
 
         use super::super::*;
         use crate::agent::stream::event::AgentEvent;
-        use crate::agent::stream::lenient::Str;
-        use serde::Deserialize;
 
-        /// Writes the field `a` of each record as a token.
-        struct Letters;
-
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Record<'a> {
-            #[serde(borrow)]
-            a: Str<'a>,
-        }
-
-        impl RecordHandler for Letters {
-            type Record<'a> = Record<'a>;
-
-            fn record(&mut self, record: Record<'_>, writer: &mut EventWriter) {
-                writer.token(record.a.as_str().to_owned().into());
-            }
+        /// Writes the field `a` of a record as a token.
+        fn take_letters(record: &Json<'_>, writer: &mut EventWriter) {
+            writer.token(record["a"].text().into());
         }
 
         fn tokens_of(line: &[u8]) -> Vec<String> {
             let mut writer = EventWriter::default();
-            read(line, &mut Letters, &mut writer);
+            read(line, &mut take_letters, &mut writer);
             let events = writer.out.into_iter();
             events
                 .map(|event| match event {

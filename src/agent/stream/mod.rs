@@ -1,14 +1,14 @@
 //! Parses the output of agents, byte by byte, into events: prompts, tokens, tools, turns and the
 //! ends of runs (pure).
 //!
-//! All formats are read in the same way. `json_lines` and `sse` split bytes into records, `lenient`
-//! parses the few relevant fields of a record, the `RecordHandler` of the format interprets them,
-//! and the `EventWriter` pairs tools, tracks the status and writes the events. Substrings never
-//! decide: a marker that is quoted in a tool's output is text.
+//! All formats are read in the same way. `json_lines` and `sse` split bytes into records, `json`
+//! parses them, the `RecordHandler` of the format interprets the few relevant fields, and the
+//! `EventWriter` pairs tools, tracks the status and writes the events. Substrings never decide: a
+//! marker that is quoted in a tool's output is text.
 
 mod event;
 
-mod lenient;
+mod json;
 
 mod event_writer;
 mod json_lines;
@@ -31,11 +31,10 @@ mod tests;
 // The vocabulary of the formats.
 use event_writer::EventTime;
 use event_writer::OpenMessages;
+use event_writer::RecordHandler;
 use event_writer::{EventWriter, TokenUsage};
-use event_writer::{FormatReader, RecordHandler};
 use event_writer::{RecentIds, hash};
-use lenient::{AnyText, ErrorText};
-use lenient::{Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, default_visits, token_counts};
+use json::{Json, first};
 
 pub(crate) use api::{ApiDialect, ApiPart, ApiStream};
 pub use event::AgentEvent;

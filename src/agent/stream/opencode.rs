@@ -1,66 +1,8 @@
 //! `opencode run --format json`: the steps of a session, the last of which states why it ended (pure).
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::{
-    AnyText, ErrorBody, EventWriter, Maybe, RecordHandler, Str, StreamStatus, Time, token_counts,
-};
+use super::{EventTime, EventWriter, Json, RecordHandler, StreamStatus, TokenUsage};
 use crate::agent::summary::TextPrefix;
-
-/// The error that opencode reports when the user stops it.
-const ABORTED: &str = "MessageAbortedError";
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct OpenCodeRecord<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    timestamp: Time<'a>,
-    #[serde(rename = "sessionID")]
-    session_id: Str<'a>,
-    part: Maybe<Box<StepPart<'a>>>,
-    error: Maybe<RunError<'a>>,
-}
-
-/// A part of a message: text, a tool with its result, or the end of a step.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct StepPart<'a> {
-    text: Str<'a>,
-    #[serde(rename = "callID")]
-    call_id: Str<'a>,
-    tool: Str<'a>,
-    state: Maybe<ToolState<'a>>,
-    reason: Str<'a>,
-    tokens: Maybe<OpenCodeTokens>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct ToolState<'a> {
-    status: Str<'a>,
-    input: Option<&'a RawValue>,
-    output: AnyText,
-    error: AnyText,
-    time: Maybe<ToolTime<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct ToolTime<'a> {
-    start: Time<'a>,
-    end: Time<'a>,
-}
-
-token_counts!(OpenCodeTokens, "input", "output");
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RunError<'a> {
-    name: Str<'a>,
-    data: Maybe<ErrorBody<'a>>,
-}
+use crate::timestamp::Timestamp;
 
 #[derive(Debug, Default)]
 pub struct OpenCodeRun {
@@ -73,43 +15,42 @@ pub struct OpenCodeRun {
 }
 
 impl RecordHandler for OpenCodeRun {
-    type Record<'a> = OpenCodeRecord<'a>;
-
-    fn record(&mut self, record: OpenCodeRecord<'_>, writer: &mut EventWriter) {
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
         // Every record of opencode names its session.
-        let Some(session_id) = record.session_id.get() else {
+        let Some(session_id) = record["sessionID"].as_str() else {
             return writer.mark_unknown();
         };
         if session_id != self.session_id {
             self.run_over(writer);
             session_id.clone_into(&mut self.session_id);
         }
-        let part = record.part.0.unwrap_or_default();
-        match record.kind.as_str() {
+        // A part of a message: text, a tool with its result, or the end of a step.
+        let part = &record["part"];
+        match record["type"].text() {
             "step_start" => {
                 self.begin_step();
                 writer.working("step_start");
             }
             "text" => {
                 writer.working("text");
-                if let Some(text) = part.text.into_inner() {
+                if let Some(text) = part["text"].as_str() {
                     self.has_answered = !text.trim().is_empty();
-                    self.text.push(&text);
-                    writer.set_answer(&text);
-                    writer.token(text);
+                    self.text.push(text);
+                    writer.set_answer(text);
+                    writer.token(text.into());
                 }
             }
-            "tool_use" => self.tool(&part, &record.timestamp, writer),
-            "step_finish" => self.step_finish(&part, writer),
+            "tool_use" => self.tool(part, record["timestamp"].time(), writer),
+            "step_finish" => self.step_finish(part, writer),
             "error" => {
                 self.begin_step();
-                let error = record.error.0.unwrap_or_default();
-                let name = error.name.get().unwrap_or("error");
-                if name == ABORTED {
+                let error = &record["error"];
+                let name = error["name"].as_str().unwrap_or("error");
+                // The user has stopped it.
+                if name == "MessageAbortedError" {
                     return writer.interrupted(format!("error: {name}"));
                 }
-                let details = error.data.0.unwrap_or_default();
-                let message = details.message.get().unwrap_or(name);
+                let message = error["data"]["message"].as_str().unwrap_or(name);
                 writer.failed(message, format!("error: {name}"));
             }
             _ => writer.mark_unknown(),
@@ -143,35 +84,31 @@ impl OpenCodeRun {
     }
 
     /// Reports a tool, which is recorded once, when it ends.
-    fn tool(&mut self, part: &StepPart<'_>, timestamp: &Time<'_>, writer: &mut EventWriter) {
+    fn tool(&mut self, part: &Json<'_>, recorded: Option<Timestamp>, writer: &mut EventWriter) {
         writer.working("tool_use");
         self.has_tool_calls = true;
         self.has_answered = false;
-        let none = ToolState::default();
-        let state = part.state.0.as_ref().unwrap_or(&none);
-        let (start, end) = match &state.time.0 {
-            Some(time) => (time.start.read(), time.end.read()),
-            None => (None, None),
+        let state = &part["state"];
+        let at = |name: &str, writer: &EventWriter| -> EventTime {
+            writer.time(state["time"][name].time().or(recorded))
         };
-        let recorded = timestamp.read();
-        let id = part.call_id.as_str();
-        let args = state.input.map_or("", RawValue::get);
-        let begun = writer.time(start.or(recorded));
-        writer.tool_started(id, part.tool.as_str(), args, begun, true);
-        let (success, text) = match state.status.as_str() {
-            "completed" => (true, state.output.text.as_str()),
-            "error" => (false, state.error.text.as_str()),
+        let (id, arguments) = (part["callID"].text(), state["input"].arguments());
+        let begun = at("start", writer);
+        writer.tool_started(id, part["tool"].text(), &arguments, begun, true);
+        let (success, text) = match state["status"].text() {
+            "completed" => (true, &state["output"]),
+            "error" => (false, &state["error"]),
             // Some versions also record a tool before it ends.
             _ => return,
         };
-        let ended = writer.time(end.or(recorded));
-        writer.tool_completed(id, success, text, ended);
+        let ended = at("end", writer);
+        writer.tool_completed(id, success, text.any_text().as_str(), ended);
     }
 
-    fn step_finish(&mut self, part: &StepPart<'_>, writer: &mut EventWriter) {
-        let usage = part.tokens.0.unwrap_or_default().usage();
+    fn step_finish(&mut self, part: &Json<'_>, writer: &mut EventWriter) {
+        let usage = TokenUsage::of(&part["tokens"], "input", "output");
         writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
-        let reason = part.reason.as_str();
+        let reason = part["reason"].text();
         let evidence = format!("step_finish: reason {reason}");
         match reason {
             "tool-calls" => writer.working("step_finish: reason tool-calls"),
@@ -183,7 +120,7 @@ impl OpenCodeRun {
             }
             "length" => writer.failed("the answer reached the limit of its length", evidence),
             "error" | "content-filter" => writer.failed(reason, evidence),
-            "unknown" if usage.input_tokens == 0 && usage.output_tokens == 0 => {
+            "unknown" if usage == TokenUsage::default() => {
                 writer.failed("the model returned nothing", evidence);
             }
             _ if self.has_answered => {

@@ -6,11 +6,11 @@ use super::claude::{ClaudePrint, ClaudeTranscript};
 use super::codex::{CodexExec, CodexRollout};
 use super::copilot::CopilotEvents;
 use super::event::{AgentEvent, FollowUp, Format, StreamFormat, StreamStatus};
-use super::event_writer::{EventWriter, FormatReader, RecordHandler};
+use super::event_writer::{EventWriter, RecordHandler};
 use super::gemini::{GeminiPrint, GeminiSession};
+use super::json::Json;
 use super::json_lines;
-use super::json_lines::{ByteLine, FormatProbe, GenericJson, LineEnd, LineSplitter};
-use super::lenient::Maybe;
+use super::json_lines::{ByteLine, GenericJson, LineEnd, LineSplitter};
 use super::opencode::OpenCodeRun;
 use super::qwen::QwenSession;
 use super::sse::{Framing, SseEvent, SseFrames};
@@ -43,16 +43,13 @@ pub struct StreamParser {
 enum Reader {
     /// The format is not known yet.
     Detecting(Box<FormatDetector>),
-    Reading(Box<dyn FormatReader>),
-}
-
-/// Plain text, which has no events.
-struct TextReader;
-
-impl FormatReader for TextReader {
-    fn push(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
-
-    fn finish(&mut self, _writer: &mut EventWriter) {}
+    /// Records, or lines, which are interpreted by a handler.
+    Records {
+        framing: Framing,
+        handler: Box<dyn RecordHandler>,
+    },
+    /// Plain text, which has no events.
+    Text,
 }
 
 impl std::fmt::Debug for StreamParser {
@@ -93,7 +90,7 @@ impl StreamParser {
 
     fn reading(format: StreamFormat, bytes_max: usize) -> Self {
         Self {
-            reader: Reader::Reading(reader_of(format, bytes_max)),
+            reader: Reader::of(format, bytes_max),
             writer: EventWriter::of(format),
             is_finished: false,
         }
@@ -108,7 +105,7 @@ impl StreamParser {
                     reader.set_format(format, writer);
                 }
             }
-            Reader::Reading(reader) => reader.push(bytes, writer),
+            _ => reader.push(bytes, writer),
         });
     }
 
@@ -121,8 +118,11 @@ impl StreamParser {
             {
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(reader) = reader {
-                reader.flush_idle(writer);
+            if let Reader::Records { framing, handler } = reader
+                && !handler.is_text()
+            {
+                framing.flush_idle(&mut |record| take(record, &mut **handler, writer));
+                handler.idle(writer);
             }
         });
     }
@@ -135,8 +135,8 @@ impl StreamParser {
             StreamStatus::MaybeDone | StreamStatus::Working
         ) {
             self.with_events(now, events, |reader, writer| {
-                if let Reader::Reading(reader) = reader {
-                    reader.end_turn(writer);
+                if let Reader::Records { handler, .. } = reader {
+                    handler.end_turn(writer);
                 }
             });
         }
@@ -150,8 +150,9 @@ impl StreamParser {
                 let format = detector.finish();
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(reader) = reader {
-                reader.finish(writer);
+            if let Reader::Records { framing, handler } = reader {
+                framing.finish(&mut |record| take(record, &mut **handler, writer));
+                handler.finish(writer);
             }
         });
         self.is_finished = true;
@@ -177,8 +178,14 @@ impl StreamParser {
     /// parser that starts in the middle knows the tasks that began earlier.
     pub(crate) fn read_earlier(&mut self, bytes: &[u8]) {
         self.with_events(Timestamp::default(), &mut Vec::new(), |reader, writer| {
-            if let Reader::Reading(reader) = reader {
-                reader.read_earlier(bytes, writer);
+            if let Reader::Records { handler, .. } = reader {
+                for line in bytes.split(|byte| *byte == b'\n') {
+                    let mut earlier = |record: &Json<'_>, writer: &mut EventWriter| {
+                        handler.earlier_record(record, writer);
+                    };
+                    json_lines::read(line, &mut earlier, writer);
+                }
+                handler.earlier_records_end(writer);
             }
         });
     }
@@ -196,8 +203,9 @@ impl StreamParser {
     /// Returns true if a record has begun but not ended, because it is being written or was cut off.
     pub(crate) fn is_open(&self) -> bool {
         match &self.reader {
-            Reader::Detecting(detector) => detector.is_open(),
-            Reader::Reading(reader) => reader.is_open(),
+            Reader::Detecting(detector) => json_lines::is_begun(detector.lines.open()),
+            Reader::Records { framing, .. } => framing.is_open(),
+            Reader::Text => false,
         }
     }
 
@@ -229,109 +237,69 @@ impl StreamParser {
 }
 
 impl Reader {
+    fn of(format: StreamFormat, bytes_max: usize) -> Self {
+        let lines = |handler| Self::Records {
+            framing: Framing::lines(bytes_max),
+            handler,
+        };
+        let events = |dialect| Self::Records {
+            framing: Framing::events(bytes_max),
+            handler: Box::new(ApiAnswers::new(dialect)),
+        };
+        match format {
+            StreamFormat::ClaudeStream => lines(Box::<ClaudePrint>::default()),
+            StreamFormat::ClaudeTranscript => lines(Box::<ClaudeTranscript>::default()),
+            StreamFormat::CodexExec => lines(Box::<CodexExec>::default()),
+            StreamFormat::CodexRollout => lines(Box::<CodexRollout>::default()),
+            StreamFormat::GeminiStream => lines(Box::<GeminiPrint>::default()),
+            StreamFormat::GeminiSession => lines(Box::<GeminiSession>::default()),
+            StreamFormat::QwenSession => lines(Box::<QwenSession>::default()),
+            StreamFormat::CopilotSession => lines(Box::<CopilotEvents>::default()),
+            StreamFormat::OpenCodeRun => lines(Box::<OpenCodeRun>::default()),
+            StreamFormat::AiderHistory => lines(Box::<AiderHistory>::default()),
+            StreamFormat::AnthropicSse => events(ApiDialect::Anthropic),
+            StreamFormat::OpenAiChatSse => events(ApiDialect::Chat),
+            StreamFormat::OpenAiResponsesSse => events(ApiDialect::Responses),
+            StreamFormat::Json => lines(Box::new(GenericJson)),
+            StreamFormat::Text => Self::Text,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        if let Self::Records { framing, handler } = self {
+            framing.push(bytes, &mut |record| take(record, &mut **handler, writer));
+            handler.bytes_end(writer);
+        }
+    }
+
     /// Replaces the detector with the reader of the format, which processes the bytes so far.
     fn set_format(&mut self, format: StreamFormat, writer: &mut EventWriter) {
         let Self::Detecting(detector) = self else {
             return;
         };
-        let mut reader = reader_of(format, detector.bytes_max());
+        let mut reader = Self::of(format, detector.bytes_max);
         writer.format = Some(format);
-        reader.push(&detector.take_pending(), writer);
-        *self = Self::Reading(reader);
+        reader.push(&detector.pending, writer);
+        *self = reader;
     }
 }
 
-/// Records, interpreted by a handler.
-struct RecordReader<G> {
-    framing: Framing,
-    handler: G,
-}
-
-impl<G: RecordHandler + Send> FormatReader for RecordReader<G> {
-    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let mut take = |record: SseEvent<'_>| read(record, &mut self.handler, writer);
-        self.framing.push(bytes, &mut take);
-    }
-
-    fn flush_idle(&mut self, writer: &mut EventWriter) {
-        let mut take = |record: SseEvent<'_>| read(record, &mut self.handler, writer);
-        self.framing.flush_idle(&mut take);
-        self.handler.idle(writer);
-    }
-
-    fn end_turn(&mut self, writer: &mut EventWriter) {
-        self.handler.end_turn(writer);
-    }
-
-    fn read_earlier(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let handler = &mut EarlierRecords(&mut self.handler);
-        for line in bytes.split(|byte| *byte == b'\n') {
-            json_lines::read(line, handler, writer);
-        }
-        self.handler.earlier_records_end(writer);
-    }
-
-    fn is_open(&self) -> bool {
-        self.framing.is_open()
-    }
-
-    fn finish(&mut self, writer: &mut EventWriter) {
-        let mut take = |record: SseEvent<'_>| read(record, &mut self.handler, writer);
-        self.framing.finish(&mut take);
-        self.handler.finish(writer);
-    }
-}
-
-fn read<G: RecordHandler>(record: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
+fn take(record: SseEvent<'_>, handler: &mut dyn RecordHandler, writer: &mut EventWriter) {
     match record {
-        SseEvent::Data(data) => json_lines::read(data, handler, writer),
+        SseEvent::Data(line) if handler.is_text() => {
+            handler.line(&String::from_utf8_lossy(line), writer);
+        }
+        SseEvent::Data(data) => {
+            let mut record =
+                |record: &Json<'_>, writer: &mut EventWriter| handler.record(record, writer);
+            json_lines::read(data, &mut record, writer);
+        }
         SseEvent::Done => handler.done(writer),
         SseEvent::TooLong(bytes) => {
-            writer.warn(format!("a record is too long: {bytes} bytes skipped"));
+            let what = if handler.is_text() { "line" } else { "record" };
+            writer.warn(format!("a {what} is too long: {bytes} bytes skipped"));
         }
         SseEvent::Stray(line) => writer.stray_line(&String::from_utf8_lossy(line)),
-    }
-}
-
-/// Passes records to a handler as earlier records.
-struct EarlierRecords<'g, G>(&'g mut G);
-
-impl<G: RecordHandler> RecordHandler for EarlierRecords<'_, G> {
-    type Record<'a> = G::Record<'a>;
-
-    fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter) {
-        self.0.earlier_record(record, writer);
-    }
-}
-
-fn reader_of(format: StreamFormat, bytes_max: usize) -> Box<dyn FormatReader> {
-    fn of<G: RecordHandler + Default + Send + 'static>(framing: Framing) -> Box<dyn FormatReader> {
-        let handler = G::default();
-        Box::new(RecordReader { framing, handler })
-    }
-    let lines = || Framing::lines(bytes_max);
-    let api = |dialect: ApiDialect| {
-        Box::new(RecordReader {
-            framing: Framing::events(bytes_max),
-            handler: ApiAnswers::new(dialect),
-        })
-    };
-    match format {
-        StreamFormat::ClaudeStream => of::<ClaudePrint>(lines()),
-        StreamFormat::ClaudeTranscript => of::<ClaudeTranscript>(lines()),
-        StreamFormat::CodexExec => of::<CodexExec>(lines()),
-        StreamFormat::CodexRollout => of::<CodexRollout>(lines()),
-        StreamFormat::GeminiStream => of::<GeminiPrint>(lines()),
-        StreamFormat::GeminiSession => of::<GeminiSession>(lines()),
-        StreamFormat::QwenSession => of::<QwenSession>(lines()),
-        StreamFormat::CopilotSession => of::<CopilotEvents>(lines()),
-        StreamFormat::OpenCodeRun => of::<OpenCodeRun>(lines()),
-        StreamFormat::AiderHistory => Box::new(AiderHistory::new(bytes_max)),
-        StreamFormat::AnthropicSse => api(ApiDialect::Anthropic),
-        StreamFormat::OpenAiChatSse => api(ApiDialect::Chat),
-        StreamFormat::OpenAiResponsesSse => api(ApiDialect::Responses),
-        StreamFormat::Json => of::<GenericJson>(lines()),
-        StreamFormat::Text => Box::new(TextReader),
     }
 }
 
@@ -415,19 +383,6 @@ impl FormatDetector {
         }
         evidence.guess()
     }
-
-    /// Returns true if a line has begun but not ended.
-    pub fn is_open(&self) -> bool {
-        json_lines::is_begun(self.lines.open())
-    }
-
-    pub fn bytes_max(&self) -> usize {
-        self.bytes_max
-    }
-
-    pub fn take_pending(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.pending)
-    }
 }
 
 impl FormatEvidence {
@@ -456,16 +411,15 @@ impl FormatEvidence {
             return;
         };
         let text = String::from_utf8_lossy(data);
-        let values =
-            serde_json::Deserializer::from_str(&text).into_iter::<Maybe<FormatProbe<'_>>>();
+        let values = serde_json::Deserializer::from_str(&text).into_iter::<Json<'_>>();
         for value in values {
-            let Ok(Maybe(Some(probe))) = value else {
+            let Some(record) = value.ok().filter(Json::is_object) else {
                 self.others += 1;
                 return;
             };
             self.objects += 1;
             let is_candidate = |format: &StreamFormat| self.candidates.contains(format);
-            self.format = probe.format().filter(is_candidate);
+            self.format = json_lines::format_of(&record).filter(is_candidate);
             if self.format.is_some() {
                 return;
             }

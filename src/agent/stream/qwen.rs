@@ -3,94 +3,14 @@
 //! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. No record marks the end of
 //! a turn; its last record is the answer without a tool.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use super::{EventTime, EventWriter, Json, RecordHandler, StreamStatus, TokenUsage};
 
-use super::{
-    AnyText, EventTime, EventWriter, Flag, List, Maybe, RecordHandler, Str, StreamStatus, Time,
-    token_counts,
-};
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
-pub struct QwenRecord<'a> {
-    timestamp: Time<'a>,
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    subtype: Str<'a>,
-    message: Maybe<QwenMessage<'a>>,
-    usage_metadata: Maybe<QwenTokens>,
-    tool_call_result: Maybe<CallResult<'a>>,
-    system_payload: Maybe<Payload<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct QwenMessage<'a> {
-    parts: List<QwenPart<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
-struct QwenPart<'a> {
-    text: Str<'a>,
-    thought: Flag,
-    function_call: Maybe<FunctionCall<'a>>,
-    function_response: Maybe<FunctionResponse<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct FunctionCall<'a> {
-    id: Str<'a>,
-    name: Str<'a>,
-    args: Option<&'a RawValue>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct FunctionResponse<'a> {
-    id: Str<'a>,
-    response: AnyText,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct CallResult<'a> {
-    status: Str<'a>,
-}
-
-token_counts!(QwenTokens, "promptTokenCount", "candidatesTokenCount");
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
-struct Payload<'a> {
-    ui_event: Maybe<UiEvent<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct UiEvent<'a> {
-    #[serde(rename = "event.name")]
-    name: Str<'a>,
-    error_message: Str<'a>,
-    prompt_id: Str<'a>,
-}
-
-/// Separates the session from the number of the prompt in a prompt id. Requests of sub-agents and
-/// of background work, such as Qwen Code's memory, have a name in this place: `SESSION#NAME-ID#0`.
-const PROMPT_NUMBER: &str = "########";
-
-impl UiEvent<'_> {
-    /// Returns true if the record is about a request of the conversation itself.
-    fn is_of_conversation(&self) -> bool {
-        let id = self.prompt_id.as_str();
-        let number = id.rsplit_once(PROMPT_NUMBER).map(|(_, number)| number);
-        id.is_empty()
-            || number.is_some_and(|number| {
-                !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
-            })
-    }
+/// Returns true if a prompt id is that of the conversation itself: `SESSION########NUMBER`. Requests
+/// of sub-agents and of background work, such as Qwen Code's memory, have the id `SESSION#NAME-ID#0`.
+fn is_of_conversation(id: &str) -> bool {
+    let number = id.rsplit_once("########").map(|(_, number)| number);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    id.is_empty() || number.is_some_and(is_number)
 }
 
 #[derive(Debug, Default)]
@@ -106,42 +26,37 @@ pub struct QwenSession {
 }
 
 impl RecordHandler for QwenSession {
-    type Record<'a> = QwenRecord<'a>;
-
-    fn record(&mut self, record: QwenRecord<'_>, writer: &mut EventWriter) {
-        let when = writer.time(record.timestamp.read());
-        match record.kind.as_str() {
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let when = writer.time(record["timestamp"].time());
+        match record["type"].text() {
             "user" => {
                 *self = Self {
                     records_responses: self.records_responses,
                     ..Self::default()
                 };
-                prompt(&record, writer);
+                prompt(record, writer);
             }
             "assistant" => self.answer(record, when, writer),
             "tool_result" => {
                 self.has_response = false;
-                let is_good = record
-                    .tool_call_result
-                    .0
-                    .is_none_or(|result| matches!(result.status.as_str(), "" | "success"));
-                let parts = record.message.0.unwrap_or_default().parts.0;
-                for response in parts
-                    .into_iter()
-                    .filter_map(|part| part.function_response.0)
-                {
-                    let text = response.response.text.as_str();
-                    writer.tool_completed(response.id.as_str(), is_good, text, when);
+                let status = record["toolCallResult"]["status"].text();
+                let is_good = matches!(status, "" | "success");
+                for part in record["message"]["parts"].list() {
+                    let response = &part["functionResponse"];
+                    if response.is_object() {
+                        let text = response["response"].any_text();
+                        writer.tool_completed(response["id"].text(), is_good, text.as_str(), when);
+                    }
                 }
                 writer.working("a tool's result");
             }
             "system" => {
-                let payload = record.system_payload.0.unwrap_or_default();
-                let event = payload.ui_event.0.unwrap_or_default();
-                if record.subtype.as_str() != "ui_telemetry" || !event.is_of_conversation() {
+                let event = &record["systemPayload"]["uiEvent"];
+                let is_its = is_of_conversation(event["prompt_id"].text());
+                if record["subtype"].text() != "ui_telemetry" || !is_its {
                     return;
                 }
-                match event.name.as_str() {
+                match event["event.name"].text() {
                     "qwen-code.api_response" => {
                         (self.has_response, self.records_responses) = (true, true);
                         let is_answer = writer.open_tools().next().is_none();
@@ -155,7 +70,7 @@ impl RecordHandler for QwenSession {
                     }
                     // If the request is retried, an answer follows.
                     "qwen-code.api_error" => {
-                        writer.failed(event.error_message.as_str(), "an API error");
+                        writer.failed(event["error_message"].text(), "an API error");
                     }
                     _ => {}
                 }
@@ -173,45 +88,42 @@ impl RecordHandler for QwenSession {
     }
 }
 
-fn prompt(record: &QwenRecord<'_>, writer: &mut EventWriter) {
-    let Some(message) = &record.message.0 else {
-        return;
-    };
-    let texts = message.parts.0.iter().map(|part| part.text.as_str());
-    let text = texts.collect::<Vec<&str>>().join("\n");
-    if text.trim().is_empty() {
-        return;
+fn prompt(record: &Json<'_>, writer: &mut EventWriter) {
+    let parts = record["message"]["parts"].list().iter();
+    let text = parts
+        .map(|part| part["text"].text())
+        .collect::<Vec<_>>()
+        .join("\n");
+    if !text.trim().is_empty() {
+        writer.abandon_tools();
+        writer.prompt_sent(&text);
     }
-    writer.abandon_tools();
-    writer.prompt_sent(&text);
 }
 
 impl QwenSession {
-    fn answer(&mut self, record: QwenRecord<'_>, when: EventTime, writer: &mut EventWriter) {
-        let parts = record.message.0.unwrap_or_default().parts.0;
-        let (mut text, mut has_tool_calls) = (String::new(), false);
-        for part in &parts {
-            if !part.text.is_absent() && !part.thought.is_set() {
-                text.push_str(part.text.as_str());
-            }
-        }
+    fn answer(&mut self, record: &Json<'_>, when: EventTime, writer: &mut EventWriter) {
+        let parts = record["message"]["parts"].list();
+        let texts = parts
+            .iter()
+            .filter(|part| part["thought"].as_bool() != Some(true));
+        let text: String = texts.map(|part| part["text"].text()).collect();
         writer.set_answer(&text);
         writer.token(text.clone().into());
-        for call in parts
-            .iter()
-            .filter_map(|part| part.function_call.0.as_ref())
-        {
-            has_tool_calls = true;
-            let args = call.args.map_or("", RawValue::get);
-            writer.tool_started(call.id.as_str(), call.name.as_str(), args, when, true);
+        let mut has_tool_calls = false;
+        for call in parts.iter().map(|part| &part["functionCall"]) {
+            if call.is_object() {
+                has_tool_calls = true;
+                let (id, arguments) = (call["id"].text(), call["args"].arguments());
+                writer.tool_started(id, call["name"].text(), &arguments, when, true);
+            }
         }
+        let usage = &record["usageMetadata"];
         // An answer that the user has stopped is recorded as far as it arrived, without the
         // response of the API.
-        let is_stopped =
-            self.records_responses && !self.has_response && record.usage_metadata.0.is_none();
+        let is_stopped = self.records_responses && !self.has_response && !usage.is_object();
         self.has_response = false;
         self.is_unwritten = false;
-        let usage = record.usage_metadata.0.unwrap_or_default().usage();
+        let usage = TokenUsage::of(usage, "promptTokenCount", "candidatesTokenCount");
         writer.response_completed(&text, usage, has_tool_calls);
         if is_stopped && !has_tool_calls {
             return writer.interrupted("a human interrupted it".to_owned());

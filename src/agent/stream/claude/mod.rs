@@ -1,18 +1,11 @@
 //! Claude Code: the output of `claude -p --output-format stream-json`, and session transcripts (pure).
 
-use std::borrow::Cow;
 use std::time::Duration;
 
+use super::api::is_success;
 use super::event::{FollowUp, StreamStatus};
-use super::{
-    AnyText, Count, EventTime, EventWriter, Flag, List, Maybe, OpenMessages, RecentIds, Str,
-    default_visits, hash,
-};
+use super::{EventTime, EventWriter, Json, OpenMessages, RecentIds, hash};
 use crate::timestamp::Timestamp;
-use serde::Deserialize;
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 pub(super) use transcript::{ClaudePrint, ClaudeTranscript};
 
 mod transcript;
@@ -38,89 +31,88 @@ struct MessageParts {
 
 /// Reports the contents of an assistant's record: text, tools, and its part of a message.
 fn report_assistant(
-    message: ApiMessage<'_>,
+    message: &Json<'_>,
     speaker: Speaker,
     when: EventTime,
     messages: &mut OpenMessages,
     writer: &mut EventWriter,
 ) -> MessageParts {
     let mut parts = MessageParts::default();
-    let is_synthetic = message.model.as_str() == SYNTHETIC;
+    let id = message["id"].text();
+    let is_synthetic = message["model"].text() == SYNTHETIC;
     if speaker.is_own && !is_synthetic {
         // Completes the previous message, whose event precedes those of this message.
-        messages.open(message.id.as_str(), true, writer);
+        messages.open(id, true, writer);
     }
-    let ApiMessage {
-        id, content, usage, ..
-    } = message;
     let mut text = String::new();
-    match content {
-        MessageContent::None => {}
-        MessageContent::Text(whole) => {
-            parts.has_text = !whole.is_empty();
-            text.push_str(&whole);
-            if speaker.is_own && !speaker.is_repeated {
-                writer.token(whole);
-            }
+    let mut take_text = |piece: &str, writer: &mut EventWriter| {
+        text.push_str(piece);
+        if speaker.is_own && !speaker.is_repeated {
+            writer.token(piece.into());
         }
-        MessageContent::Blocks(blocks) => {
-            for block in blocks {
-                if block.is_tool_use() {
-                    parts.has_tool = true;
-                    writer.tool_started(
-                        block.id.as_str(),
-                        block.name.as_str(),
-                        block.args(),
-                        when,
-                        speaker.is_own,
-                    );
-                } else if let Some(id) = block.tool_use_id.get() {
-                    // The message of a tool that the API runs also has the tool's result.
-                    writer.tool_completed(
-                        id,
-                        block.is_success(),
-                        block.content.text.as_str(),
-                        when,
-                    );
-                } else if block.kind.as_str() == "text"
-                    && let Some(piece) = block.text.into_inner()
-                {
-                    parts.has_text = true;
-                    text.push_str(&piece);
-                    if speaker.is_own && !speaker.is_repeated {
-                        writer.token(piece);
-                    }
-                }
-            }
+    };
+    let content = &message["content"];
+    if let Some(whole) = content.as_str() {
+        parts.has_text = !whole.is_empty();
+        take_text(whole, writer);
+    }
+    for block in content.list() {
+        let kind = block["type"].text();
+        if matches!(kind, "tool_use" | "server_tool_use" | "mcp_tool_use") {
+            // A tool of the agent, of the API, or on a server that the API calls.
+            parts.has_tool = true;
+            let (id, name) = (block["id"].text(), block["name"].text());
+            let arguments = block["input"].arguments();
+            writer.tool_started(id, name, &arguments, when, speaker.is_own);
+        } else if block["tool_use_id"].as_str().is_some() {
+            // The message of a tool that the API runs also has the tool's result.
+            report_tool_result(block, when, writer);
+        } else if kind == "text"
+            && let Some(piece) = block["text"].as_str()
+        {
+            parts.has_text = true;
+            take_text(piece, writer);
         }
     }
     if speaker.is_own {
         writer.set_answer(&text);
     }
-    if !is_synthetic && let Some(open) = messages.open(id.as_str(), speaker.is_own, writer) {
+    if !is_synthetic && let Some(open) = messages.open(id, speaker.is_own, writer) {
         if !open.text.is_empty() && !text.is_empty() {
             open.text.push("\n");
         }
         open.text.push(&text);
         open.has_tool_calls |= parts.has_tool;
-        if let Some(usage) = usage.0 {
-            open.usage
-                .replace(usage.input_tokens.0, usage.output_tokens.0);
-        }
+        let usage = &message["usage"];
+        open.usage.replace(
+            usage["input_tokens"].as_u64(),
+            usage["output_tokens"].as_u64(),
+        );
     }
     parts
 }
 
-/// Reports the tool results of a user's record; returns true if it has any.
-fn report_tool_results(
-    content: &MessageContent<'_>,
-    time: EventTime,
-    writer: &mut EventWriter,
-) -> bool {
-    for (id, block) in content.tool_results() {
-        writer.tool_completed(id, block.is_success(), block.content.text.as_str(), time);
-    }
-    content.tool_results().next().is_some()
+/// Returns the results of tools in the content of a message.
+fn tool_results<'c, 'a>(content: &'c Json<'a>) -> impl Iterator<Item = &'c Json<'a>> {
+    let is_result = |block: &&Json<'_>| {
+        block["type"].text() == "tool_result" && block["tool_use_id"].as_str().is_some()
+    };
+    content.list().iter().filter(is_result)
+}
+
+fn report_tool_result(block: &Json<'_>, when: EventTime, writer: &mut EventWriter) {
+    let (id, text) = (block["tool_use_id"].text(), block["content"].any_text());
+    writer.tool_completed(id, is_success(block), text.as_str(), when);
+}
+
+/// Returns the single text of a message, or the text of its first text block.
+fn text_of<'c>(content: &'c Json<'_>) -> &'c str {
+    let mut blocks = content.list().iter();
+    let text = blocks.find_map(|block| {
+        let is_text = block["type"].text() == "text";
+        block["text"].as_str().filter(|_| is_text)
+    });
+    content.as_str().or(text).unwrap_or_default()
 }
 
 /// Returns true if the text replaces a prompt after the user has stopped the agent.
@@ -178,10 +170,11 @@ impl PendingWork {
         }
     }
 
-    /// Processes a tool's result, which may start or end a task, or set a wake-up.
-    pub fn tool_result(&mut self, result: &Launch<'_>, time: Option<Timestamp>) {
+    /// Processes the `toolUseResult` of a tool, which may start or end a task, or set a wake-up at a
+    /// time in milliseconds since the Unix epoch.
+    pub fn tool_result(&mut self, result: &Json<'_>, time: Option<Timestamp>) {
         self.tasks.tool_result(result);
-        let Some(scheduled_ms) = result.scheduled_for.0 else {
+        let Some(scheduled_ms) = result["scheduledFor"].as_u64() else {
             return;
         };
         // A result without a time cancels the wake-up.
@@ -193,7 +186,8 @@ impl PendingWork {
             .and_then(|at| {
                 let by_time = time.map(|time| at.micros().saturating_sub(time.micros()).max(0));
                 let by_time = by_time.and_then(|micros| u64::try_from(micros).ok());
-                let stated = result.clamped_delay_seconds.0.map(Duration::from_secs);
+                let stated = result["clampedDelaySeconds"].as_u64();
+                let stated = stated.map(Duration::from_secs);
                 let after = by_time.map(Duration::from_micros).or(stated)?;
                 Some(WakeUp { after, at })
             });
@@ -241,32 +235,6 @@ impl PendingWork {
 /// The maximum number of open tasks.
 const TASKS_MAX: usize = 1_024;
 
-/// The description of a task in the result of a tool, `toolUseResult` of a transcript.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct Launch<'a> {
-    status: Str<'a>,
-    #[serde(rename = "agentId")]
-    agent_id: Str<'a>,
-    #[serde(rename = "backgroundTaskId")]
-    background_task_id: Str<'a>,
-    #[serde(rename = "shellId")]
-    shell_id: Str<'a>,
-    task: Maybe<Task<'a>>,
-    // The time of a wake-up in milliseconds since the Unix epoch.
-    #[serde(rename = "scheduledFor")]
-    pub scheduled_for: Count,
-    #[serde(rename = "clampedDelaySeconds")]
-    pub clamped_delay_seconds: Count,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Task<'a> {
-    task_id: Str<'a>,
-    status: Str<'a>,
-}
-
 /// The tasks that have not ended.
 #[derive(Debug, Default)]
 pub struct Tasks {
@@ -304,7 +272,7 @@ impl Tasks {
 
     /// Processes a tool's result that precedes the first record that was read. A task that it
     /// starts may already be counted.
-    pub fn earlier_tool_result(&mut self, result: &Launch<'_>) {
+    pub fn earlier_tool_result(&mut self, result: &Json<'_>) {
         let known = self.open.len();
         self.tool_result(result);
         let begun = self.open.len().saturating_sub(known);
@@ -317,26 +285,23 @@ impl Tasks {
     }
 
     /// Processes a tool's result, which may start or end a task.
-    pub fn tool_result(&mut self, result: &Launch<'_>) {
-        let status = result.status.as_str();
-        if status == "async_launched"
-            && let Some(id) = result.agent_id.get()
-        {
-            self.begin(id);
-        }
-        if let Some(id) = result.background_task_id.get() {
-            self.begin(id);
-        }
-        if let Some(id) = result.shell_id.get()
-            && has_ended(status)
-        {
-            self.end(id);
-        }
-        if let Some(task) = &result.task.0
-            && has_ended(task.status.as_str())
-            && let Some(id) = task.task_id.get()
-        {
-            self.end(id);
+    pub fn tool_result(&mut self, result: &Json<'_>) {
+        let status = result["status"].text();
+        let agent = result["agentId"].as_str();
+        let begun = [
+            agent.filter(|_| status == "async_launched"),
+            result["backgroundTaskId"].as_str(),
+        ];
+        begun.into_iter().flatten().for_each(|id| self.begin(id));
+        let task = &result["task"];
+        let ended = [
+            (&result["shellId"], status),
+            (&task["task_id"], task["status"].text()),
+        ];
+        for (id, status) in ended {
+            if let Some(id) = id.as_str().filter(|_| has_ended(status)) {
+                self.end(id);
+            }
         }
     }
 }
@@ -378,123 +343,6 @@ fn has_ended(status: &str) -> bool {
     )
 }
 
-// The messages of the API, which both formats of Claude Code and the API's own stream contain (pure).
-
-/// A message of the user or the assistant.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ApiMessage<'a> {
-    pub id: Str<'a>,
-    pub model: Str<'a>,
-    pub content: MessageContent<'a>,
-    pub stop_reason: Str<'a>,
-    pub usage: Maybe<UsageCounts>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct UsageCounts {
-    pub input_tokens: Count,
-    pub output_tokens: Count,
-}
-
-/// The content of a message: a single text, or blocks.
-#[derive(Debug, Default)]
-pub enum MessageContent<'a> {
-    #[default]
-    None,
-    Text(Cow<'a, str>),
-    Blocks(Vec<ContentBlock<'a>>),
-}
-
-impl<'a> MessageContent<'a> {
-    /// Returns the single text, or the text of the first text block.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Text(text) => text,
-            _ => (self.blocks())
-                .filter(|block| block.kind.as_str() == "text")
-                .find_map(|block| block.text.get())
-                .unwrap_or_default(),
-        }
-    }
-
-    /// Returns the tool results and the ids of their calls.
-    pub fn tool_results(&self) -> impl Iterator<Item = (&str, &ContentBlock<'a>)> {
-        self.blocks()
-            .filter(|block| block.kind.as_str() == "tool_result")
-            .filter_map(|block| Some((block.tool_use_id.get()?, block)))
-    }
-
-    fn blocks(&self) -> impl Iterator<Item = &ContentBlock<'a>> {
-        match self {
-            Self::Blocks(blocks) => blocks.iter(),
-            _ => [].iter(),
-        }
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for MessageContent<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ContentVisitor;
-        impl<'de> Visitor<'de> for ContentVisitor {
-            type Value = MessageContent<'de>;
-            default_visits!(MessageContent::None; bool number null map);
-            fn visit_borrowed_str<E: Error>(
-                self,
-                text: &'de str,
-            ) -> Result<MessageContent<'de>, E> {
-                Ok(MessageContent::Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<MessageContent<'de>, E> {
-                Ok(MessageContent::Text(Cow::Owned(text.to_owned())))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(
-                self,
-                list: A,
-            ) -> Result<MessageContent<'de>, A::Error> {
-                List::deserialize(SeqAccessDeserializer::new(list))
-                    .map(|blocks| MessageContent::Blocks(blocks.0))
-            }
-        }
-        deserializer.deserialize_any(ContentVisitor)
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ContentBlock<'a> {
-    #[serde(rename = "type")]
-    pub kind: Str<'a>,
-    pub text: Str<'a>,
-    pub id: Str<'a>,
-    pub name: Str<'a>,
-    pub input: Option<&'a RawValue>,
-    pub tool_use_id: Str<'a>,
-    pub content: AnyText,
-    pub is_error: Flag,
-}
-
-impl ContentBlock<'_> {
-    /// Returns true if the block calls a tool: one of the agent, of the API, or on a server that
-    /// the API calls.
-    pub fn is_tool_use(&self) -> bool {
-        matches!(
-            self.kind.as_str(),
-            "tool_use" | "server_tool_use" | "mcp_tool_use"
-        )
-    }
-
-    pub fn args(&self) -> &str {
-        self.input.map(RawValue::get).unwrap_or_default()
-    }
-
-    /// Returns true if the result of a tool is not an error.
-    pub fn is_success(&self) -> bool {
-        !self.is_error.is_set() && !self.content.is_error
-    }
-}
-
 #[cfg(test)]
 mod tests {
     mod pending {
@@ -503,7 +351,7 @@ mod tests {
 
         const AT_MS: i64 = 1_779_137_640_000;
 
-        fn launch(json: &str) -> Launch<'_> {
+        fn launch(json: &str) -> Json<'_> {
             serde_json::from_str(json).unwrap()
         }
 
@@ -566,7 +414,7 @@ mod tests {
         #[test]
         fn a_task_ends_once() {
             let mut tasks = Tasks::default();
-            let launch = |json| serde_json::from_str::<Launch<'_>>(json).unwrap();
+            let launch = |json| serde_json::from_str::<Json<'_>>(json).unwrap();
             tasks.tool_result(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
             tasks.tool_result(&launch(r#"{"backgroundTaskId":"b"}"#));
             tasks.tool_result(&launch(r#"{"status":"completed","agentId":"c"}"#));
@@ -581,7 +429,7 @@ mod tests {
 
         #[test]
         fn tasks_of_earlier_results_count_once() {
-            let launch = |json| serde_json::from_str::<Launch<'_>>(json).unwrap();
+            let launch = |json| serde_json::from_str::<Json<'_>>(json).unwrap();
             let mut tasks = Tasks::default();
             tasks.set_count(1);
             tasks.end("b");

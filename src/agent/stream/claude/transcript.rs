@@ -8,67 +8,20 @@ use std::borrow::Cow;
 
 use super::super::api::{ApiDialect, ApiPart, LiveMessage};
 use super::super::{
-    AnyText, Count, EventWriter, Flag, FollowUp, List, Maybe, OpenMessages, RecordHandler, Str,
-    StreamStatus, Time, TokenUsage,
+    EventWriter, FollowUp, Json, OpenMessages, RecordHandler, StreamStatus, TokenUsage, first,
 };
 use super::{
-    ApiMessage, Launch, Notification, PendingWork, SYNTHETIC, Speaker, UsageCounts, is_aside,
-    is_hook_feedback, is_interruption, report_assistant, report_tool_results,
+    Notification, PendingWork, SYNTHETIC, Speaker, is_aside, is_hook_feedback, is_interruption,
+    report_assistant, report_tool_result, text_of, tool_results,
 };
 use crate::agent::summary::summary;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::Value;
-use serde_json::value::RawValue;
 
 /// The first version that writes a stop reason for every complete message.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
-pub struct TranscriptRecord<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    subtype: Str<'a>,
-    message: Maybe<Box<ApiMessage<'a>>>,
-    timestamp: Time<'a>,
-    version: Str<'a>,
-    entrypoint: Str<'a>,
-    is_sidechain: Flag,
-    agent_id: Str<'a>,
-    is_meta: Flag,
-    is_compact_summary: Flag,
-    is_api_error_message: Flag,
-    error: Str<'a>,
-    tool_use_result: Maybe<Box<Launch<'a>>>,
-    origin: Maybe<PromptOrigin<'a>>,
-    // Fields of a system line.
-    prevented_continuation: Flag,
-    pending_background_agent_count: Count,
-    pending_workflow_count: Count,
-    retry_attempt: Count,
-    max_retries: Count,
-    // Fields of a queue-operation, and of an attachment.
-    content: Str<'a>,
-    attachment: Maybe<Box<Attachment<'a>>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct PromptOrigin<'a> {
-    kind: Str<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Attachment<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    prompt: Str<'a>,
-    content: Str<'a>,
-    // Fields of a goal.
-    met: Flag,
-    sentinel: Flag,
+/// Returns true if this field of a record is true.
+fn is_set(record: &Json<'_>, field: &str) -> bool {
+    record[field].as_bool() == Some(true)
 }
 
 #[derive(Debug, Default)]
@@ -87,14 +40,12 @@ pub struct ClaudeTranscript {
 }
 
 impl RecordHandler for ClaudeTranscript {
-    type Record<'a> = TranscriptRecord<'a>;
-
-    fn record(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
-        match record.kind.as_str() {
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        match record["type"].text() {
             "assistant" => self.assistant(record, writer),
             "user" => self.user(record, writer),
-            "system" => self.system(&record, writer),
-            "queue-operation" => self.notification(record.content.as_str(), writer),
+            "system" => self.system(record, writer),
+            "queue-operation" => self.notification(record["content"].text(), writer),
             "attachment" => self.attachment(record, writer),
             // Written when the user leaves the session, so that a stopped turn will not continue soon.
             "last-prompt" if writer.status() == StreamStatus::Interrupted => {
@@ -106,19 +57,16 @@ impl RecordHandler for ClaudeTranscript {
         }
     }
 
-    fn earlier_record(&mut self, record: TranscriptRecord<'_>, _writer: &mut EventWriter) {
-        if let Some(result) = &record.tool_use_result.0
-            && !record.is_sidechain.is_set()
-        {
+    fn earlier_record(&mut self, record: &Json<'_>, _writer: &mut EventWriter) {
+        let result = &record["toolUseResult"];
+        if result.is_object() && !is_set(record, "isSidechain") {
             self.pending.tasks.earlier_tool_result(result);
         }
-        let attachment = record.attachment.0.unwrap_or_default();
-        let message = record.message.0.unwrap_or_default();
         let texts = [
-            record.content.as_str(),
-            attachment.prompt.as_str(),
-            attachment.content.as_str(),
-            message.content.text(),
+            record["content"].text(),
+            record["attachment"]["prompt"].text(),
+            record["attachment"]["content"].text(),
+            text_of(&record["message"]["content"]),
         ];
         for notification in texts.into_iter().filter_map(Notification::parse) {
             self.pending.end_task(&notification);
@@ -143,12 +91,12 @@ impl RecordHandler for ClaudeTranscript {
 
 impl ClaudeTranscript {
     /// Returns true if the line belongs to the agent of the transcript.
-    fn is_own(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) -> bool {
-        let is_side = record.is_sidechain.is_set();
+    fn is_own(&mut self, record: &Json<'_>, writer: &mut EventWriter) -> bool {
+        let is_side = is_set(record, "isSidechain");
         match writer.is_sub_agent {
             None => {
                 writer.is_sub_agent = Some(is_side);
-                self.agent_id = record.agent_id.as_str().to_owned();
+                self.agent_id = record["agentId"].text().to_owned();
             }
             // The parser began within the lines of a sub-agent: version 1 mixes both agents in one file.
             Some(true) if !is_side => {
@@ -157,27 +105,28 @@ impl ClaudeTranscript {
             }
             Some(_) => {}
         }
-        let is_same_agent = record.agent_id.as_str() == self.agent_id || self.agent_id.is_empty();
+        let is_same_agent = record["agentId"].text() == self.agent_id || self.agent_id.is_empty();
         writer.is_sub_agent == Some(is_side) && (!is_side || is_same_agent)
     }
 
-    fn user(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
-        let is_own = self.is_own(&record, writer);
-        let Some(message) = record.message.0 else {
+    fn user(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let is_own = self.is_own(record, writer);
+        if !record["message"].is_object() {
             return;
-        };
-        let when = writer.time(record.timestamp.read());
-        if let Some(result) = &record.tool_use_result.0
-            && is_own
-        {
-            self.pending.tool_result(result, when.recorded);
         }
-        if is_own && self.is_whole && message.content.tool_results().next().is_some() {
+        let content = &record["message"]["content"];
+        let when = writer.time(record["timestamp"].time());
+        if is_own {
+            self.pending
+                .tool_result(&record["toolUseResult"], when.recorded);
+        }
+        let is_answered = tool_results(content).next().is_some();
+        if is_own && self.is_whole && is_answered {
             // The message precedes the results of its tools. An incomplete message has more tools,
             // and its usage follows with the last of them.
             self.messages.complete_own(writer);
         }
-        let is_answered = report_tool_results(&message.content, when, writer);
+        tool_results(content).for_each(|result| report_tool_result(result, when, writer));
         if !is_own {
             return;
         }
@@ -185,12 +134,12 @@ impl ClaudeTranscript {
             self.pending.record(when.recorded);
             return writer.working("a tool's result");
         }
-        let text = message.content.text();
-        if record.is_meta.is_set() && is_hook_feedback(text) {
+        let text = text_of(content);
+        if is_set(record, "isMeta") && is_hook_feedback(text) {
             self.pending.continues = true;
             return writer.working("a stop hook sends it on");
         }
-        if record.is_meta.is_set() || record.is_compact_summary.is_set() || is_aside(text) {
+        if is_set(record, "isMeta") || is_set(record, "isCompactSummary") || is_aside(text) {
             return;
         }
         if is_interruption(text) {
@@ -198,10 +147,7 @@ impl ClaudeTranscript {
             return writer.interrupted("a human interrupted it".to_owned());
         }
         self.pending.record(when.recorded);
-        let is_notification = record
-            .origin
-            .0
-            .is_some_and(|origin| origin.kind.as_str() == "task-notification");
+        let is_notification = record["origin"]["kind"].text() == "task-notification";
         let notification = Notification::parse(text);
         if is_notification || notification.is_some() {
             self.notification(text, writer);
@@ -216,41 +162,39 @@ impl ClaudeTranscript {
         writer.prompt_sent(text);
     }
 
-    fn assistant(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
-        let is_own = self.is_own(&record, writer);
-        let Some(message) = record.message.0 else {
+    fn assistant(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let is_own = self.is_own(record, writer);
+        let message = &record["message"];
+        if !message.is_object() {
             return;
-        };
+        }
+        let is_error = is_set(record, "isApiErrorMessage");
         let speaker = Speaker {
             is_own,
-            is_repeated: record.is_api_error_message.is_set(),
+            is_repeated: is_error,
         };
-        let when = writer.time(record.timestamp.read());
-        let id = message.id.as_str().to_owned();
-        let stop = message.stop_reason.get().map(str::to_owned);
-        let is_synthetic = message.model.as_str() == SYNTHETIC;
-        let parts = report_assistant(*message, speaker, when, &mut self.messages, writer);
+        let when = writer.time(record["timestamp"].time());
+        let id = message["id"].text().to_owned();
+        let stop = message["stop_reason"].as_str();
+        let is_synthetic = message["model"].text() == SYNTHETIC;
+        let parts = report_assistant(message, speaker, when, &mut self.messages, writer);
         if !is_own {
             return;
         }
         self.is_whole = stop.is_some();
         self.pending.record(when.recorded);
         // Sub-agents and sessions without a user write no such lines.
-        let is_side = record.is_sidechain.is_set();
-        self.may_be_confirmed = record.entrypoint.as_str() == "cli" && !is_side;
-        if record.is_api_error_message.is_set() {
+        let is_side = is_set(record, "isSidechain");
+        self.may_be_confirmed = record["entrypoint"].text() == "cli" && !is_side;
+        if is_error {
             self.messages.complete_own(writer);
-            let kind = record.error.get().unwrap_or("unknown");
-            let error = match writer.answer() {
-                "" => kind.to_owned(),
-                text => text.to_owned(),
-            };
+            let kind = record["error"].as_str().unwrap_or("unknown");
+            let error = first([writer.answer(), kind]).to_owned();
             return writer.failed(&error, format!("an API error message: {kind}"));
         }
         if is_synthetic {
             return;
         }
-        let stop = stop.as_deref();
         if parts.has_tool || stop == Some("tool_use") {
             return writer.working("a tool is called");
         }
@@ -269,7 +213,7 @@ impl ClaudeTranscript {
                 self.complete_turn(id, reason, false, writer);
             }
             Some(_) => writer.working("an answer that goes on"),
-            None if writes_stop_reasons(record.version.as_str()) => {
+            None if writes_stop_reasons(record["version"].text()) => {
                 writer.working("an answer that is not complete");
             }
             None => {
@@ -319,26 +263,24 @@ impl ClaudeTranscript {
         }
     }
 
-    fn attachment(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
-        let attachment = record.attachment.0.unwrap_or_default();
-        if attachment.kind.as_str() == "goal_status" && !record.is_sidechain.is_set() {
-            if self
-                .pending
-                .goal_verdict(attachment.met.is_set(), attachment.sentinel.is_set())
-            {
+    fn attachment(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let attachment = &record["attachment"];
+        if attachment["type"].text() == "goal_status" && !is_set(record, "isSidechain") {
+            let (is_met, is_begin) = (is_set(attachment, "met"), is_set(attachment, "sentinel"));
+            if self.pending.goal_verdict(is_met, is_begin) {
                 return writer.working("its goal is not met");
             }
             return self.update_status(writer);
         }
-        self.notification(attachment.prompt.as_str(), writer);
-        self.notification(attachment.content.as_str(), writer);
+        self.notification(attachment["prompt"].text(), writer);
+        self.notification(attachment["content"].text(), writer);
     }
 
-    fn system(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) {
-        match record.subtype.as_str() {
+    fn system(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        match record["subtype"].text() {
             "turn_duration" => {
-                let agents = record.pending_background_agent_count.0;
-                let workflows = record.pending_workflow_count.0;
+                let agents = record["pendingBackgroundAgentCount"].as_u64();
+                let workflows = record["pendingWorkflowCount"].as_u64();
                 if agents.is_some() || workflows.is_some() {
                     let count = agents.unwrap_or(0).saturating_add(workflows.unwrap_or(0));
                     let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -348,14 +290,15 @@ impl ClaudeTranscript {
             }
             // The hooks have run, unless one of them made the agent continue.
             "stop_hook_summary"
-                if !record.prevented_continuation.is_set() && !self.pending.continues =>
+                if !is_set(record, "preventedContinuation") && !self.pending.continues =>
             {
                 self.confirm("stop_hook_summary", writer);
             }
             "api_error" => {
                 writer.warn(format!(
                     "the API request is retried: attempt {} of {}",
-                    record.retry_attempt, record.max_retries,
+                    count(record, "retryAttempt"),
+                    count(record, "maxRetries"),
                 ));
             }
             _ => {}
@@ -402,45 +345,10 @@ fn writes_stop_reasons(version: &str) -> bool {
 
 // `claude -p --output-format stream-json`: runs from an init to a result (pure).
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ClaudePrintRecord<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    subtype: Str<'a>,
-    event: Maybe<Value>,
-    message: Maybe<Box<ApiMessage<'a>>>,
-    parent_tool_use_id: Str<'a>,
-    timestamp: Time<'a>,
-    #[serde(rename = "isReplay")]
-    is_replay: Flag,
-    #[serde(rename = "isSynthetic")]
-    is_synthetic: Flag,
-    // Fields of a result.
-    is_error: Option<&'a RawValue>,
-    result: Str<'a>,
-    errors: AnyText,
-    stop_reason: Str<'a>,
-    terminal_reason: Str<'a>,
-    result_index: Count,
-    usage: Maybe<UsageCounts>,
-    // Fields of a retry.
-    attempt: Count,
-    max_retries: Count,
-    retry_delay_ms: Count,
-    error_status: Count,
-    // Fields of an init.
-    session_id: Str<'a>,
-    /// The running background tasks, written when a task starts or ends.
-    tasks: List<IgnoredAny>,
-    // Fields of a limit.
-    rate_limit_info: Maybe<Box<RateLimit<'a>>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct RateLimit<'a> {
-    status: Str<'a>,
+/// Returns a count as text, and `?` if it is absent.
+fn count(record: &Json<'_>, field: &str) -> String {
+    let count = record[field].as_u64();
+    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }
 
 #[derive(Debug, Default)]
@@ -463,22 +371,19 @@ pub struct ClaudePrint {
 }
 
 impl RecordHandler for ClaudePrint {
-    type Record<'a> = ClaudePrintRecord<'a>;
-
-    fn record(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
-        match record.kind.as_str() {
+    fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        match record["type"].text() {
             "stream_event" => self.event(record, writer),
             "assistant" => self.assistant(record, writer),
             "user" => self.user(record, writer),
             // Gemini's records of this type have neither field.
-            "result" if record.subtype.is_absent() && record.is_error.is_none() => {
-                writer.mark_unknown()
+            "result" if record["subtype"].as_str().is_none() && record["is_error"].is_null() => {
+                writer.mark_unknown();
             }
-            "result" => self.result(&record, writer),
-            "system" => self.system(&record, writer),
+            "result" => self.result(record, writer),
+            "system" => self.system(record, writer),
             "rate_limit_event" => {
-                let limit = record.rate_limit_info.0.unwrap_or_default();
-                if limit.status.as_str() == "rejected" {
+                if record["rate_limit_info"]["status"].text() == "rejected" {
                     writer.warn("the rate limit is reached".to_owned());
                 }
             }
@@ -494,11 +399,11 @@ impl RecordHandler for ClaudePrint {
 }
 
 impl ClaudePrint {
-    fn system(&mut self, record: &ClaudePrintRecord<'_>, writer: &mut EventWriter) {
-        match record.subtype.as_str() {
+    fn system(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        match record["subtype"].text() {
             "init" => {
                 self.messages.complete_all(writer);
-                let session_id = record.session_id.as_str();
+                let session_id = record["session_id"].text();
                 // After the second turn, the results of both turns follow.
                 let is_same_run = std::mem::take(&mut self.is_woken)
                     && writer.status() == StreamStatus::Working
@@ -517,27 +422,30 @@ impl ClaudePrint {
                 writer.working("system/init");
             }
             "background_tasks_changed" => {
-                let tasks = record.tasks.0.len();
+                let tasks = record["tasks"].list().len();
                 self.is_woken |= tasks < self.tasks;
                 self.tasks = tasks;
             }
             "api_retry" => {
                 writer.warn(format!(
                     "the API request is retried: attempt {} of {}, in {} ms, after status {}",
-                    record.attempt, record.max_retries, record.retry_delay_ms, record.error_status,
+                    count(record, "attempt"),
+                    count(record, "max_retries"),
+                    count(record, "retry_delay_ms"),
+                    count(record, "error_status"),
                 ));
             }
             _ => {}
         }
     }
 
-    fn event(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
+    fn event(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
         // The messages of a sub-agent are repeated in full.
-        let (Some(event), true) = (record.event.0, record.parent_tool_use_id.is_absent()) else {
+        if !is_own(record) {
             return;
-        };
-        let when = writer.time(record.timestamp.read());
-        ApiDialect::Anthropic.parts(&event, &mut |part| match part {
+        }
+        let when = writer.time(record["timestamp"].time());
+        ApiDialect::Anthropic.parts(&record["event"], &mut |part| match part {
             ApiPart::Began(id) => {
                 writer.working("a message");
                 self.is_live = true;
@@ -562,41 +470,35 @@ impl ClaudePrint {
         self.messages.complete_own(writer);
     }
 
-    fn assistant(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
-        let Some(message) = record.message.0 else {
+    fn assistant(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let message = &record["message"];
+        if !message.is_object() {
             return;
-        };
-        let is_own = record.parent_tool_use_id.is_absent();
+        }
         let speaker = Speaker {
-            is_own,
-            is_repeated: self.message.has_text && message.id.as_str() == self.message.id,
+            is_own: is_own(record),
+            is_repeated: self.message.has_text && message["id"].text() == self.message.id,
         };
-        if is_own {
+        if speaker.is_own {
             writer.working("an assistant's message");
         }
-        let when = writer.time(record.timestamp.read());
-        report_assistant(*message, speaker, when, &mut self.messages, writer);
+        let when = writer.time(record["timestamp"].time());
+        report_assistant(message, speaker, when, &mut self.messages, writer);
     }
 
-    fn user(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
-        let Some(message) = record.message.0 else {
-            return;
-        };
-        let is_own = record.parent_tool_use_id.is_absent();
-        let when = writer.time(record.timestamp.read());
-        if report_tool_results(&message.content, when, writer) {
-            if is_own {
+    fn user(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let content = &record["message"]["content"];
+        let when = writer.time(record["timestamp"].time());
+        if tool_results(content).next().is_some() {
+            tool_results(content).for_each(|result| report_tool_result(result, when, writer));
+            if is_own(record) {
                 writer.working("a tool's result");
             }
             return;
         }
-        let text = message.content.text();
-        if !is_own
-            || record.is_replay.is_set()
-            || record.is_synthetic.is_set()
-            || text.is_empty()
-            || is_aside(text)
-        {
+        let text = text_of(content);
+        let is_repeated = is_set(record, "isReplay") || is_set(record, "isSynthetic");
+        if !is_own(record) || is_repeated || text.is_empty() || is_aside(text) {
             return;
         }
         if is_interruption(text) {
@@ -606,38 +508,40 @@ impl ClaudePrint {
         writer.prompt_sent(text);
     }
 
-    fn result(&mut self, record: &ClaudePrintRecord<'_>, writer: &mut EventWriter) {
-        if let Some(usage) = record.usage.0 {
-            let mut tokens = TokenUsage::default();
-            tokens.replace(usage.input_tokens.0, usage.output_tokens.0);
-            self.total_usage = self.total_usage.plus(tokens);
-        }
+    fn result(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        let usage = TokenUsage::of(&record["usage"], "input_tokens", "output_tokens");
+        self.total_usage = self.total_usage.plus(usage);
         // Messages contain the counts of their beginning; the result has the total. Totals by model
         // include sub-agents, but also earlier runs of a resumed session.
         self.messages.complete_run(self.total_usage, writer);
         self.is_live = false;
-        if let (Some(last), Some(now)) = (self.result_index, record.result_index.0)
+        let index = record["result_index"].as_u64();
+        if let (Some(last), Some(now)) = (self.result_index, index)
             && now > last + 1
         {
             let lost = now - last - 1;
             writer.warn(format!("{lost} results were lost before this one"));
         }
-        self.result_index = record.result_index.0.or(self.result_index);
+        self.result_index = index.or(self.result_index);
         self.turns = self.turns.saturating_sub(1);
-        let subtype = record.subtype.as_str();
-        // Only an explicit `false` rules out an error.
-        let is_error = record.is_error.map(RawValue::get);
+        let subtype = record["subtype"].text();
+        let is_error = &record["is_error"];
         let mut evidence = match is_error {
-            Some(value) => format!("result: subtype {subtype}, is_error {}", summary(value)),
-            None => format!("result: subtype {subtype}, without is_error"),
+            Json::Null => format!("result: subtype {subtype}, without is_error"),
+            value => {
+                let shown = serde_json::to_string(value).unwrap_or_default();
+                format!("result: subtype {subtype}, is_error {}", summary(&shown))
+            }
         };
-        if let Some(reason) = record.terminal_reason.get() {
+        if let Some(reason) = record["terminal_reason"].as_str() {
             evidence.push_str(", terminal_reason ");
             evidence.push_str(reason);
         }
-        if is_error.is_none_or(|value| value == "false") && subtype == "success" {
-            writer.set_answer(record.result.as_str());
-            writer.turn_completed(record.stop_reason.get().unwrap_or("result"));
+        // Only an explicit `false` rules out an error.
+        let is_good = is_error.is_null() || is_error.as_bool() == Some(false);
+        if is_good && subtype == "success" {
+            writer.set_answer(record["result"].text());
+            writer.turn_completed(record["stop_reason"].as_str().unwrap_or("result"));
             if self.turns > 0 {
                 // The run ends with the result of its last turn, or with its stream.
                 writer.pause(StreamStatus::Done, evidence);
@@ -645,12 +549,17 @@ impl ClaudePrint {
                 writer.completed(evidence);
             }
         } else {
-            let error = [record.result.as_str(), record.errors.text.as_str(), subtype]
-                .into_iter()
-                .find(|text| !text.trim().is_empty());
-            writer.failed(error.unwrap_or("an unspecified error"), evidence);
+            let errors = record["errors"].any_text();
+            let result = record["result"].text();
+            let error = first([result, errors.as_str(), subtype, "an unspecified error"]);
+            writer.failed(error, evidence);
         }
     }
+}
+
+/// Returns true for a record of the agent itself, not of a sub-agent.
+fn is_own(record: &Json<'_>) -> bool {
+    record["parent_tool_use_id"].as_str().is_none()
 }
 
 #[cfg(test)]
