@@ -15,9 +15,6 @@ use crate::timestamp::Timestamp;
 /// The maximum size of a tool's arguments; the question is at their beginning.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
-/// The maximum length of a path.
-const PATH_BYTES_MAX: usize = 4096;
-
 /// The standard input of the hook's command.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HookInput<'a> {
@@ -120,9 +117,11 @@ impl<'a> HookInput<'a> {
         };
         let path = |path: &Option<String>| {
             let path = path.as_deref().unwrap_or_default();
-            match path.len() > PATH_BYTES_MAX {
-                true => String::new(),
-                false => rules.text(path).into_owned(),
+            // The maximum length of a path.
+            if path.len() > 4096 {
+                String::new()
+            } else {
+                rules.text(path).into_owned()
             }
         };
         HookChange::Keep(Box::new(HookFile {

@@ -119,12 +119,11 @@ impl KnownAgent {
         let (mut command, mut is_batch) = (None, false);
         for argument in options {
             let name = argument.split('=').next().unwrap_or_default();
-            match argument.starts_with('-') {
-                true => {
-                    is_batch |= INFORMATION_OPTIONS.contains(&name);
-                    is_batch |= self.batch_options().contains(&name);
-                }
-                false => command = command.or(Some(argument.as_str())),
+            if argument.starts_with('-') {
+                is_batch |= INFORMATION_OPTIONS.contains(&name);
+                is_batch |= self.batch_options().contains(&name);
+            } else {
+                command = command.or(Some(argument.as_str()));
             }
         }
         let is_command = command.is_some_and(|command| {
@@ -147,15 +146,13 @@ impl AgentProgram {
     /// answer one prompt and exit (`claude -p`). `executable` is the file of the process, if known.
     pub fn recognise(executable: Option<&Path>, arguments: &[String]) -> Option<Self> {
         let (program, rest) = arguments.split_first()?;
-        let (program, rest) = match is_interpreter(program) {
+        let (program, rest) = if is_interpreter(program) {
             // Options of the interpreter precede the script.
-            true => {
-                let at = rest
-                    .iter()
-                    .position(|argument| !argument.starts_with('-'))?;
-                (&rest[at], &rest[at + 1..])
-            }
-            false => (program, rest),
+            let mut arguments = rest.iter();
+            let at = arguments.position(|argument| !argument.starts_with('-'))?;
+            (&rest[at], &rest[at + 1..])
+        } else {
+            (program, rest)
         };
         if let Some(agent) = known(executable, Path::new(program)) {
             return agent.is_interactive(rest).then_some(Self::Known(agent));

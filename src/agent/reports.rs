@@ -7,9 +7,6 @@ use super::{AgentState, KnownAgent, StateClaim, one_line};
 use crate::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The maximum length of a session id. Session ids are UUIDs.
-const SESSION_BYTES_MAX: usize = 128;
-
 /// The last event of a session that shows a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -63,7 +60,8 @@ impl HookFile {
 /// Returns true if `id` is a session id and a plain file name.
 pub(crate) fn is_session(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=SESSION_BYTES_MAX).contains(&id.len()) && id.bytes().all(is_plain)
+    // The maximum length of a session id. Session ids are UUIDs.
+    (1..=128).contains(&id.len()) && id.bytes().all(is_plain)
 }
 
 // Parses Claude Code's status file, `sessions/PID.json` (pure).

@@ -247,9 +247,10 @@ impl StateResolver {
             _ => {}
         }
         let is_more = |held: &HeldClaim| !held.is_busy() && held.claim.state != AgentState::Idle;
-        match self.get(Screen).is_some_and(is_more) {
-            true => self.report(Screen),
-            false => self.report(StatusFile),
+        if self.get(Screen).is_some_and(is_more) {
+            self.report(Screen)
+        } else {
+            self.report(StatusFile)
         }
     }
 
@@ -285,9 +286,10 @@ impl StateResolver {
             }
             if !transcript.is_busy() && !is_outdated(transcript) {
                 // The turn continues after an unconfirmed answer.
-                return self.report(match lower.is_busy() && !transcript.claim.is_confirmed {
-                    true => first,
-                    false => Transcript,
+                return self.report(if lower.is_busy() && !transcript.claim.is_confirmed {
+                    first
+                } else {
+                    Transcript
                 });
             }
             // An idle state from before the turn is no evidence about the turn.

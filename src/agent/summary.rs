@@ -52,9 +52,10 @@ fn split_word_bytes(kept: &str, rest: &str) -> usize {
         return 0;
     }
     let bytes = kept.bytes().rev().take_while(is_of_key).count();
-    match bytes < SPLIT_WORD_BYTES_MIN {
-        true => 0,
-        false => bytes,
+    if bytes < SPLIT_WORD_BYTES_MIN {
+        0
+    } else {
+        bytes
     }
 }
 
@@ -117,9 +118,10 @@ pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
         Err(_) => cut_value(arguments).or_else(|| Some(arguments.to_owned())),
     };
     let text = one_line(&found.unwrap_or_default());
-    match text.is_empty() {
-        true => Some(one_line(tool)).filter(|tool| !tool.is_empty()),
-        false => Some(text),
+    if text.is_empty() {
+        Some(one_line(tool)).filter(|tool| !tool.is_empty())
+    } else {
+        Some(text)
     }
 }
 

@@ -70,10 +70,7 @@ struct Wipe {
 
 impl Wipe {
     fn redraw(self) -> Duration {
-        match self.is_single_line {
-            true => REWRITE,
-            false => REDRAW,
-        }
+        if self.is_single_line { REWRITE } else { REDRAW }
     }
 }
 
@@ -192,9 +189,10 @@ impl TurnDetector {
     /// Returns the last paragraph, which summarises a turn that ends without a marker.
     #[must_use]
     pub fn summary(&self) -> String {
-        match self.is_full_screen {
-            true => self.full_screen.rows.summary(self.full_screen.rows.end()),
-            false => self.lines.summary(self.next),
+        if self.is_full_screen {
+            self.full_screen.rows.summary(self.full_screen.rows.end())
+        } else {
+            self.lines.summary(self.next)
         }
     }
 
@@ -353,11 +351,11 @@ impl FullScreen {
             pairs.all(|(known, (_, _, context))| known.is_same(context))
         };
         let mut lengths = (0..=current.len().min(known.len())).rev();
-        let known = match known.windows(current.len().max(1)).any(is_section) {
-            true => current.len(),
-            false => lengths
-                .find(|length| is_section(&known[known.len() - length..]))
-                .unwrap_or(0),
+        let known = if known.windows(current.len().max(1)).any(is_section) {
+            current.len()
+        } else {
+            let at_end = lengths.find(|length| is_section(&known[known.len() - length..]));
+            at_end.unwrap_or(0)
         };
         let mut found = Vec::new();
         for (row, marker, context) in current.into_iter().skip(known) {
@@ -381,12 +379,6 @@ const LINE_CHARS_MAX: usize = 1000;
 
 /// The number of letters and digits that identify a place in the text. Answers may end alike.
 const CONTEXT_CHARS: usize = 400;
-
-/// The number of letters that suffice if a screen is redrawn from the middle of the text.
-const SIGNIFICANT_CHARS: usize = 16;
-
-/// The number of letters that suffice if a line moves because others are inserted above it.
-const NEAR_CHARS: usize = 4;
 
 /// The last lines, settled or open.
 #[derive(Debug, Default)]
@@ -414,22 +406,25 @@ impl MarkerContext {
     /// Returns true if the contexts may belong to the same place.
     pub fn is_same(&self, other: &Self) -> bool {
         let (own, others) = (self.nearest.len(), other.nearest.len());
-        let known = match self.is_cut || other.is_cut {
-            true => own.min(others),
-            false => own.max(others),
+        let known = if self.is_cut || other.is_cut {
+            own.min(others)
+        } else {
+            own.max(others)
         };
         self.common_chars(other) >= known
     }
 
     /// Returns true if a cut context is long enough to be compared.
     pub fn is_significant(&self) -> bool {
-        self.nearest.len() >= SIGNIFICANT_CHARS
+        // The number of letters that suffice if a screen is redrawn from the middle of the text.
+        self.nearest.len() >= 16
     }
 
     /// Returns true if the text directly before the marker is the same.
     pub fn is_near(&self, other: &Self) -> bool {
         let known = self.nearest.len().min(other.nearest.len());
-        self.common_chars(other) >= known.min(NEAR_CHARS)
+        // The number of letters that suffice if a line moves because others are inserted above it.
+        self.common_chars(other) >= known.min(4)
     }
 
     fn common_chars(&self, other: &Self) -> usize {
@@ -605,12 +600,14 @@ impl RedrawDetector {
         ChangeContext {
             at: capture.at,
             alternate: capture.alternate,
-            redraw_cause: match before.was_wiped(capture) {
-                true => RedrawCause::Wiped {
+            redraw_cause: if before.was_wiped(capture) {
+                RedrawCause::Wiped {
                     first_line: tracker.cursor_line() - lines_above_cursor(capture),
-                },
-                false if resized => RedrawCause::Resized,
-                false => RedrawCause::None,
+                }
+            } else if resized {
+                RedrawCause::Resized
+            } else {
+                RedrawCause::None
             },
         }
     }

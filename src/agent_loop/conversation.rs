@@ -16,9 +16,6 @@ use crate::thread::run_beside;
 use crossbeam_channel::{Receiver, bounded};
 use serde_json::{Map, Value};
 
-/// Default maximum number of answers, as in TaskDaemon.
-const TURNS_MAX: u32 = 50;
-
 /// Options of a conversation.
 #[must_use = "options have no effect until they are passed to `converse`"]
 pub struct Converse<'a> {
@@ -38,7 +35,8 @@ impl<'a> Converse<'a> {
     /// Creates options with at most 50 answers and no emitter.
     pub fn new() -> Self {
         Self {
-            max_turns: TURNS_MAX,
+            // Default maximum number of answers, as in TaskDaemon.
+            max_turns: 50,
             emitter: None,
             on_part: None,
             clock: Clock::system(),

@@ -22,16 +22,6 @@ use crate::process::{Command, ValidationResult, validate_until_stopped};
 use crossbeam_channel::select_biased;
 use serde_json::{Map, Value};
 
-/// The type of loop in `LoopStarted`, as TaskDaemon names it.
-const LOOP_TYPE: &str = "Phase";
-
-/// Default maximum number of iterations.
-const ITERATIONS_MAX: u32 = 10;
-
-/// Number of consecutive failures of the model after which the loop ends. The cause is then permanent,
-/// such as a wrong key, a broken network or a missing program.
-const FAILURES_MAX: u32 = 5;
-
 /// Delay before the next attempt after a failure of the model; it doubles with each failure.
 const BACK_OFF: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
@@ -89,7 +79,8 @@ impl LoopEngine {
             agent,
             toolbox: Toolbox::new(),
             directory: PathBuf::from("."),
-            max_iterations: ITERATIONS_MAX,
+            // Default maximum number of iterations.
+            max_iterations: 10,
             max_turns: None,
             timeout: None,
             check_timeout: None,
@@ -190,7 +181,8 @@ impl LoopEngine {
         if let Some(emitter) = emitter
             && !self.progress.is_resumed
         {
-            emitter.loop_started(LOOP_TYPE, &self.spec.task);
+            // The type of loop in `LoopStarted`, as TaskDaemon names it.
+            emitter.loop_started("Phase", &self.spec.task);
         }
         let end = match deadline {
             None => Ok(self.run_phases(&reporter, None)),
@@ -267,7 +259,9 @@ impl LoopEngine {
         if self.cancel.is_cancelled() || self.progress.iteration >= self.max_iterations {
             return None;
         }
-        if failures >= FAILURES_MAX {
+        // Number of consecutive failures of the model after which the loop ends. The cause is then permanent,
+        // such as a wrong key, a broken network or a missing program.
+        if failures >= 5 {
             let reason = format!("the model failed {failures} times in succession");
             return Some(LoopEnd::Failed(reason));
         }
@@ -295,15 +289,6 @@ impl fmt::Debug for LoopEngine {
 }
 
 // One iteration of a loop: the agent works, then the check decides.
-
-/// Exit code of a check that was terminated but exited with 0, as shells report it: 128 plus `TERM`.
-const TERMINATED: i32 = 143;
-
-/// Maximum size of each output of a check that is kept for the next prompt.
-const CHECK_BYTES: usize = 256 << 10;
-
-/// Maximum number of lines of a check that become events.
-const CHECK_LINES_MAX: u64 = 1_000_000;
 
 pub(super) struct Attempt {
     pub outcome: IterationOutcome,
@@ -337,7 +322,8 @@ impl Attempt {
         if result.was_ended {
             let exit_code = match result.exit_code {
                 // Some programs exit with 0 when they are terminated.
-                0 => TERMINATED,
+                // Exit code of a check that was terminated but exited with 0, as shells report it: 128 plus `TERM`.
+                0 => 143,
                 code => code,
             };
             let outcome = IterationOutcome::ValidationFailed { exit_code };
@@ -462,8 +448,10 @@ impl LoopEngine {
         let control = self.running_check.begin();
         let mut command = Command::shell(check)
             .directory(&self.directory)
-            .line_limit(CHECK_LINES_MAX)
-            .collect(CHECK_BYTES)
+            // Maximum number of lines of a check that become events.
+            .line_limit(1_000_000)
+            // Maximum size of each output of a check that is kept for the next prompt.
+            .collect(256 << 10)
             .clock(self.clock.clone())
             .control(&control)
             .on_output(files.on_check_output());

@@ -17,9 +17,6 @@ use rustc_hash::FxHasher;
 /// Maximum number of lines of a check to keep. A prompt has at most half of them.
 const LINES_MAX: usize = 200;
 
-/// The failure reason of an iteration that was interrupted together with the loop.
-const INTERRUPTED: &str = "the loop was interrupted during it";
-
 /// The progress of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -203,7 +200,10 @@ impl ProgressReader {
 
     fn progress(mut self) -> Progress {
         if self.is_open {
-            self.progress.previous_failure = Some(PreviousFailure::Agent(INTERRUPTED.to_owned()));
+            // The failure reason of an iteration that was interrupted together with the loop.
+            self.progress.previous_failure = Some(PreviousFailure::Agent(
+                "the loop was interrupted during it".to_owned(),
+            ));
         }
         self.progress.is_resumed = !self.has_ended;
         self.progress
@@ -231,9 +231,6 @@ impl LastCheck {
 const ENTRIES_MAX: usize = 500_000;
 const TIME_MAX: Duration = Duration::from_secs(5);
 const DEPTH_MAX: usize = 200;
-
-/// Directories of version control systems, which change without any work: `git status` writes its index.
-const IGNORED_NAMES: &[&str] = &[".git", ".hg", ".jj", ".svn"];
 
 /// Returns a hash of the names, kinds, sizes, times and inodes of all files below a directory, except
 /// those of version control and in `ignored`. Symbolic links are not followed. Returns `None` if the
@@ -279,7 +276,10 @@ impl DirectoryWalk<'_> {
             }
             let path: PathBuf = entry.path();
             let name = entry.file_name();
-            let is_ignored = IGNORED_NAMES.iter().any(|ignored| name == *ignored);
+            // Directories of version control systems, which change without any work: `git status` writes its index.
+            let is_ignored = [".git", ".hg", ".jj", ".svn"]
+                .iter()
+                .any(|ignored| name == *ignored);
             if is_ignored || self.ignored.as_ref() == Some(&path) {
                 continue;
             }

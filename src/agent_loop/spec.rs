@@ -305,13 +305,13 @@ fn first_line(task: &str) -> String {
 }
 
 fn bounded(text: &str) -> Result<()> {
-    match text.len() > SPEC_BYTES_MAX {
-        true => Err(Error::invalid(format!(
-            "the specification is longer than {} KiB",
-            SPEC_BYTES_MAX >> 10
-        ))),
-        false => Ok(()),
+    if text.len() <= SPEC_BYTES_MAX {
+        return Ok(());
     }
+    Err(Error::invalid(format!(
+        "the specification is longer than {} KiB",
+        SPEC_BYTES_MAX >> 10
+    )))
 }
 
 // The prompt of an iteration: the task, the phase, and the previous failure (pure).
@@ -437,9 +437,10 @@ pub(super) fn tail(text: &str) -> &str {
     let text = text.trim_end_matches('\n');
     let end = last_bytes(text, TAIL_BYTES);
     // A partial line may be misleading, so it is left out unless it is the only line.
-    let whole = match end.len() == text.len() {
-        true => end,
-        false => end.split_once('\n').map_or(end, |(_, rest)| rest),
+    let whole = if end.len() == text.len() {
+        end
+    } else {
+        end.split_once('\n').map_or(end, |(_, rest)| rest)
     };
     let lines = whole.rmatch_indices('\n').nth(TAIL_LINES - 1);
     lines.map_or(whole, |(at, _)| &whole[at + 1..])

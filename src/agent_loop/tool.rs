@@ -14,9 +14,6 @@ use serde_json::Value;
 /// request a part of a larger result.
 const RESULT_BYTES_MAX: usize = 256 * 1024;
 
-/// The number of bytes of a too large result that the error shows.
-const SHOWN_BYTES: usize = 4 * 1024;
-
 /// A tool that a model may call.
 ///
 /// ```
@@ -181,9 +178,10 @@ impl Toolbox {
     pub fn call(&mut self, call: &ToolCall, cancel: &Cancel) -> ToolOutcome {
         let Some(tool) = self.tools.iter_mut().find(|tool| tool.name() == call.name) else {
             let names: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
-            let known = match names.is_empty() {
-                true => "there are none".to_owned(),
-                false => format!("there are {}", names.join(", ")),
+            let known = if names.is_empty() {
+                "there are none".to_owned()
+            } else {
+                format!("there are {}", names.join(", "))
             };
             return ToolOutcome::error(format!("there is no tool {:?}; {known}", call.name));
         };
@@ -213,7 +211,8 @@ impl Toolbox {
             outcome.content = format!(
                 "the result has {bytes} bytes, and at most {bytes_max} are accepted: request a part of \
                  it. It begins:\n{}",
-                first_bytes(&outcome.content, SHOWN_BYTES.min(bytes_max))
+                // The number of bytes of a too large result that the error shows.
+                first_bytes(&outcome.content, (4 * 1024).min(bytes_max))
             );
         }
         outcome

@@ -2,16 +2,6 @@
 
 use crate::text::first_chars;
 
-/// The maximum number of top rows of a page that may have changed, because a notice covers them or
-/// a box was redrawn.
-const SKIPPED_MAX: usize = 3;
-
-/// The minimum weight of matching rows in the middle of known and shown rows.
-const MATCH_WEIGHT_MIN: usize = 8;
-
-/// The minimum weight of matching rows if the next settled row differs.
-const CONTRADICTED_WEIGHT_MIN: usize = 24;
-
 /// The minimum and maximum number of letters that align a page after a resize.
 const LETTERS_MIN: usize = 6;
 const LETTERS_MAX: usize = 24;
@@ -25,7 +15,9 @@ pub(super) fn align(
     last: usize,
 ) -> Option<usize> {
     let mut best: Option<(usize, usize)> = None;
-    for skipped in 0..=SKIPPED_MAX.min(page.len().saturating_sub(1)) {
+    // The maximum number of top rows of a page that may have changed, because a notice covers them or
+    // a box was redrawn.
+    for skipped in 0..=3.min(page.len().saturating_sub(1)) {
         for at in skipped..known.len() {
             let place = (at, last + skipped, skipped == 0);
             let Some(weight) = agreement(known, settled, &page[skipped..], place) else {
@@ -67,8 +59,10 @@ fn agreement(
     let is_all = count == page.len() || end == known.len();
     let wanted = match (is_all, end < settled) {
         _ if at == last && (is_all || (is_whole && end >= settled)) => 1,
-        (false, true) => CONTRADICTED_WEIGHT_MIN,
-        _ => MATCH_WEIGHT_MIN,
+        // The minimum weight of matching rows if the next settled row differs.
+        (false, true) => 24,
+        // The minimum weight of matching rows in the middle of known and shown rows.
+        _ => 8,
     };
     (weight >= wanted).then_some(weight)
 }
@@ -109,9 +103,10 @@ fn shared_letters(known: &[char], page: &[char]) -> Vec<usize> {
     // The match that extends furthest; its letters are those at the beginning.
     let (mut start, mut end) = (0, 0);
     for at in 1..all.len() {
-        let mut count = match at < end {
-            true => shared[at - start].min(end - at),
-            false => 0,
+        let mut count = if at < end {
+            shared[at - start].min(end - at)
+        } else {
+            0
         };
         while at + count < all.len() && all[at + count] == all[count] {
             count += 1;
@@ -153,9 +148,6 @@ pub(super) fn grown(was: &ConversationRow, row: &ConversationRow) -> Option<Conv
 
 // The rows of a conversation, as a layout reads them from a screen (pure).
 
-/// The maximum number of characters of a row. No terminal is wider.
-const CHARS_MAX: usize = 1_000;
-
 /// The part of a conversation that a row belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowPart {
@@ -185,7 +177,8 @@ pub(super) struct ConversationRow {
 impl ConversationRow {
     pub fn new(text: &str, kind: RowPart, is_spaced: bool) -> Self {
         Self {
-            text: first_chars(text, CHARS_MAX).to_owned(),
+            // The maximum number of characters of a row. No terminal is wider.
+            text: first_chars(text, 1_000).to_owned(),
             kind,
             is_spaced,
             is_head: false,
@@ -202,9 +195,10 @@ impl ConversationRow {
     /// Returns the weight of a match with another row.
     pub fn weight(&self) -> usize {
         const WEIGHT_MAX: usize = 8;
-        match self.is_covered {
-            true => 0,
-            false => self.letters().take(WEIGHT_MAX).count().max(1),
+        if self.is_covered {
+            0
+        } else {
+            self.letters().take(WEIGHT_MAX).count().max(1)
         }
     }
 

@@ -58,9 +58,6 @@ impl Layout {
 
 // Reads the screens of an unknown full-screen program: text without frames, footers and spinners (pure).
 
-/// The number of bottom rows that are searched for the input box.
-const FOOT_ROWS: usize = 12;
-
 /// The maximum height of an input box.
 const BOX_ROWS_MAX: usize = 6;
 
@@ -96,7 +93,8 @@ fn content_end(rows: &[&str]) -> usize {
         return 0;
     };
     let mut end = last + 1;
-    let foot = end.saturating_sub(FOOT_ROWS);
+    // The number of bottom rows that are searched for the input box.
+    let foot = end.saturating_sub(12);
     let edge = (foot..end).rfind(|row| shape(*row) == LineKind::Rule);
     if let Some(lower) = edge {
         let first = lower.saturating_sub(BOX_ROWS_MAX + 1).max(foot);

@@ -160,9 +160,10 @@ impl ScreenReader {
 
     /// Settles rows that have stayed unchanged long enough.
     fn settle_unchanged(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
-        let (sealed, time) = match self.layout.shows_ends() {
-            true => (self.layout.sealed(&self.live), DRAW_TIME),
-            false => (self.live.len(), QUIET_TIME),
+        let (sealed, time) = if self.layout.shows_ends() {
+            (self.layout.sealed(&self.live), DRAW_TIME)
+        } else {
+            (self.live.len(), QUIET_TIME)
         };
         let mut settled = 0;
         if let Some(rows) = self.settling.take() {
@@ -222,9 +223,10 @@ impl ScreenReader {
         if page.is_working == Some(false) && !was_working && !is_new_width {
             return self.start_from(page.rows);
         }
-        match unplaced + 1 >= UNPLACED_MAX {
-            true => self.take_after_gap(page.rows, events),
-            false => self.unplaced = (unplaced + 1, Some(page)),
+        if unplaced + 1 >= UNPLACED_MAX {
+            self.take_after_gap(page.rows, events)
+        } else {
+            self.unplaced = (unplaced + 1, Some(page))
         }
     }
 
@@ -414,9 +416,10 @@ impl ScreenReader {
             }
         }
         let mut reported = reported_end.saturating_sub(before);
-        let mut bare = match reported_end == start {
-            true => bare_rows_at_end(&self.settled),
-            false => 0,
+        let mut bare = if reported_end == start {
+            bare_rows_at_end(&self.settled)
+        } else {
+            0
         };
         let mut rows = page.iter();
         self.keep_letters(before);

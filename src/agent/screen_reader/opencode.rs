@@ -16,17 +16,8 @@ const BAR: char = '┃';
 const PANEL_COLUMNS: usize = 42;
 const PANEL_ABOVE: usize = 120;
 
-/// The indent of an answer in columns.
-const INDENT: usize = 5;
-
 /// The maximum number of columns before the bar of a box. A notice begins further right.
 const BOX_INDENT_MAX: usize = 3;
-
-/// The text of the empty input box on the start screen.
-const START_TEXT: &str = "Ask anything";
-
-/// The maximum number of hints and blank rows below the input box.
-const FOOT_ROWS_MAX: usize = 6;
 
 /// Marks at the beginning of a tool's row or of the title of its box.
 const TOOL_MARKS: &[char] = &['→', '←', '✱', '%', '◇', '⚙', '↔', '#'];
@@ -47,7 +38,8 @@ impl OpencodeLayout {
         let end = rows.iter().rposition(shown)? + 1;
         // The input box, or a dialogue in its place, which extends to the bottom.
         let is_bar = |row: &str| indent(row) <= BOX_INDENT_MAX && row.trim_start().starts_with(BAR);
-        let foot = end.saturating_sub(FOOT_ROWS_MAX + 1);
+        // At most six hints and blank rows are below the input box.
+        let foot = end.saturating_sub(7);
         let edge = (0..end).rfind(|row| rows[*row].trim_start().starts_with("╹▀"));
         if let Some(edge) = edge
             && let above = rows[..edge].iter().rev()
@@ -126,9 +118,11 @@ impl OpencodeLayout {
             let begins_box = is_boxed && !was_bar && (number > 0 || self.is_first);
             is_head = is_boxed && is_head || begins_box;
             was_bar = is_boxed;
-            let shown = match is_boxed {
-                true => boxed_row(inside(row).trim_end()),
-                false => text_row(row[INDENT.min(indent(row))..].trim_end()),
+            let shown = if is_boxed {
+                boxed_row(inside(row).trim_end())
+            } else {
+                // An answer has an indent of five columns.
+                text_row(row[5.min(indent(row))..].trim_end())
             };
             let Some((text, kind)) = shown else {
                 is_spaced |= is_boxed || !is_covered;
@@ -186,7 +180,8 @@ fn is_start(above: &[&str], boxed: &[&str]) -> bool {
     match shown.next() {
         // The logo, in block characters.
         Some(first) => is_frame(first.trim()) && shown.all(|row| is_frame(row.trim())),
-        None => boxed.iter().any(|row| row.starts_with(START_TEXT)),
+        // The text of the empty input box on the start screen.
+        None => boxed.iter().any(|row| row.starts_with("Ask anything")),
     }
 }
 

@@ -158,9 +158,10 @@ impl Program {
         let spinner = ['⠋', '⠙', '⠹', '⠸'][self.beat % 4];
         if self.is_opencode {
             rows.push(String::new());
-            rows.push(match is_over {
-                true => "     ▣  Build · Mock · 3.2s".to_owned(),
-                false => "     ▣  Build · Mock".to_owned(),
+            rows.push(if is_over {
+                "     ▣  Build · Mock · 3.2s".to_owned()
+            } else {
+                "     ▣  Build · Mock".to_owned()
             });
         }
         let shown = rows.len().saturating_sub(self.height - Self::FOOT);
@@ -242,9 +243,10 @@ fn letters(text: &str) -> String {
 /// Returns the events of a program that performs these actions and prints at most `rows_max` rows
 /// between two captures.
 fn events_of(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<AgentEvent>) {
-    let program = match is_opencode {
-        true => AgentProgram::Known(KnownAgent::Opencode),
-        false => AgentProgram::Other("crush".to_owned()),
+    let program = if is_opencode {
+        AgentProgram::Known(KnownAgent::Opencode)
+    } else {
+        AgentProgram::Other("crush".to_owned())
     };
     let mut reader = ScreenReader::new(&program);
     let mut model = Program {
@@ -483,10 +485,7 @@ proptest! {
         screens in prop::collection::vec((prop::collection::vec("[ ┃╹▀│─▣⠋$→a-c·s3.]{0,30}", 0..20), 0_u32..200), 0..12),
         is_opencode in any::<bool>(),
     ) {
-        let program = match is_opencode {
-            true => AgentProgram::Known(KnownAgent::Opencode),
-            false => AgentProgram::Other("crush".to_owned()),
-        };
+        let program = if is_opencode { AgentProgram::Known(KnownAgent::Opencode) } else { AgentProgram::Other("crush".to_owned()) };
         let (mut reader, mut events, now) = (ScreenReader::new(&program), Vec::new(), Instant::now());
         for (screen, width) in &screens {
             let rows: Vec<&str> = screen.iter().map(String::as_str).collect();

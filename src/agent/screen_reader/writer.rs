@@ -14,9 +14,6 @@ const TYPED_MAX: usize = 64;
 /// The number of characters of a box or a paragraph to keep: as many as an event carries of a tool's output.
 const RESULT_CHARS_MAX: usize = 500;
 
-/// Replaces rows that were not captured.
-const UNSEEN: &str = "[… rows not seen]";
-
 /// Converts the rows of a conversation to events.
 #[derive(Debug, Default)]
 pub(super) struct ConversationWriter {
@@ -143,7 +140,8 @@ impl ConversationWriter {
         self.close(events);
         self.flush(events);
         events.push(AgentEvent::TokenReceived {
-            token: UNSEEN.to_owned(),
+            // Replaces rows that were not captured.
+            token: "[… rows not seen]".to_owned(),
         });
     }
 
@@ -211,15 +209,16 @@ impl ConversationWriter {
         self.has_text = false;
         self.paragraph.clear();
         self.is_turn_open = !is_error;
-        events.push(match is_error && !was_typed {
-            true => AgentEvent::AgentFailed {
+        events.push(if is_error && !was_typed {
+            AgentEvent::AgentFailed {
                 error: result(text),
                 evidence: "screen".to_owned(),
-            },
-            false => AgentEvent::PromptSent {
+            }
+        } else {
+            AgentEvent::PromptSent {
                 prompt_summary: summary(text),
                 token_count: 0,
-            },
+            }
         });
     }
 }

@@ -31,9 +31,10 @@ impl DetectedState {
     /// Returns the evidence in one line, as it appears in events.
     #[must_use]
     pub fn evidence(&self) -> String {
-        let evidence = match self.inferred {
-            true => StateEvidence::Inferred,
-            false => StateEvidence::Confirmed,
+        let evidence = if self.inferred {
+            StateEvidence::Inferred
+        } else {
+            StateEvidence::Confirmed
         };
         format!("{} {} ({evidence}): {}", self.agent, self.rule, self.line)
     }
@@ -103,9 +104,6 @@ pub(super) struct Candidate<'p, 'a> {
     is_empty: bool,
 }
 
-/// The number of last rows that are searched for the exit text if no input box is shown.
-const EXIT_TEXT_ROWS: usize = 12;
-
 impl AgentRules {
     /// Returns the screen and the confidence, if the screen belongs to this agent.
     pub fn match_screen<'p, 'a>(
@@ -144,10 +142,12 @@ impl AgentRules {
             let mut signs = self.signs.iter().filter(|sign| sign.is_weak == weak);
             signs.any(is_shown)
         };
-        let confidence = match shows(false) {
-            true => Confidence::Strong,
-            false if shows(true) => Confidence::Weak,
-            false => return None,
+        let confidence = if shows(false) {
+            Confidence::Strong
+        } else if shows(true) {
+            Confidence::Weak
+        } else {
+            return None;
         };
         (!candidate.has_exited(shell)).then_some((confidence, candidate))
     }
@@ -201,7 +201,8 @@ impl Candidate<'_, '_> {
         let (screen, input) = (self.view.screen, self.view.input.as_ref());
         let rows = match input {
             Some(input) => input.end..screen.all().end,
-            None => screen.last_of(screen.all(), EXIT_TEXT_ROWS),
+            // The number of last rows that are searched for the exit text if no input box is shown.
+            None => screen.last_of(screen.all(), 12),
         };
         let shows_exit =
             |exit_text: &Regex| rows.clone().any(|row| exit_text.is_match(screen.row(row)));
@@ -211,10 +212,6 @@ impl Candidate<'_, '_> {
 }
 
 // Classifies one row of an agent's screen: text, progress, or decoration (pure).
-
-/// The minimum number of line characters at the beginning of a box's edge. An edge may hold a
-/// title, and a list item may begin with a few dashes.
-const EDGE_CHARS_MIN: usize = 10;
 
 /// The kind of a row of an agent's screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,9 +241,10 @@ impl AgentRules {
         }
         let is_foot = self.decoration.as_ref();
         let is_foot = is_foot.is_some_and(|decoration| decoration.is_match(row));
-        match is_foot || is_edge(row) || self.is_empty_input(row) {
-            true => RowKind::Decoration,
-            false => RowKind::Text,
+        if is_foot || is_edge(row) || self.is_empty_input(row) {
+            RowKind::Decoration
+        } else {
+            RowKind::Text
         }
     }
 
@@ -265,7 +263,9 @@ impl AgentRules {
 fn is_edge(row: &str) -> bool {
     let row = row.trim_start();
     let row = row.strip_prefix(['╭', '╰', '┌', '└']).unwrap_or(row);
-    row.chars().take_while(|c| *c == '─').count() >= EDGE_CHARS_MIN
+    // The minimum number of line characters at the beginning of a box's edge. An edge may hold a
+    // title, and a list item may begin with a few dashes.
+    row.chars().take_while(|c| *c == '─').count() >= 10
 }
 
 // Searches the regions of a screen that rules refer to (pure).
@@ -339,9 +339,10 @@ impl RowQuery {
             self.under.as_ref().is_none_or(matches)
         };
         let is_match = |row: &usize| self.pattern.is_match(text(*row)) && is_under(*row);
-        let found = match self.is_first {
-            true => rows.clone().find(is_match),
-            false => rows.clone().rfind(is_match),
+        let found = if self.is_first {
+            rows.clone().find(is_match)
+        } else {
+            rows.clone().rfind(is_match)
         }?;
         let has = |also: &Regex| rows.clone().any(|row| also.is_match(text(row)));
         self.also.as_ref().is_none_or(has).then(|| text(found))
@@ -355,9 +356,10 @@ impl ScreenView<'_, '_> {
             (Region::Screen, _) => screen.all(),
             (Region::Cursor, _) => {
                 let row = screen.cursor();
-                match self.only_unframed && screen.is_framed(row.start) {
-                    true => return None,
-                    false => row,
+                if self.only_unframed && screen.is_framed(row.start) {
+                    return None;
+                } else {
+                    row
                 }
             }
             (Region::Bottom, _) => screen.last_of(screen.all(), lines),

@@ -14,11 +14,6 @@ use crate::error::{Error, Result};
 const FILE_BYTES_MAX: usize = 64 << 10;
 /// The maximum number of rules, and of signatures, of an agent, because each is tried on each capture.
 const RULES_MAX: usize = 100;
-/// The maximum memory of a compiled pattern.
-const REGEX_BYTES_MAX: usize = 1 << 20;
-/// The maximum number of characters of a user's text that an error quotes.
-const QUOTE_CHARS_MAX: usize = 100;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleFile {
@@ -122,7 +117,8 @@ fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
 /// Joins the text to one line and truncates it to the length of a quotation.
 fn quote(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<&str>>().join(" ");
-    line.chars().take(QUOTE_CHARS_MAX).collect()
+    // The maximum number of characters of a user's text that an error quotes.
+    line.chars().take(100).collect()
 }
 
 fn compile(file: RuleFile) -> Result<AgentRules, String> {
@@ -171,11 +167,13 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
             is_first: false,
         })
     };
-    let input_condition =
-        |condition: Option<InputCondition>| match condition.is_some() && input.is_none() {
-            true => Err("it needs the input box: describe it in [input]".to_owned()),
-            false => Ok(condition),
-        };
+    let input_condition = |condition: Option<InputCondition>| {
+        if condition.is_some() && input.is_none() {
+            Err("it needs the input box: describe it in [input]".to_owned())
+        } else {
+            Ok(condition)
+        }
+    };
     let mut signs = Vec::new();
     for (number, sign) in (1..).zip(&file.sign) {
         let at = |why: String| format!("sign {number}: {why}");
@@ -243,7 +241,8 @@ fn is_id(id: &str) -> bool {
 /// Compiles the pattern of the field `what`.
 fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(pattern);
-    let built = builder.size_limit(REGEX_BYTES_MAX).build();
+    // The maximum memory of a compiled pattern.
+    let built = builder.size_limit(1 << 20).build();
     built.map_err(|error| {
         // The error shows the position in several lines and describes the problem in the last one.
         let text = error.to_string();

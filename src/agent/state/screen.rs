@@ -11,11 +11,6 @@ use regex::Regex;
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
-/// The maximum number of rows to examine, from the foot up. No terminal is taller.
-const ROWS_MAX: usize = 400;
-/// The maximum number of characters of a row to examine.
-const CHARS_MAX: usize = 1_000;
-
 /// Side edges of boxes.
 pub(super) const EDGES: &[char] = &['│', '┃', '║'];
 
@@ -74,7 +69,8 @@ struct RuleRow<'a> {
 
 impl<'a> RuleScreen<'a> {
     pub fn new(screen: &AgentScreen<'a>) -> Self {
-        let first = screen.rows.len().saturating_sub(ROWS_MAX);
+        // The maximum number of rows to examine, from the foot up. No terminal is taller.
+        let first = screen.rows.len().saturating_sub(400);
         let cursor = screen
             .cursor
             .and_then(|cursor| usize::try_from(cursor.y).ok())
@@ -158,7 +154,8 @@ impl<'a> RuleScreen<'a> {
 
 impl<'a> RuleRow<'a> {
     fn new(row: &'a str) -> Self {
-        let text = match plain(first_chars(row, CHARS_MAX)) {
+        // The maximum number of characters of a row to examine.
+        let text = match plain(first_chars(row, 1_000)) {
             Cow::Borrowed(row) => Cow::Borrowed(tidy(row)),
             Cow::Owned(row) => Cow::Owned(tidy(&row).to_owned()),
         };
@@ -200,18 +197,16 @@ fn is_invisible(c: char) -> bool {
 /// Removes the trailing blanks and box edge of a row, so that the width of the box does not matter.
 fn tidy(row: &str) -> &str {
     let row = row.trim_end();
-    match row.trim_start().starts_with(EDGES) {
+    let rest = if row.trim_start().starts_with(EDGES) {
         // A single edge is the left one.
-        true => match row.strip_suffix(EDGES) {
-            Some(rest) if !rest.trim().is_empty() => rest.trim_end(),
-            Some(_) | None => row,
-        },
+        row.strip_suffix(EDGES)
+            .filter(|rest| !rest.trim().is_empty())
+    } else {
         // A scroll bar on the right.
-        false => match row.strip_suffix(BARS) {
-            Some(rest) if rest.ends_with(char::is_whitespace) => rest.trim_end(),
-            Some(_) | None => row,
-        },
-    }
+        row.strip_suffix(BARS)
+            .filter(|rest| rest.ends_with(char::is_whitespace))
+    };
+    rest.map_or(row, str::trim_end)
 }
 
 /// Returns the row of a box without the edge on the left.
@@ -238,9 +233,6 @@ const INDENT_MAX: usize = 1;
 
 /// Separates typed text from the decoration to the right of the box.
 const ASIDE: &str = "    ";
-
-/// The minimum length of a horizontal line across the pane.
-const RULE_MIN: usize = 20;
 
 #[derive(Clone, Debug)]
 pub(super) struct InputBox {
@@ -308,7 +300,8 @@ impl InputBox {
                 let first = end.saturating_sub(BOX_ROWS_MAX);
                 let edge = (first..end).rfind(|row| screen.is_across(*row))?;
                 let line = screen.row(edge);
-                let is_plain = line.chars().all(|c| c == '─') && line.chars().count() >= RULE_MIN;
+                // The minimum length of a horizontal line across the pane.
+                let is_plain = line.chars().all(|c| c == '─') && line.chars().count() >= 20;
                 let is_whole = (edge + 1..end).all(|row| screen.is_shown(row));
                 // Nothing may follow the prompt, because it could then be the prompt of a shell.
                 let is_input = prompt.is_match(screen.row(end - 1));

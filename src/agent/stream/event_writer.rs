@@ -9,8 +9,6 @@ use super::event::{AgentEvent, FollowUp, StreamFormat, StreamStatus};
 use super::json::Json;
 use crate::timestamp::Timestamp;
 
-const CONTEXT: &str = "agent output";
-
 /// The number of lines of other text that are reported; further ones are only counted, because a
 /// program that prints text instead of records prints much of it.
 const STRAY_MAX: u64 = 20;
@@ -362,7 +360,7 @@ impl EventWriter {
 
     pub fn warn(&mut self, message: String) {
         self.out.push(AgentEvent::Warning {
-            context: CONTEXT.to_owned(),
+            context: "agent output".to_owned(),
             message,
         });
     }
@@ -424,9 +422,6 @@ fn list(names: &[&str]) -> String {
 
 /// The maximum number of open calls. The result of an older call is that of an unknown tool.
 const TOOLS_MAX: usize = 1_024;
-
-/// The name of a tool whose start was not read.
-pub(super) const UNKNOWN: &str = "unknown";
 
 /// The time of a record: its arrival and its timestamp.
 #[derive(Clone, Copy, Debug)]
@@ -499,7 +494,8 @@ impl ToolCalls {
             let open = self.open.remove(at);
             return Some((open.name.into(), open.begun.millis_to(when)));
         }
-        self.seen.insert(id).then(|| (UNKNOWN.to_owned(), 0))
+        // The name of a tool whose start was not read.
+        self.seen.insert(id).then(|| ("unknown".to_owned(), 0))
     }
 
     /// Ends the agent's turn; returns its open tools once. They may still return a result.
@@ -592,9 +588,10 @@ impl OpenMessages {
 
     pub fn complete_own(&mut self, writer: &mut EventWriter) {
         for message in std::mem::take(&mut self.open) {
-            match message.is_own {
-                true => self.complete(&message, writer),
-                false => self.open.push_back(message),
+            if message.is_own {
+                self.complete(&message, writer)
+            } else {
+                self.open.push_back(message)
             }
         }
     }

@@ -38,9 +38,6 @@ const CANCEL_GRACE: Duration = Duration::from_millis(50);
 /// point, although their output is complete.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum number of bytes from the end of standard error in the error of a failed command.
-const TAIL_BYTES: usize = 2_000;
-
 /// The number of the signal `TERM`.
 const TERM: i32 = 15;
 
@@ -238,7 +235,8 @@ impl ChildListener for CommandListener<'_> {
         }
         if stream == OutputStream::Stderr {
             self.stderr_tail.extend_from_slice(bytes);
-            let excess = self.stderr_tail.len().saturating_sub(TAIL_BYTES);
+            // Maximum number of bytes from the end of standard error in the error of a failed command.
+            let excess = self.stderr_tail.len().saturating_sub(2_000);
             self.stderr_tail.drain(..excess);
         } else if self.error.is_none() {
             self.error = self.reader.push(bytes, &mut self.response).err();
@@ -306,11 +304,14 @@ impl CommandListener<'_> {
                 Error::timeout(format!("{name} did not answer within {timeout:?}")),
             )
         } else if let Some(error) = error {
-            match outcome.is_success() || self.has_hung {
-                true => error.into_error(&details),
-                false if details.is_empty() => error.into_error(&failure),
-                false => error.into_error(&format!("{failure}: {details}")),
-            }
+            let details = if outcome.is_success() || self.has_hung {
+                details
+            } else if details.is_empty() {
+                failure
+            } else {
+                format!("{failure}: {details}")
+            };
+            error.into_error(&details)
         } else if outcome.is_success() || self.has_hung {
             return Ok(self.response.finish());
         } else {
@@ -321,9 +322,6 @@ impl CommandListener<'_> {
 }
 
 // A model client that replays recorded answers, one file per request.
-
-/// Default number of bytes to read at once: as many as a network delivers at once.
-const READ_BYTES: usize = 4 * 1024;
 
 /// Replays recorded answers, for tests and analysis.
 ///
@@ -351,7 +349,8 @@ impl RecordedClient {
         Self {
             format,
             answers: files.into_iter().map(Into::into).collect(),
-            read_bytes: READ_BYTES,
+            // Default number of bytes to read at once: as many as a network delivers at once.
+            read_bytes: 4 * 1024,
             clock: Clock::system(),
         }
     }

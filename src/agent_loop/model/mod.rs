@@ -302,9 +302,10 @@ pub(super) struct AnswerError {
 impl AnswerError {
     pub fn new(message: impl Into<String>) -> Self {
         let message = message.into();
-        let kind = match mentions_limit(&message) {
-            true => LlmErrorKind::Limited,
-            false => LlmErrorKind::Other,
+        let kind = if mentions_limit(&message) {
+            LlmErrorKind::Limited
+        } else {
+            LlmErrorKind::Other
         };
         Self { message, kind }
     }
@@ -323,9 +324,10 @@ impl AnswerError {
             LlmErrorKind::Other if mentions_limit(details) => LlmErrorKind::Limited,
             kind => kind,
         };
-        let message = match details.is_empty() {
-            true => self.message,
-            false => format!("{}: {details}", self.message),
+        let message = if details.is_empty() {
+            self.message
+        } else {
+            format!("{}: {details}", self.message)
         };
         LlmError::new(kind, Error::other(message))
     }
@@ -356,9 +358,6 @@ pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Maximum number of tool calls in an answer. A model that calls more does not make progress.
 const CALLS_MAX: usize = 256;
-
-/// Separator between the messages of an agent in the response's text.
-const SEPARATOR: &str = "\n\n";
 
 /// Builds a response from the parts that a reader extracts.
 pub(super) struct ResponseBuilder<'a> {
@@ -464,7 +463,8 @@ impl<'a> ResponseBuilder<'a> {
         }
         let kept = &mut self.response.text;
         if std::mem::take(&mut self.needs_separator) && !kept.is_empty() {
-            kept.push_str(SEPARATOR);
+            // Separator between the messages of an agent in the response's text.
+            kept.push_str("\n\n");
         }
         let has_room = kept.len() + text.len() <= ANSWER_BYTES_MAX;
         if has_room {
@@ -489,9 +489,10 @@ impl<'a> ResponseBuilder<'a> {
         }
         // Some servers send no ids or equal ones, but results are paired by id.
         let is_taken = id.is_empty() || self.calls.iter().any(|call| call.id == id);
-        let id = match is_taken {
-            true => format!("call_{}_{id}", self.calls.len()),
-            false => id.to_owned(),
+        let id = if is_taken {
+            format!("call_{}_{id}", self.calls.len())
+        } else {
+            id.to_owned()
         };
         let name = name.to_owned();
         self.calls.push(PendingCall {

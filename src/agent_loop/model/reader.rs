@@ -191,12 +191,6 @@ impl ApiAnswer {
 // Reads the answer of a command: of an agent that works on its own, whose text is the answer and whose other
 // records are reported, or plain text.
 
-/// Maximum size of text outside of records to keep, from its end.
-const OTHER_TEXT_BYTES_MAX: usize = 2_000;
-
-/// The beginning of the evidence for Claude Code's own `--max-turns`.
-const MAX_TURNS: &str = "result: subtype error_max_turns,";
-
 struct AgentReader {
     format: Format,
     records: RecordSplitter,
@@ -240,7 +234,8 @@ impl AgentAnswer {
         }
         let other = &mut self.other_text;
         self.decoder.push(bytes, |text| other.push_str(text));
-        let surplus = other.len() - last_bytes(other, OTHER_TEXT_BYTES_MAX).len();
+        // Maximum size of text outside of records to keep, from its end.
+        let surplus = other.len() - last_bytes(other, 2_000).len();
         other.drain(..surplus);
     }
 
@@ -283,7 +278,8 @@ impl AgentAnswer {
             AgentEvent::AgentFailed { error, evidence } => {
                 self.is_done = true;
                 self.error = format!("{error} ({evidence})");
-                self.exceeded_turns = evidence.starts_with(MAX_TURNS);
+                // The beginning of the evidence for Claude Code's own `--max-turns`.
+                self.exceeded_turns = evidence.starts_with("result: subtype error_max_turns,");
             }
             _ => {}
         }
@@ -319,9 +315,10 @@ impl AnswerReader for AgentReader {
         answer.text(rest.as_bytes(), is_answer, response);
         if !response.has_text() {
             // Some records contain a result, but no text.
-            let result = match answer.result.is_empty() {
-                true => records.answer().to_owned(),
-                false => std::mem::take(&mut answer.result),
+            let result = if answer.result.is_empty() {
+                records.answer().to_owned()
+            } else {
+                std::mem::take(&mut answer.result)
             };
             response.text(result);
         }
@@ -334,9 +331,10 @@ impl AnswerReader for AgentReader {
             StreamStatus::Unknown if is_untyped || answer.has_response => Ok(()),
             _ if !answer.error.is_empty() => {
                 let message = format!("the agent failed: {}", answer.error);
-                Err(match answer.exceeded_turns {
-                    true => AnswerError::max_turns(message),
-                    false => AnswerError::new(message),
+                Err(if answer.exceeded_turns {
+                    AnswerError::max_turns(message)
+                } else {
+                    AnswerError::new(message)
                 })
             }
             StreamStatus::Unknown => Err(AnswerError::new(format!(

@@ -24,9 +24,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// The interval of searches for an agent in a pane that shows something new or has an agent.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The number of searches after output: a started process may soon execute another program.
-const SEARCHES: u8 = 2;
-
 /// The capacity of the request queue: two for each pane of a very busy server. A request that finds no
 /// room is repeated with the pane's next output.
 const REQUESTS_MAX: usize = 2048;
@@ -34,9 +31,6 @@ const REQUESTS_MAX: usize = 2048;
 /// The capacity of a poller's queue of updates, which the poller takes at once. An update that finds
 /// no room is held until the next tick.
 pub(in crate::observe) const UPDATES_MAX: usize = 256;
-
-/// The bytes of a screen that are compared with conversations.
-const SCREEN_BYTES_MAX: usize = 64 * 1024;
 
 /// Sends requests to the reader; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +159,8 @@ impl Conversations {
 
     /// Sends the requested text of a pane's screen.
     pub fn screen(&self, pane: &PaneId, mut text: String) {
-        text.truncate(first_bytes(&text, SCREEN_BYTES_MAX).len());
+        // The bytes of a screen that are compared with conversations.
+        text.truncate(first_bytes(&text, 64 * 1024).len());
         self.send(|| Request::Screen {
             pane: pane.clone(),
             text,
@@ -251,7 +246,8 @@ impl Reader {
                     converter: AgentEventConverter::default(),
                     held: VecDeque::new(),
                 });
-                (observed.pid, observed.recipient, observed.searches) = (pid, recipient, SEARCHES);
+                // The number of searches after output: a started process may soon execute another program.
+                (observed.pid, observed.recipient, observed.searches) = (pid, recipient, 2);
             }
             Request::Screen { pane, text } => {
                 if let Some(observed) = self.panes.get_mut(&pane) {
@@ -326,12 +322,11 @@ impl ObservedPane {
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
         // Of earlier actions of the agent, only those that no observer has reported are reported.
-        let since = match is_first_search {
-            true => {
-                let reported = self.recipient.reported_until;
-                reported.map_or(wall, |until| until.max(started))
-            }
-            false => started,
+        let since = if is_first_search {
+            let reported = self.recipient.reported_until;
+            reported.map_or(wall, |until| until.max(started))
+        } else {
+            started
         };
         let joined = Joined::new(agent, started, since);
         self.held.push_back(AgentChange::Started {
@@ -407,9 +402,6 @@ impl ObservedPane {
 
 // Converts the actions of a pane's agent into events of the pane's run (pure).
 
-/// The bytes at the end of an agent's answer that are searched for a marker.
-const ANSWER_BYTES_MAX: usize = 16 * 1024;
-
 /// Converts the actions of one agent into events.
 #[derive(Debug, Default)]
 pub(in crate::observe) struct AgentEventConverter {
@@ -467,7 +459,8 @@ impl AgentEventConverter {
             }
             AgentEvent::TokenReceived { ref token } => {
                 self.answer.push_str(token);
-                let surplus = self.answer.len() - last_bytes(&self.answer, ANSWER_BYTES_MAX).len();
+                // The bytes at the end of an agent's answer that are searched for a marker.
+                let surplus = self.answer.len() - last_bytes(&self.answer, 16 * 1024).len();
                 self.answer.drain(..surplus);
                 event
             }
@@ -480,9 +473,10 @@ impl AgentEventConverter {
             }
             event => event,
         };
-        let evidence = match self.is_of_screen {
-            true => TurnEvidence::Screen,
-            false => TurnEvidence::Transcript,
+        let evidence = if self.is_of_screen {
+            TurnEvidence::Screen
+        } else {
+            TurnEvidence::Transcript
         };
         let event = event.into_event(id, agent, self.turn);
         Some(in_pane(event, of, evidence))

@@ -38,9 +38,10 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(flags)
         .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is no regular file"))
     }
 }
 

@@ -15,12 +15,6 @@ use serde::Deserialize;
 /// The most files of a directory that are examined; an agent keeps years of sessions in one.
 const FILES_MAX: usize = 20_000;
 
-/// The bytes of a file's first line that are read to identify the session. Codex writes up to 46 KB.
-const HEAD_BYTES_MAX: u64 = 256 * 1024;
-
-/// A session file may be dated this much before its process, because clocks of files are coarse.
-const BEFORE_START_MICROS: i64 = 2_000_000;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Located {
     /// This file, which the agent's own files name.
@@ -316,7 +310,8 @@ pub(super) fn modified(file: &Path) -> Option<Timestamp> {
 
 /// Returns the files of a directory with this extension that were written since `since`.
 fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBuf> {
-    let since = Timestamp::from_micros(since.micros().saturating_sub(BEFORE_START_MICROS));
+    // A session file may be dated this much before its process, because clocks of files are coarse.
+    let since = Timestamp::from_micros(since.micros().saturating_sub(2_000_000));
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
     };
@@ -345,7 +340,8 @@ fn latest_days(sessions: &Path) -> Vec<PathBuf> {
 
 /// Parses a file, or only its first line.
 fn read_json<T: serde::de::DeserializeOwned>(file: &Path, is_first_line: bool) -> Option<T> {
-    let bytes = read_small(file, HEAD_BYTES_MAX)?;
+    // The bytes of a file's first line that are read to identify the session. Codex writes up to 46 KB.
+    let bytes = read_small(file, 256 * 1024)?;
     let end = memchr::memchr(b'\n', &bytes).filter(|_| is_first_line);
     serde_json::from_slice(&bytes[..end.unwrap_or(bytes.len())]).ok()
 }

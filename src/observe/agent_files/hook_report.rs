@@ -11,9 +11,6 @@ use crate::agent::{HookChange, HookFile, HookInput};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
-/// Files of sessions that were killed are removed after a week.
-const STALE_SECONDS: i64 = 7 * 24 * 60 * 60;
-
 impl HookFiles {
     /// Takes the input of a hook.
     ///
@@ -56,7 +53,8 @@ impl HookFiles {
         let now = now.seconds();
         let is_stale = |path: &PathBuf| {
             let modified = fs::metadata(path).map(|metadata| metadata.mtime());
-            modified.is_ok_and(|at| now.saturating_sub(at) > STALE_SECONDS)
+            // Files of sessions that were killed are removed after a week.
+            modified.is_ok_and(|at| now.saturating_sub(at) > 7 * 24 * 60 * 60)
         };
         for path in self.files().filter(is_stale) {
             // Another hook may have removed it.

@@ -8,12 +8,6 @@ use super::file::read_small;
 use crate::agent::{HookFile, is_session};
 use crate::timestamp::Timestamp;
 
-/// A longer file is not one of ours.
-const FILE_BYTES_MAX: u64 = 64 * 1024;
-
-/// The most files of a directory that are read; sessions that were killed leave theirs behind.
-const FILES_MAX: usize = 1_000;
-
 /// The extension of report files.
 const EXTENSION: &str = "json";
 
@@ -76,7 +70,8 @@ impl HookFiles {
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let directories = self.directories.iter();
         let entries = directories.filter_map(|directory| fs::read_dir(directory).ok());
-        let paths = entries.flatten().take(FILES_MAX).flatten();
+        // The most files of a directory that are read; sessions that were killed leave theirs behind.
+        let paths = entries.flatten().take(1_000).flatten();
         paths
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|end| end == EXTENSION))
@@ -88,5 +83,6 @@ pub(super) fn file_of(directory: &Path, session: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Option<HookFile> {
-    HookFile::read(&read_small(path, FILE_BYTES_MAX)?)
+    // A longer file is not one of ours.
+    HookFile::read(&read_small(path, 64 * 1024)?)
 }

@@ -129,9 +129,10 @@ impl Joined {
             // Reports of hooks in the agent's directory, if no other file names the session.
             let is_named = status.is_some() || self.path().is_some();
             let found = || self.hooks.find(&self.agent.directory, self.started);
-            self.hook_session = match is_named || !self.has_hooks() {
-                true => None,
-                false => found().map(|file| file.session_id),
+            self.hook_session = if is_named || !self.has_hooks() {
+                None
+            } else {
+                found().map(|file| file.session_id)
             };
         }
         if let Some(transcript) = &mut self.transcript
@@ -252,14 +253,14 @@ impl Joined {
             StreamStatus::MaybeDone => (AgentState::Done, false),
             StreamStatus::Done | StreamStatus::Background { .. } => (AgentState::Done, true),
             StreamStatus::Interrupted => (AgentState::Idle, true),
-            StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
-                true => (AgentState::Limited, true),
-                // Qwen Code retries a failed request without a record; its title shows that it works.
-                false => (
-                    AgentState::Error,
-                    self.format() != StreamFormat::QwenSession,
-                ),
-            },
+            StreamStatus::Failed if self.failure.as_deref().is_some_and(is_limit) => {
+                (AgentState::Limited, true)
+            }
+            // Qwen Code retries a failed request without a record; its title shows that it works.
+            StreamStatus::Failed => (
+                AgentState::Error,
+                self.format() != StreamFormat::QwenSession,
+            ),
         };
         // With several open tools, only the screen shows which one the question is about.
         let mut open = transcript

@@ -10,15 +10,12 @@ use std::{fs, io};
 
 use super::file::{FileVersion, Followed, first_line, open, read_at};
 use super::verdict::{Facts, HOLD, LastLine, Verdict, is_known, judge};
-use crate::agent::{AgentEvent, FollowUp, Format, StreamFormat, StreamParser, StreamStatus};
+use crate::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 use regex::bytes::Regex;
 
 /// The size that causes a warning, because some program writes without end.
 const ENORMOUS_BYTES: u64 = 1024 * 1024 * 1024;
-
-/// The number of first bytes that identify a file's content.
-const FINGERPRINT_BYTES: u64 = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Check {
@@ -99,7 +96,10 @@ impl OutputFile {
         }
         check.turns = self.content.take_turns();
         if is_over && check.turns.is_empty() && !self.has_turns {
-            check.turns.extend(self.content.take_turn_before());
+            let before = self.content.turn_before.take();
+            check
+                .turns
+                .extend(before.filter(|_| self.content.is_interactive()));
         }
         self.has_turns |= !check.turns.is_empty();
     }
@@ -217,7 +217,8 @@ impl OutputFile {
     fn read(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
         let added = bytes - self.file.offset.min(bytes);
         // Until the format is known, all of its evidence is read together.
-        if self.file.offset == 0 || added > FILE_BYTES_MAX || self.content.format().is_none() {
+        if self.file.offset == 0 || added > FILE_BYTES_MAX || self.content.parser.format().is_none()
+        {
             let (end, read) = self.content.read_end(file, bytes)?;
             self.file.offset = end;
             return Ok(read);
@@ -256,11 +257,11 @@ impl OutputFile {
         let content = &self.content;
         Some(match content.status() {
             StreamStatus::Failed => Verdict::Failed {
-                error: match content.error() {
-                    "" => content.evidence().to_owned(),
+                error: match content.error.as_str() {
+                    "" => content.parser.evidence().to_owned(),
                     error => error.to_owned(),
                 },
-                evidence: format!("{}; {why}", content.evidence()),
+                evidence: format!("{}; {why}", content.parser.evidence()),
             },
             _ => Verdict::Completed {
                 result: content.answer(),
@@ -277,7 +278,8 @@ impl OutputFile {
         context: ReadContext,
         check: &mut Check,
     ) -> io::Result<()> {
-        let head = read_at(file, 0, version.bytes.min(FINGERPRINT_BYTES))?;
+        // The number of first bytes that identify a file's content.
+        let head = read_at(file, 0, version.bytes.min(1024))?;
         let why = if version.bytes < self.file.offset {
             Some(("truncated", "has become shorter"))
         } else if self.file.is_replaced(&version) || !head.starts_with(&self.fingerprint) {
@@ -305,12 +307,12 @@ impl OutputFile {
         let content = &self.content;
         let facts = Facts {
             status: content.status(),
-            follow_up: content.follow_up(),
-            format: content.format(),
-            evidence: content.evidence(),
+            follow_up: content.parser.follow_up(),
+            format: content.parser.format(),
+            evidence: content.parser.evidence(),
             answer: &content.answer(),
-            error: content.error(),
-            is_open: content.is_open(),
+            error: &content.error,
+            is_open: content.parser.is_open(),
             unread: content.unread(),
             quiet: self.quiet(context),
         };
@@ -334,13 +336,6 @@ pub(super) const TAILS: [u64; 3] = [256 * 1024, 1024 * 1024, FILE_BYTES_MAX];
 
 /// The most bytes that are read of a file at once.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// The part of a transcript, from its end, that is searched once for running tasks before its agent is
-/// reported as completed. Nearly all transcripts are smaller.
-const EARLIER_BYTES_MAX: u64 = 16 * 1024 * 1024;
-
-/// The bytes of a transcript's beginning that identify the session.
-const HEAD_BYTES: u64 = 64 * 1024;
 
 /// The most turns that one check reports; no person causes more.
 const TURNS_MAX: usize = 1_000;
@@ -394,29 +389,18 @@ impl Content {
         }
     }
 
-    pub fn format(&self) -> Option<StreamFormat> {
-        self.parser.format()
-    }
-
     pub fn status(&self) -> StreamStatus {
-        match self.ends_with_sub_agent() {
+        if self.ends_with_sub_agent() {
             // It waits for the sub-agent whose records end the file.
-            true => StreamStatus::Working,
-            false => self.parser.status(),
+            StreamStatus::Working
+        } else {
+            self.parser.status()
         }
-    }
-
-    pub fn follow_up(&self) -> FollowUp {
-        self.parser.follow_up()
-    }
-
-    pub fn evidence(&self) -> &str {
-        self.parser.evidence()
     }
 
     /// Returns true if the file is a conversation with a person, which may continue after any end.
     pub fn is_interactive(&self) -> bool {
-        match self.format() {
+        match self.parser.format() {
             Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agent(),
             Some(
                 StreamFormat::CodexRollout
@@ -434,9 +418,10 @@ impl Content {
     /// Returns the turns that have ended since the last call.
     pub fn take_turns(&mut self) -> Vec<TurnEnd> {
         let turns = std::mem::take(&mut self.turns);
-        match self.is_interactive() {
-            true => turns,
-            false => Vec::new(),
+        if self.is_interactive() {
+            turns
+        } else {
+            Vec::new()
         }
     }
 
@@ -447,32 +432,17 @@ impl Content {
         self.note(events, true, true);
     }
 
-    /// Returns the last turn, if it ended before it was observed.
-    pub fn take_turn_before(&mut self) -> Option<TurnEnd> {
-        self.turn_before.take().filter(|_| self.is_interactive())
-    }
-
-    /// Returns the error that the agent reported; empty without one.
-    pub fn error(&self) -> &str {
-        &self.error
-    }
-
     /// Returns the agent's last answer, or the last line of an unknown format.
     pub fn answer(&self) -> String {
         match self.parser.answer() {
-            "" if !is_known(self.format()) => self.last_line.text(),
+            "" if !is_known(self.parser.format()) => self.last_line.text(),
             answer => answer.to_owned(),
         }
     }
 
-    /// Returns true if the last record is incomplete.
-    pub fn is_open(&self) -> bool {
-        self.parser.is_open()
-    }
-
     /// Returns the number of bytes at the beginning that were not searched for running tasks.
     pub fn unread(&self) -> u64 {
-        match self.format() {
+        match self.parser.format() {
             // No other format has such tasks.
             Some(StreamFormat::ClaudeTranscript) => self.searched_from.unwrap_or(self.start),
             _ => 0,
@@ -552,7 +522,9 @@ impl Content {
 
     /// Searches the part before the end for tasks that were started there. Returns the bytes read.
     pub fn search(&mut self, file: &File) -> io::Result<u64> {
-        let from = self.start.saturating_sub(EARLIER_BYTES_MAX);
+        // The part of a transcript, from its end, that is searched once for running tasks before its agent is
+        // reported as completed. Nearly all transcripts are smaller.
+        let from = self.start.saturating_sub(16 * 1024 * 1024);
         let earlier = read_at(file, from, self.start - from)?;
         self.searched_from = Some(from);
         let mut done = match memchr::memchr(b'\n', &earlier) {
@@ -575,7 +547,7 @@ impl Content {
 
     fn parse(&mut self, piece: &[u8], is_new: bool) {
         self.take_evidence(piece, is_new);
-        if !is_known(self.format()) {
+        if !is_known(self.parser.format()) {
             self.last_line.push(piece);
         }
     }
@@ -623,7 +595,8 @@ static TASKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 fn begins_with_sub_agent(file: &File) -> io::Result<bool> {
-    let head = read_at(file, 0, HEAD_BYTES)?;
+    // The bytes of a transcript's beginning that identify the session.
+    let head = read_at(file, 0, 64 * 1024)?;
     let mut parser = StreamParser::of(StreamFormat::ClaudeTranscript);
     parser.push(&head, Timestamp::default(), &mut Vec::new());
     Ok(parser.is_sub_agent() == Some(true))

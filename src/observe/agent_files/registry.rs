@@ -321,9 +321,10 @@ impl Shared {
                 summary,
                 is_inferred,
             } => {
-                let evidence = match is_inferred {
-                    true => TurnEvidence::Inferred,
-                    false => TurnEvidence::Transcript,
+                let evidence = if is_inferred {
+                    TurnEvidence::Inferred
+                } else {
+                    TurnEvidence::Transcript
                 };
                 self.emitter.emit(TdEvent::TurnCompleted {
                     execution_id: self.emitter.execution_id().clone(),
@@ -392,9 +393,6 @@ impl Entry {
 }
 
 // Background agents as a source of an engine: found, checked until all have ended, and counted.
-
-/// The number of directories that each check searches for new files, within a millisecond.
-const SMALL_DIRECTORIES: usize = 500;
 
 /// The interval of searches of more directories: 20,000 take some 30 ms.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(5);
@@ -571,7 +569,8 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
 
 /// Returns true if a search for new files is due.
 fn is_due(places: &Places, searched_at: Instant, now: Instant) -> bool {
-    let is_small = places.directories() <= SMALL_DIRECTORIES;
+    // The number of directories that each check searches for new files, within a millisecond.
+    let is_small = places.directories() <= 500;
     is_small || now.saturating_duration_since(searched_at) >= SEARCH_INTERVAL
 }
 

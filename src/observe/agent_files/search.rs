@@ -77,9 +77,10 @@ impl Places {
                     "* and ? are allowed in the last part of a path only; let the shell expand it",
                 );
             }
-            let parent = match parent.as_os_str().is_empty() {
-                true => Path::new("."),
-                false => parent,
+            let parent = if parent.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                parent
             };
             Place::Pattern(parent.to_owned(), pattern(name)?)
         };
@@ -271,9 +272,6 @@ fn pattern(name: &str) -> Result<Regex> {
 
 // The home directories of known agents: finds the sessions in them that are active.
 
-/// A session that was written to within this time is active; an older one has ended for now.
-const ACTIVE_MICROS: i64 = 10 * 60 * 1_000_000;
-
 /// The most files of ended sessions that one search checks: 2,000 take some milliseconds.
 const CHECKED_MAX: usize = 2_000;
 
@@ -296,7 +294,8 @@ impl Sessions {
         let mut ended = std::mem::take(&mut self.ended);
         let active_since = wall
             .micros()
-            .saturating_sub(ACTIVE_MICROS)
+            // A session that was written to within this time is active; an older one has ended for now.
+            .saturating_sub(10 * 60 * 1_000_000)
             .div_euclid(1_000_000);
         let mut checked = 0;
         let mut last = None;
@@ -347,18 +346,11 @@ const DIRECTORIES_MAX: usize = 20_000;
 /// The most files of a tree whose names are kept, at about 200 bytes each.
 const FILES_MAX: usize = 50_000;
 
-/// The clock of a file system has ticks: a listing that is read sooner than this after a change may
-/// lack another change of the same tick.
-const SETTLED_MICROS: i64 = 2_000_000;
-
 /// A directory that has not changed for a day is checked every sixth time only, because its session or
 /// day is over. The first two levels, in which sessions begin, are checked each time.
 const OLD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 const OLD_EVERY: u32 = 6;
 const CHECKED_DEPTH: usize = 1;
-
-/// The extensions of agents' files.
-const EXTENSIONS: [&str; 2] = ["jsonl", "output"];
 
 /// The files and warnings that a search has found.
 #[derive(Debug, Default)]
@@ -470,7 +462,9 @@ impl Listing {
         let entries = fs::read_dir(directory)?;
         let seconds = wall
             .micros()
-            .saturating_sub(SETTLED_MICROS)
+            // The clock of a file system has ticks: a listing that is read sooner than this after a change may
+            // lack another change of the same tick.
+            .saturating_sub(2_000_000)
             .div_euclid(1_000_000);
         let mut listing = Self {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -491,7 +485,9 @@ impl Listing {
             }
             let path = entry.path();
             let extension = path.extension().and_then(|extension| extension.to_str());
-            let is_agents = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
+            // The extensions of agents' files.
+            let is_agents =
+                extension.is_some_and(|extension| ["jsonl", "output"].contains(&extension));
             if !counts || !is_agents || listing.files.len() >= FILES_MAX {
                 continue;
             }

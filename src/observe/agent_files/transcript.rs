@@ -16,9 +16,6 @@ use crate::timestamp::Timestamp;
 /// The most bytes of a file that are read at once.
 const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The bytes before the first reported line that are read to find the agent's state.
-const BEFORE_BYTES_MAX: u64 = 1024 * 1024;
-
 /// Distance from the end within which the first reported line is searched.
 const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -159,7 +156,8 @@ impl Transcript {
         let since = self.since;
         let new = first_line(&tail, |time| time >= since);
         self.file.offset = start + new as u64;
-        let (_, before) = read_tail(file, self.file.offset, BEFORE_BYTES_MAX)?;
+        // The bytes before the first reported line that are read to find the agent's state.
+        let (_, before) = read_tail(file, self.file.offset, 1024 * 1024)?;
         self.parser.push(&before, since, &mut Vec::new());
         self.has_old_turn = self.parser.status() == StreamStatus::MaybeDone;
         self.latest = last_time(&before);
@@ -268,12 +266,6 @@ fn id_of(name: &str) -> Option<&str> {
 
 // Chooses among several files the conversation that a screen shows.
 
-/// The bytes of a file's end that are read for its last messages.
-const TAIL_BYTES: u64 = 256 * 1024;
-
-/// The most messages of a file that are searched on the screen.
-const MESSAGES: usize = 16;
-
 /// The letters and digits of a message that are compared; fewer than the minimum prove little.
 const LETTERS: usize = 40;
 const LETTERS_MIN: usize = 4;
@@ -324,7 +316,8 @@ fn letters(text: &str) -> String {
 }
 
 fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
-    let read = open(file).and_then(|file| read_tail(&file, file.metadata()?.len(), TAIL_BYTES));
+    // The bytes of a file's end that are read for its last messages.
+    let read = open(file).and_then(|file| read_tail(&file, file.metadata()?.len(), 256 * 1024));
     let Ok((_, bytes)) = read else {
         return Vec::new();
     };
@@ -338,7 +331,8 @@ fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
         }
         _ => None,
     });
-    messages.take(MESSAGES).collect()
+    // The most messages of a file that are searched on the screen.
+    messages.take(16).collect()
 }
 
 #[cfg(test)]

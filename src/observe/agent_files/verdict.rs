@@ -9,10 +9,6 @@ use crate::agent::{FollowUp, StreamFormat, StreamStatus};
 /// background tasks still run.
 pub(super) const HOLD: Duration = Duration::from_secs(1);
 
-/// The factor of the wait for the next prompt after a person stopped the agent. Nine in ten pauses in
-/// recordings are shorter than 30 s.
-const PROMPT_TIMES: u32 = 3;
-
 /// The factor of the wait for records that a living agent certainly writes: the rest of a record, or
 /// the verdict on a goal.
 const CERTAIN_TIMES: u32 = 6;
@@ -81,7 +77,9 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
         }
         StreamStatus::Interrupted => {
             let needed = match facts.follow_up {
-                FollowUp::Prompt => times(PROMPT_TIMES),
+                // The factor of the wait for the next prompt after a person stopped the agent. Nine in ten pauses in
+                // recordings are shorter than 30 s.
+                FollowUp::Prompt => times(3),
                 _ => stable,
             };
             let needed = needed.max(HOLD);
@@ -96,9 +94,10 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
             Some(failed(error, evidence.to_owned()))
         }
         StreamStatus::MaybeDone => {
-            let needed = match facts.is_open {
-                true => times(CERTAIN_TIMES),
-                false => stable,
+            let needed = if facts.is_open {
+                times(CERTAIN_TIMES)
+            } else {
+                stable
             };
             inferred("it has answered, and nothing was written", needed)
         }
@@ -112,9 +111,10 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
         // A record of an unknown format proves nothing, and neither does text.
         StreamStatus::Working | StreamStatus::Unknown if !is_known(facts.format) => {
             let is_being_written = facts.is_open && facts.format == Some(StreamFormat::Json);
-            let needed = match is_being_written {
-                true => times(CERTAIN_TIMES),
-                false => stable,
+            let needed = if is_being_written {
+                times(CERTAIN_TIMES)
+            } else {
+                stable
             };
             inferred("nothing was written", needed)
         }
@@ -170,9 +170,10 @@ impl LastLine {
 
     /// Returns the line, cut to the length of a result.
     pub fn text(&self) -> String {
-        let line = match is_blank(&self.open) {
-            true => &self.ended,
-            false => &self.open,
+        let line = if is_blank(&self.open) {
+            &self.ended
+        } else {
+            &self.open
         };
         let line = String::from_utf8_lossy(line);
         result(line.trim_matches(|c: char| c == '\0' || c.is_whitespace()))

@@ -16,9 +16,6 @@ use super::{
 };
 use crate::agent::summary::summary;
 
-/// The first version that writes a stop reason for every complete message.
-const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
-
 /// Returns true if this field of a record is true.
 fn is_set(record: &Json<'_>, field: &str) -> bool {
     record[field].as_bool() == Some(true)
@@ -340,7 +337,8 @@ fn writes_stop_reasons(version: &str) -> bool {
         .split('.')
         .map(|part| part.parse::<u32>().unwrap_or(0));
     let version = [(); 3].map(|()| numbers.next().unwrap_or(0));
-    version >= STOP_REASON_SINCE
+    // The first version that writes a stop reason for every complete message.
+    version >= [2, 1, 76]
 }
 
 // `claude -p --output-format stream-json`: runs from an init to a result (pure).

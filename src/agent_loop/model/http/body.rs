@@ -6,9 +6,6 @@ use super::super::messages::{ContentBlock, Message, Request, Role};
 use crate::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-/// Default maximum number of tokens in an answer. Anthropic's API requires a maximum.
-const MAX_TOKENS: u32 = 8_192;
-
 /// Returns the body for Anthropic's Messages API.
 pub(super) fn anthropic(request: &Request, model: &str) -> Value {
     let messages = request.messages.iter().map(|message| {
@@ -38,7 +35,8 @@ pub(super) fn anthropic(request: &Request, model: &str) -> Value {
     });
     let mut body = json!({
         "model": model,
-        "max_tokens": request.max_tokens.unwrap_or(MAX_TOKENS),
+        // Default maximum number of tokens in an answer. Anthropic's API requires a maximum.
+        "max_tokens": request.max_tokens.unwrap_or(8_192),
         "stream": true,
         "messages": messages.collect::<Vec<_>>(),
     });
@@ -101,9 +99,10 @@ fn push_user(message: &Message, into: &mut Vec<Value>) {
             is_error,
         } = block
         {
-            let content = match is_error {
-                true => format!("Error: {content}"),
-                false => content.clone(),
+            let content = if *is_error {
+                format!("Error: {content}")
+            } else {
+                content.clone()
             };
             into.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
         }

@@ -22,9 +22,6 @@ use ureq::http::{HeaderValue, Uri};
 /// Capacity of the channel in parts, so that the network is slightly ahead of the reader.
 const PARTS_MAX: usize = 16;
 
-/// Maximum number of bytes to read at once: one TLS record.
-const READ_BYTES: usize = 16 * 1024;
-
 /// Maximum time to wait for the thread after the connection is shut down.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -126,7 +123,8 @@ fn run(agent: &Agent, request: &HttpRequest, sender: &Sender<HttpPart>) {
         .into_with_config()
         .limit(u64::MAX)
         .reader();
-    let mut buffer = vec![0; READ_BYTES];
+    // Maximum number of bytes to read at once: one TLS record.
+    let mut buffer = vec![0; 16 * 1024];
     loop {
         let read = match body.read(&mut buffer) {
             Ok(0) => HttpPart::End,
@@ -199,9 +197,10 @@ impl Secret {
 
     /// Replaces the key in a text with a marker.
     pub(super) fn redact(&self, text: &str) -> String {
-        match self.0.is_empty() {
-            true => text.to_owned(),
-            false => text.replace(&*self.0, MARKER),
+        if self.0.is_empty() {
+            text.to_owned()
+        } else {
+            text.replace(&*self.0, MARKER)
         }
     }
 }
@@ -219,9 +218,6 @@ pub(super) fn logged_target() -> Option<&'static str> {
 }
 
 // The APIs, their endpoints, and the rules for sending a key to an endpoint.
-
-/// The version of Anthropic's API that this client uses.
-const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// An API for models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,7 +269,8 @@ impl Api {
             ("accept", HeaderValue::from_static("text/event-stream")),
         ];
         if self == Self::Anthropic {
-            let version = HeaderValue::from_static(ANTHROPIC_VERSION);
+            // The version of Anthropic's API that this client uses.
+            let version = HeaderValue::from_static("2023-06-01");
             headers.push(("anthropic-version", version));
         }
         if let Some(key) = key {

@@ -41,9 +41,6 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Maximum size of the body of an error to read. Its message is at the beginning.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// Default maximum size of an answer in transfer format, in which a token takes a few hundred bytes.
-const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
 /// Sends requests to a model over HTTP, and streams tokens as they arrive.
 ///
 /// An incomplete answer is an error with its partial text. The client retries a request after too many
@@ -95,7 +92,8 @@ impl HttpClient {
             connect: CONNECT_TIMEOUT,
             first_byte: FIRST_BYTE_TIMEOUT,
             idle: IDLE_TIMEOUT,
-            response_bytes_max: RESPONSE_BYTES_MAX,
+            // Default maximum size of an answer in transfer format, in which a token takes a few hundred bytes.
+            response_bytes_max: 64 * 1024 * 1024,
             retry: RetryPolicy::default(),
             clock: Clock::system(),
         }
@@ -234,10 +232,7 @@ impl HttpClient {
             recv(cancel.stop()) -> _ => Err(LlmError::cancelled()),
             recv(exchange.parts) -> part => match part {
                 Ok(HttpPart::Failed { message, is_timeout }) => {
-                    let kind = match is_timeout {
-                        true => LlmErrorKind::Timeout,
-                        false => LlmErrorKind::Other,
-                    };
+                    let kind = if is_timeout { LlmErrorKind::Timeout } else { LlmErrorKind::Other };
                     Err(self.failure(kind, &message))
                 }
                 Ok(part) => Ok(part),
@@ -277,9 +272,10 @@ impl HttpClient {
         match self.read(&exchange, &mut reader, response, cancel)? {
             None => Ok(None),
             Some(error) => {
-                let details = match head.content_type.starts_with("text/event-stream") {
-                    true => String::new(),
-                    false => format!("(its content type is {:?})", head.content_type),
+                let details = if head.content_type.starts_with("text/event-stream") {
+                    String::new()
+                } else {
+                    format!("(its content type is {:?})", head.content_type)
                 };
                 let message = [error.message, details].join(" ");
                 Err(self.failure(error.kind, message.trim()))
