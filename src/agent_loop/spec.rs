@@ -44,10 +44,12 @@ pub struct Spec {
 
 /// A part of the task, which is complete when its check passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Phase {
     /// The phase's name.
     pub name: String,
     /// The task of the phase; empty if the name suffices.
+    #[serde(default)]
     pub task: String,
     /// The shell command that exits with 0 when the phase is complete; defaults to that of the loop.
     pub check: Option<String>,
@@ -61,17 +63,7 @@ struct SpecFile {
     task: String,
     check: Option<String>,
     #[serde(default)]
-    phase: Vec<PhaseTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PhaseTable {
-    name: String,
-    #[serde(default)]
-    task: String,
-    check: Option<String>,
-    max_iterations: Option<u32>,
+    phase: Vec<Phase>,
 }
 
 impl Spec {
@@ -98,15 +90,9 @@ impl Spec {
         bounded(text)?;
         let file: SpecFile = toml::from_str(text)
             .map_err(|error| Error::invalid("invalid specification").because(error))?;
-        let phases = file.phase.into_iter().map(|phase| Phase {
-            name: phase.name,
-            task: phase.task,
-            check: phase.check,
-            max_iterations: phase.max_iterations,
-        });
         Self {
             task: file.task,
-            phases: phases.collect(),
+            phases: file.phase,
         }
         .checked(file.check)
     }

@@ -72,14 +72,14 @@ impl AiderHistory {
                 writer.turn_completed("Tokens");
                 writer.set_status(StreamStatus::Done, "Tokens: sent, received");
             }
-        } else if is_error(text) && writer.status() == StreamStatus::Working {
+        } else if is_error(text) && writer.status == StreamStatus::Working {
             self.write_reply(TokenUsage::default(), writer);
             self.failed(text, writer);
-        } else if is_retry && writer.status() == StreamStatus::Failed && !is_limit(&self.error) {
+        } else if is_retry && writer.status == StreamStatus::Failed && !is_limit(&self.error) {
             // A limit that aider waits for keeps the status; after any other error, aider works again.
             writer.working("it tries again");
         } else if text.starts_with("^C")
-            && (writer.status() == StreamStatus::Working || self.is_retrying)
+            && (writer.status == StreamStatus::Working || self.is_retrying)
         {
             self.is_retrying = false;
             self.write_reply(TokenUsage::default(), writer);

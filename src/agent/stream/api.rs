@@ -455,7 +455,7 @@ impl RecordHandler for ApiAnswers {
             kind,
             "ping" | "error" | "message_start" | "response.created"
         );
-        if !is_silent && writer.status() == StreamStatus::Unknown {
+        if !is_silent && writer.status == StreamStatus::Unknown {
             self.work(writer);
         }
         let dialect = self.dialect;
@@ -540,7 +540,7 @@ impl ApiAnswers {
                     ApiPart::Text(text) => !text.is_empty(),
                     part => matches!(part, ApiPart::CallBegan { .. }),
                 };
-                if is_work && writer.status() != StreamStatus::Working {
+                if is_work && writer.status != StreamStatus::Working {
                     self.work(writer);
                 }
                 let reason = match part {

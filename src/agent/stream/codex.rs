@@ -70,7 +70,7 @@ impl RecordHandler for CodexExec {
         match record["type"].text() {
             "thread.started" => {
                 writer.cut_off_by("another thread began");
-                writer.clear_tools();
+                writer.tools.clear();
                 self.begin(false);
                 writer.working("thread.started");
             }
@@ -84,7 +84,7 @@ impl RecordHandler for CodexExec {
             "turn.completed" => {
                 self.is_open = false;
                 let usage = TokenUsage::of(&record["usage"], "input_tokens", "output_tokens");
-                let answer = writer.answer().to_owned();
+                let answer = writer.answer.clone();
                 writer.response_completed(&answer, usage, self.has_tool_calls);
                 writer.turn_completed("turn.completed");
                 writer.completed("turn.completed");
@@ -120,7 +120,7 @@ impl RecordHandler for CodexExec {
     }
 
     fn finish(&mut self, writer: &mut EventWriter) {
-        if writer.status() == StreamStatus::Working && !self.error.is_empty() {
+        if writer.status == StreamStatus::Working && !self.error.is_empty() {
             writer.failed(
                 &self.error,
                 "an error, and the stream ended without turn.failed",
@@ -237,7 +237,7 @@ impl CodexRollout {
             "task_started" | "turn_started" => {
                 let id = event["turn_id"].text();
                 let is_same = id == self.turn_id && !id.is_empty();
-                if writer.status() == StreamStatus::Working && !is_same {
+                if writer.status == StreamStatus::Working && !is_same {
                     self.flush(writer);
                     writer.cut_off("another turn began");
                 }
@@ -344,7 +344,7 @@ impl CodexRollout {
 
     /// Continues a turn whose start has no record.
     fn continue_turn(&self, how: &'static str, is_bare: bool, writer: &mut EventWriter) {
-        if is_bare || writer.status() == StreamStatus::Unknown {
+        if is_bare || writer.status == StreamStatus::Unknown {
             writer.working(how);
         }
     }
@@ -359,7 +359,7 @@ impl CodexRollout {
     ) {
         self.has_tool_calls = true;
         if matches!(
-            writer.status(),
+            writer.status,
             StreamStatus::Unknown | StreamStatus::MaybeDone
         ) {
             writer.working("a tool is called");
@@ -390,7 +390,7 @@ impl CodexRollout {
         if text.is_empty() || is_context {
             return;
         }
-        if writer.status() == StreamStatus::MaybeDone {
+        if writer.status == StreamStatus::MaybeDone {
             self.flush(writer);
         }
         writer.prompt_sent(text);
@@ -399,7 +399,7 @@ impl CodexRollout {
     fn answer(&mut self, text: &str, writer: &mut EventWriter) {
         writer.set_answer(text);
         text.clone_into(&mut self.text);
-        if writer.status() == StreamStatus::Unknown {
+        if writer.status == StreamStatus::Unknown {
             writer.working("an answer");
         }
         writer.token(text.into());

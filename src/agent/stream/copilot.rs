@@ -76,7 +76,7 @@ impl CopilotEvents {
 
     fn round_ends(&self, writer: &mut EventWriter) {
         // A failed round also ends, without a message, before its error is written.
-        if writer.status() == StreamStatus::Working && self.calls_tools == Some(false) {
+        if writer.status == StreamStatus::Working && self.calls_tools == Some(false) {
             writer.turn_completed("assistant.turn_end");
             writer.set_status(StreamStatus::Done, "assistant.turn_end");
         }

@@ -62,12 +62,12 @@ pub(super) struct EventWriter {
     pub format: Option<StreamFormat>,
     /// True if a sub-agent wrote the records; `None` if the format does not show it.
     pub is_sub_agent: Option<bool>,
-    tools: ToolCalls,
-    status: StreamStatus,
-    follow_up: FollowUp,
-    evidence: Cow<'static, str>,
+    pub tools: ToolCalls,
+    pub status: StreamStatus,
+    pub follow_up: FollowUp,
+    pub evidence: Cow<'static, str>,
     /// The agent's last answer, truncated to the length of a result.
-    answer: String,
+    pub answer: String,
     /// True if the end of the run was reported.
     is_end_reported: bool,
     stray: u64,
@@ -87,27 +87,6 @@ impl EventWriter {
         }
     }
 
-    pub fn status(&self) -> StreamStatus {
-        self.status
-    }
-
-    pub fn follow_up(&self) -> FollowUp {
-        self.follow_up
-    }
-
-    pub fn evidence(&self) -> &str {
-        &self.evidence
-    }
-
-    pub fn answer(&self) -> &str {
-        &self.answer
-    }
-
-    /// Returns the names and arguments of the agent's own open tools.
-    pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.tools.own_open()
-    }
-
     /// Returns the time of a record with the timestamp `recorded`.
     pub fn time(&self, recorded: Option<Timestamp>) -> EventTime {
         EventTime {
@@ -120,11 +99,6 @@ impl EventWriter {
         self.status = status;
         self.follow_up = FollowUp::Nothing;
         self.evidence = evidence.into();
-    }
-
-    /// Sets the record that may follow and change the status.
-    pub fn set_follow_up(&mut self, follow_up: FollowUp) {
-        self.follow_up = follow_up;
     }
 
     /// Sets the status to working, so that the end of the run can be reported again.
@@ -220,11 +194,6 @@ impl EventWriter {
             let message = format!("{} had no result: {}", tools(names.len()), list(&names));
             self.warn(message);
         }
-    }
-
-    /// Removes the tools of another run, whose ids may repeat.
-    pub fn clear_tools(&mut self) {
-        self.tools.clear();
     }
 
     pub fn turn_completed(&mut self, marker: &str) {
@@ -370,7 +339,7 @@ impl EventWriter {
         self.abandon_tools();
         self.warn(format!("the turn was stopped: {evidence}"));
         self.pause(StreamStatus::Interrupted, evidence);
-        self.set_follow_up(FollowUp::Prompt);
+        self.follow_up = FollowUp::Prompt;
     }
 
     /// Marks the current record as unknown to its format.

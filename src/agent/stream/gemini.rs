@@ -19,7 +19,7 @@ impl RecordHandler for GeminiPrint {
         match record["type"].text() {
             "init" => {
                 writer.cut_off_by("another run began");
-                writer.clear_tools();
+                writer.tools.clear();
                 self.begin_text();
                 self.has_tool_calls = false;
                 writer.working("init");
@@ -92,7 +92,7 @@ impl GeminiPrint {
         let evidence = format!("result: status {status}");
         let usage = TokenUsage::of(&record["stats"], "input_tokens", "output_tokens");
         if status == "success" {
-            let answer = writer.answer().to_owned();
+            let answer = writer.answer.clone();
             writer.response_completed(&answer, usage, self.has_tool_calls);
             writer.turn_completed("result");
             writer.completed(evidence);

@@ -188,7 +188,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
                 Ok(Json::List(values))
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
-                let mut fields = Vec::new();
+                // Most objects have few fields, so that the list need not grow.
+                let mut fields = Vec::with_capacity(8);
                 while let Some((name, value)) = map.next_entry::<Json<'de>, Json<'de>>()? {
                     if let Json::Text(name) = name {
                         fields.push((name, value));

@@ -19,7 +19,7 @@ pub(super) struct GenericJson;
 impl RecordHandler for GenericJson {
     fn finish(&mut self, writer: &mut EventWriter) {
         // The end of such a stream has no known form, so a stream without it is not cut off.
-        if writer.status() == StreamStatus::Working {
+        if writer.status == StreamStatus::Working {
             writer.set_status(StreamStatus::Unknown, "no record that ends anything");
         }
         writer.finish();
@@ -35,7 +35,7 @@ impl RecordHandler for GenericJson {
         if reasons.any(|message| message["stop_reason"].text() == "end_turn") {
             writer.turn_completed("end_turn");
             writer.pause(StreamStatus::Done, "stop_reason end_turn");
-        } else if !matches!(writer.status(), StreamStatus::Done | StreamStatus::Failed) {
+        } else if !matches!(writer.status, StreamStatus::Done | StreamStatus::Failed) {
             writer.working("a record");
         }
     }

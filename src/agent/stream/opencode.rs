@@ -67,10 +67,10 @@ impl OpenCodeRun {
 
     /// Ends the run, because records of another session follow.
     fn run_over(&mut self, writer: &mut EventWriter) {
-        match writer.status() {
+        match writer.status {
             StreamStatus::Working => writer.cut_off("another run began"),
             StreamStatus::Done => {
-                let evidence = writer.evidence().to_owned();
+                let evidence = writer.evidence.clone();
                 writer.completed(evidence);
             }
             StreamStatus::MaybeDone => {
@@ -79,7 +79,7 @@ impl OpenCodeRun {
             }
             _ => {}
         }
-        writer.clear_tools();
+        writer.tools.clear();
         self.begin_step();
     }
 

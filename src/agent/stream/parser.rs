@@ -192,7 +192,7 @@ impl StreamParser {
 
     /// Returns the record that may follow and change the status.
     pub(crate) fn follow_up(&self) -> FollowUp {
-        self.writer.follow_up()
+        self.writer.follow_up
     }
 
     /// Returns true if a sub-agent wrote the records, if they show it.
@@ -217,22 +217,22 @@ impl StreamParser {
     /// Returns the agent's status. After a start in the middle of a stream, `Unknown` means that no
     /// record has shown it; the caller must then start further ahead.
     pub fn status(&self) -> StreamStatus {
-        self.writer.status()
+        self.writer.status
     }
 
     /// Returns a description of the record that shows the status.
     pub fn evidence(&self) -> &str {
-        self.writer.evidence()
+        &self.writer.evidence
     }
 
     /// Returns the names and arguments of the agent's own open tool calls.
     pub(crate) fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.writer.open_tools()
+        self.writer.tools.own_open()
     }
 
     /// Returns the agent's last answer, truncated to the length of a result.
     pub fn answer(&self) -> &str {
-        self.writer.answer()
+        &self.writer.answer
     }
 }
 

@@ -59,8 +59,8 @@ impl RecordHandler for QwenSession {
                 match event["event.name"].text() {
                     "qwen-code.api_response" => {
                         (self.has_response, self.records_responses) = (true, true);
-                        let is_answer = writer.open_tools().next().is_none();
-                        if writer.status() == StreamStatus::Working && is_answer {
+                        let is_answer = writer.tools.own_open().next().is_none();
+                        if writer.status == StreamStatus::Working && is_answer {
                             self.is_unwritten = true;
                             writer.set_status(
                                 StreamStatus::MaybeDone,
@@ -80,7 +80,7 @@ impl RecordHandler for QwenSession {
     }
 
     fn end_turn(&mut self, writer: &mut EventWriter) {
-        if self.is_unwritten || writer.status() == StreamStatus::Working {
+        if self.is_unwritten || writer.status == StreamStatus::Working {
             self.is_over = true;
         } else {
             writer.end_turn();
@@ -129,7 +129,7 @@ impl QwenSession {
             return writer.interrupted("a human interrupted it".to_owned());
         }
         writer.answered(&text, has_tool_calls);
-        if writer.status() == StreamStatus::MaybeDone && std::mem::take(&mut self.is_over) {
+        if writer.status == StreamStatus::MaybeDone && std::mem::take(&mut self.is_over) {
             writer.end_turn();
         }
     }

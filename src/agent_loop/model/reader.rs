@@ -11,9 +11,18 @@ use crate::text::{Utf8Decoder, last_bytes};
 
 /// Creates a reader for output of this format.
 pub(super) fn reader(format: Format, clock: &Clock) -> Box<dyn AnswerReader> {
-    match format {
-        Format::Sse => Box::new(SseReader::new(None)),
-        _ => record_reader(format, clock),
+    if format == Format::Sse {
+        return Box::new(SseReader::new(None));
+    }
+    match RecordSplitter::new(format) {
+        Some(records) => Box::new(AgentReader {
+            format,
+            records,
+            answer: AgentAnswer::default(),
+            clock: clock.clone(),
+        }),
+        // Plain text has no records.
+        None => Box::new(TextReader::default()),
     }
 }
 
@@ -211,19 +220,6 @@ struct AgentAnswer {
     exceeded_turns: bool,
     result: String,
     other_text: String,
-}
-
-/// Creates a reader for output of this format. Plain text has no records.
-pub(super) fn record_reader(format: Format, clock: &Clock) -> Box<dyn AnswerReader> {
-    match RecordSplitter::new(format) {
-        Some(records) => Box::new(AgentReader {
-            format,
-            records,
-            answer: AgentAnswer::default(),
-            clock: clock.clone(),
-        }),
-        None => Box::new(TextReader::default()),
-    }
 }
 
 impl AgentAnswer {

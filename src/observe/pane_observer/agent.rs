@@ -3,11 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::agent_states::{AgentStates, Joining, Reading, ReportedState};
+use super::agent_states::{AgentStates, Joining, Reading};
 use super::output::PaneOutput;
 use super::turns::PaneTurns;
 use super::{Pane, reporting};
-use crate::agent::{AgentEvent, AgentProgram, ScreenReader, StateClaim, StateSource};
+use crate::agent::{
+    AgentEvent, AgentProgram, ResolvedState, ScreenReader, StateClaim, StateSource,
+};
 use crate::event::{AgentState, StateEvidence, TdEvent};
 use crate::track::{Capture, Change, PaneNumbers};
 
@@ -118,8 +120,8 @@ impl Pane {
         self.emit_state(state, out);
     }
 
-    fn emit_state(&mut self, state: Option<ReportedState>, out: &mut PaneOutput<'_>) {
-        let Some(ReportedState { agent, report }) = state else {
+    fn emit_state(&mut self, state: Option<(String, ResolvedState)>, out: &mut PaneOutput<'_>) {
+        let Some((agent, report)) = state else {
             return;
         };
         if self.shows_agent() {

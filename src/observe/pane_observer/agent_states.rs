@@ -25,13 +25,6 @@ pub(in crate::observe) struct AgentStates {
     resolver: StateResolver,
 }
 
-/// A change of state to report.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::observe) struct ReportedState {
-    pub agent: String,
-    pub report: ResolvedState,
-}
-
 impl AgentStates {
     /// Begins without any evidence.
     pub fn new(rules: &StateRules, host: &str) -> Self {
@@ -131,7 +124,11 @@ impl AgentStates {
     }
 
     /// Takes a screen.
-    pub fn handle_screen(&mut self, capture: &Capture, now: Instant) -> Option<ReportedState> {
+    pub fn handle_screen(
+        &mut self,
+        capture: &Capture,
+        now: Instant,
+    ) -> Option<(String, ResolvedState)> {
         // The last screen of a program that has ended shows no state.
         let detected = match capture.dead {
             Some(_) => None,
@@ -146,8 +143,8 @@ impl AgentStates {
         self.resolver.deadline()
     }
 
-    /// Returns the change of state to report by now.
-    pub fn handle_timeout(&mut self, now: Instant) -> Option<ReportedState> {
+    /// Returns the change of state to report by now, with the name of the agent.
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<(String, ResolvedState)> {
         self.resolver.settle_screen(now);
         if self.program.is_none() {
             self.set_claim(StateSource::Title, self.title_claim(), now);
@@ -157,7 +154,7 @@ impl AgentStates {
             Some(program) => program.name().to_owned(),
             None => self.resolver.screen()?.agent.clone(),
         };
-        Some(ReportedState { agent, report })
+        Some((agent, report))
     }
 
     fn detect(&self, capture: &Capture) -> Option<DetectedState> {

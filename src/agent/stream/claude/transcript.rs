@@ -45,8 +45,8 @@ impl RecordHandler for ClaudeTranscript {
             "queue-operation" => self.notification(record["content"].text(), writer),
             "attachment" => self.attachment(record, writer),
             // Written when the user leaves the session, so that a stopped turn will not continue soon.
-            "last-prompt" if writer.status() == StreamStatus::Interrupted => {
-                writer.set_follow_up(FollowUp::Confirmation);
+            "last-prompt" if writer.status == StreamStatus::Interrupted => {
+                writer.follow_up = FollowUp::Confirmation;
             }
             "progress" | "file-history-snapshot" | "last-prompt" | "summary" => {}
             // Titles, modes, and records of newer versions.
@@ -186,7 +186,7 @@ impl ClaudeTranscript {
         if is_error {
             self.messages.complete_own(writer);
             let kind = record["error"].as_str().unwrap_or("unknown");
-            let error = first([writer.answer(), kind]).to_owned();
+            let error = first([&writer.answer, kind]).to_owned();
             return writer.failed(&error, format!("an API error message: {kind}"));
         }
         if is_synthetic {
@@ -249,13 +249,13 @@ impl ClaudeTranscript {
             .pending
             .status(self.is_confirmed, self.may_be_confirmed);
         writer.pause(status, evidence);
-        writer.set_follow_up(follow_up);
+        writer.follow_up = follow_up;
     }
 
     /// Updates the status after a change of pending work.
     fn update_status(&mut self, writer: &mut EventWriter) {
-        if let StreamStatus::Done | StreamStatus::Background { .. } = writer.status() {
-            let evidence = writer.evidence().to_owned();
+        if let StreamStatus::Done | StreamStatus::Background { .. } = writer.status {
+            let evidence = writer.evidence.clone();
             self.done(evidence, writer);
         }
     }
@@ -304,7 +304,7 @@ impl ClaudeTranscript {
 
     /// Processes a line that is written when a turn is over, even a failed one.
     fn confirm(&mut self, by: &'static str, writer: &mut EventWriter) {
-        match writer.status() {
+        match writer.status {
             StreamStatus::Working | StreamStatus::MaybeDone => {
                 self.is_confirmed = true;
                 self.messages.complete_own(writer);
@@ -325,7 +325,7 @@ impl ClaudeTranscript {
             return;
         };
         self.pending.end_task(&notification);
-        if let StreamStatus::Background { .. } = writer.status() {
+        if let StreamStatus::Background { .. } = writer.status {
             self.update_status(writer);
         }
     }
@@ -404,7 +404,7 @@ impl ClaudePrint {
                 let session_id = record["session_id"].text();
                 // After the second turn, the results of both turns follow.
                 let is_same_run = std::mem::take(&mut self.is_woken)
-                    && writer.status() == StreamStatus::Working
+                    && writer.status == StreamStatus::Working
                     && session_id == self.session_id;
                 if is_same_run {
                     self.turns += 1;
