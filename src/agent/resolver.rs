@@ -74,7 +74,7 @@ pub(crate) struct StateResolver {
     /// The state on the last screen, and its start.
     on_screen: Option<(DetectedState, Instant)>,
     /// The last state that has settled on the screen.
-    settled: Option<DetectedState>,
+    pub settled: Option<DetectedState>,
     reported: Option<ResolvedState>,
     /// The turn of the transcript at the last report.
     turn: u64,
@@ -82,8 +82,8 @@ pub(crate) struct StateResolver {
     last_question: Option<String>,
     /// The time at which a source below the transcript started to claim that the agent works.
     busy_since: Option<Instant>,
-    /// The time at which the decision may change without a new claim.
-    deadline: Option<Instant>,
+    /// When [`StateResolver::next_change`] is due if no claim arrives.
+    pub deadline: Option<Instant>,
 }
 
 impl StateResolver {
@@ -124,11 +124,6 @@ impl StateResolver {
         self.deadline = Some(now);
     }
 
-    /// Returns the last state that has settled on the screen.
-    pub fn screen(&self) -> Option<&DetectedState> {
-        self.settled.as_ref()
-    }
-
     /// Makes the state on the screen a claim if it has settled.
     pub fn settle_screen(&mut self, now: Instant) {
         if self.screen_settles_at().is_none_or(|at| at > now) {
@@ -160,11 +155,6 @@ impl StateResolver {
             _ => settle_time(StateSource::Screen),
         };
         Some(*since + time)
-    }
-
-    /// Returns when [`StateResolver::next_change`] is due if no claim arrives.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 
     /// Returns the state if it or its question differs from the last report.
@@ -404,7 +394,7 @@ mod tests {
                 None,
                 "the transcript is about to say more"
             );
-            assert!(claims.deadline().is_some_and(|at| at <= ms(1400)));
+            assert!(claims.deadline.is_some_and(|at| at <= ms(1400)));
             claims.set_claim(Transcript, claim(Done, None), ms(1100));
             assert_eq!(states(&mut claims, 1100), Some((Transcript, Done, None)));
             assert_eq!(states(&mut claims, 1400), None, "once");
@@ -521,7 +511,7 @@ mod tests {
             claims.set_screen(screen(Waiting, Some("touch a")), ms(100));
             claims.settle_screen(ms(399));
             assert_eq!(states(&mut claims, 399), None, "it is being drawn");
-            assert_eq!(claims.deadline(), Some(ms(400)));
+            assert_eq!(claims.deadline, Some(ms(400)));
             claims.settle_screen(ms(400));
             assert_eq!(
                 states(&mut claims, 400),
@@ -561,9 +551,12 @@ mod tests {
             let mut settled = Vec::new();
             for (at, detected) in screens {
                 claims.set_screen(detected.clone(), ms(*at));
-                let before = claims.screen().cloned();
+                let before = claims.settled.clone();
                 claims.settle_screen(ms(*at));
-                let change = claims.screen().filter(|now| Some(*now) != before.as_ref());
+                let change = claims
+                    .settled
+                    .as_ref()
+                    .filter(|now| Some(*now) != before.as_ref());
                 settled.extend(change.map(|change| (*at, change.state)));
             }
             settled
@@ -684,7 +677,7 @@ mod tests {
                     }
                     prop_assert_eq!(claims.next_change(now), None);
                     // No report is delayed indefinitely.
-                    prop_assert!(claims.deadline().is_none_or(|at| at <= now + settle_time(Transcript)));
+                    prop_assert!(claims.deadline.is_none_or(|at| at <= now + settle_time(Transcript)));
                 }
             }
         }

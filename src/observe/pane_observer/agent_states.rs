@@ -55,7 +55,7 @@ impl AgentStates {
 
     /// Returns the agent that the screen shows.
     fn agent_on_screen(&self) -> Option<KnownAgent> {
-        KnownAgent::named(&self.resolver.screen()?.agent)
+        KnownAgent::named(&self.resolver.settled.as_ref()?.agent)
     }
 
     /// Sets the agent that runs in the pane.
@@ -140,7 +140,7 @@ impl AgentStates {
 
     /// Returns when [`AgentStates::handle_timeout`] is due if no evidence arrives.
     pub fn deadline(&self) -> Option<Instant> {
-        self.resolver.deadline()
+        self.resolver.deadline
     }
 
     /// Returns the change of state to report by now, with the name of the agent.
@@ -152,7 +152,7 @@ impl AgentStates {
         let report = self.resolver.next_change(now)?;
         let agent = match &self.program {
             Some(program) => program.name().to_owned(),
-            None => self.resolver.screen()?.agent.clone(),
+            None => self.resolver.settled.as_ref()?.agent.clone(),
         };
         Some((agent, report))
     }
@@ -172,11 +172,11 @@ impl AgentStates {
         // After a shell showed its prompt, the foreground program shows that the shell runs one.
         let detected = detected.or_else(|| {
             let running = self.rules.detect_program(program?)?;
-            let current = self.resolver.screen()?;
+            let current = self.resolver.settled.as_ref()?;
             (current.agent == running.agent).then_some(running)
         });
         let detected = detected.or_else(|| {
-            let current = self.resolver.screen()?;
+            let current = self.resolver.settled.as_ref()?;
             self.rules.detect_answered(current, &screen)
         });
         // The rules of other agents do not apply to this one.
