@@ -121,11 +121,11 @@ impl ExportRenderer {
         let count = match self {
             Self::Text(transcript) => {
                 transcript.finish(text);
-                transcript.dropped_revisions()
+                transcript.survey.dropped_revisions()
             }
             Self::Cast(cast) => {
                 cast.finish(text);
-                cast.dropped_revisions()
+                cast.text.survey.dropped_revisions()
             }
         };
         if count > 0 {

@@ -24,7 +24,7 @@ pub(crate) struct AsciicastOptions {
 #[derive(Debug)]
 pub(crate) struct AsciicastExport {
     encoder: Encoder,
-    text: TextExport,
+    pub text: TextExport,
     /// The exported pane, whose size the recording has.
     pane: Option<PaneId>,
     exit_status: Option<i32>,
@@ -84,11 +84,6 @@ impl AsciicastExport {
             // An empty event extends the recording to the end of the run.
             self.encoder.event(EventCode::Output, "", out);
         }
-    }
-
-    /// Returns the number of changed lines that keep their first text, because there were too many.
-    pub fn dropped_revisions(&self) -> u64 {
-        self.text.dropped_revisions()
     }
 
     /// Records the size and the exit status that an event has.

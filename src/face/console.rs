@@ -108,7 +108,9 @@ impl Console {
 
     /// Returns the next time, in microseconds, at which rows change without a new event.
     pub fn deadline(&self, at: i64) -> Option<i64> {
-        earliest(self.deadline, self.alerts.deadline(at))
+        let ends = self.alerts.alerts.iter().map(|alert| alert.until);
+        let expires = ends.filter(|until| *until > at && *until < i64::MAX).min();
+        earliest(self.deadline, expires)
     }
 
     /// Appends the held lines that are due.
@@ -147,12 +149,12 @@ impl Console {
         match event {
             TdEvent::SessionEnded { session, .. } => {
                 for pane in self.labels.remove(id, session) {
-                    self.panes.remove(id, &pane);
+                    self.panes.map.remove(&(id.to_owned(), pane));
                 }
             }
             TdEvent::PaneClosed { pane, .. } => {
                 self.labels.remove_pane(id, pane);
-                self.panes.remove(id, pane);
+                self.panes.map.remove(&(id.to_owned(), pane.clone()));
             }
             _ => {}
         }
@@ -389,7 +391,7 @@ impl Console {
     /// Appends the last lines of a pane that has ended.
     fn end_pane(&mut self, id: &str, pane: &PaneId, out: &mut String) {
         let label = self.labels.label(id, Some(pane));
-        if let Some(mut known) = self.panes.remove(id, pane) {
+        if let Some(mut known) = self.panes.map.remove(&(id.to_owned(), pane.clone())) {
             let (printed, policy) = (&mut self.printed, &self.policy);
             known.write(
                 &self.rows,
@@ -404,9 +406,6 @@ impl Console {
 }
 
 // Alerts for the user: waiting agents, failed commands, the last error message of each pane (pure).
-
-/// The display time of a failed command, in microseconds, unless another command starts in its pane.
-const FAILURE_SHOWN: i64 = 300_000_000;
 
 /// The maximum number of alerts to keep: more than fit on a screen.
 const ALERTS_MAX: usize = 64;
@@ -442,7 +441,8 @@ struct Alerts {
 impl Alerts {
     pub fn note(&mut self, event: &TdEvent, at: i64) {
         let id = event.execution_id();
-        let failed_until = at.saturating_add(FAILURE_SHOWN);
+        // A failed command is shown for five minutes, unless another command starts in its pane.
+        let failed_until = at.saturating_add(300_000_000);
         match event {
             TdEvent::AgentState {
                 pane: Some(pane),
@@ -533,12 +533,6 @@ impl Alerts {
         }
         now.sort_by_key(|alert| std::cmp::Reverse((alert.kind, alert.since)));
         now
-    }
-
-    /// Returns the next time, in microseconds, at which an alert expires.
-    pub fn deadline(&self, at: i64) -> Option<i64> {
-        let ends = self.alerts.iter().map(|alert| alert.until);
-        ends.filter(|until| *until > at && *until < i64::MAX).min()
     }
 
     fn add(

@@ -60,31 +60,13 @@ pub(super) fn conversation_lines(event: &TdEvent, is_verbose: bool) -> Option<Ve
     })
 }
 
-/// The beginnings of lines that agents add to the output of a command.
-const OUTPUT_WRAPPERS: &[&str] = &[
-    "Chunk ID: ",
-    "Wall time: ",
-    "Process exited with code ",
-    "Original token count: ",
-    "Exit code: ",
-    "Command: ",
-    "Directory: ",
-    "Error: (none)",
-    "Exit Code: 0",
-    "Signal: (none)",
-    "Process Group PGID: ",
-    "Background PIDs: (none)",
-    "<untrusted_context>",
-    "</untrusted_context>",
-];
-
 /// Returns the first line of a result that is neither empty nor added by the agent, cut to a length.
 fn first_line(text: &str) -> String {
-    let is_wrapper = |line: &&str| {
-        OUTPUT_WRAPPERS
-            .iter()
-            .any(|wrapper| line.starts_with(wrapper))
-    };
+    // The beginnings of lines that agents add to the output of a command.
+    let wrappers = "Chunk ID: |Wall time: |Process exited with code |Original token count: |Exit code: |Command: |\
+        Directory: |Error: (none)|Exit Code: 0|Signal: (none)|Process Group PGID: |Background PIDs: (none)|\
+        <untrusted_context>|</untrusted_context>";
+    let is_wrapper = |line: &&str| wrappers.split('|').any(|wrapper| line.starts_with(wrapper));
     let lines = text.lines().map(str::trim).filter(|line| !is_wrapper(line));
     // Output begins after its label, on the same line or on the next.
     let mut lines = lines.map(|line| line.strip_prefix("Output:").unwrap_or(line).trim());

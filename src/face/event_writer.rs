@@ -1,6 +1,5 @@
 //! Writes rendered events to standard output, with live rows at the foot of a terminal.
 
-use std::borrow::Cow;
 use std::io;
 use std::io::{BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use crate::bus::{Delivery, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::event::{Envelope, StreamEvent, TdEvent};
 use crate::history::line::LineWriter;
+use crate::recording::push_escaped;
 use crate::thread;
 use crate::thread::{Handle, Panicked, Stop, stop_pair};
 use serde::Serialize;
@@ -315,30 +315,8 @@ pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
 
 /// Appends the line of an event as the log has it.
 pub(super) fn push_text(out: &mut String, line: &str) {
-    out.push_str(&escaped(line));
+    push_escaped(line, out);
     out.push('\n');
-}
-
-/// Escapes DEL and C1 controls. JSON allows them unescaped, but terminals interpret some of them.
-fn escaped(line: &str) -> Cow<'_, str> {
-    let is_control = |c: char| matches!(c, '\x7f'..='\u{9f}');
-    // C1 controls begin with the byte C2.
-    let Some(first) = memchr::memchr2(0x7f, 0xc2, line.as_bytes()) else {
-        return Cow::Borrowed(line);
-    };
-    if !line[first..].contains(is_control) {
-        return Cow::Borrowed(line);
-    }
-    let mut out = String::with_capacity(line.len() + 16);
-    for c in line.chars() {
-        // Control characters occur only in strings, where escapes are allowed.
-        if is_control(c) {
-            out.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            out.push(c);
-        }
-    }
-    Cow::Owned(out)
 }
 
 // The printer thread: writes a subscription's deliveries to standard output.

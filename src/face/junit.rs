@@ -4,8 +4,9 @@
 //! is an error. Text is sanitized for XML 1.0 and bounded: the report keeps the beginning and the end of a
 //! long output.
 
-use super::stream_lines::{LineEnd, StreamLine, StreamLines, char_boundary};
+use super::stream_lines::{LineEnd, StreamLine, StreamLines};
 use crate::event::{Envelope, IterationOutcome, OutputStream, TdEvent};
+use crate::text::first_bytes;
 use crate::timestamp::Timestamp;
 
 /// The bound, in bytes, on the beginning and on the end of each output of a case: some hundred lines.
@@ -295,12 +296,12 @@ impl BoundedText {
     fn push(&mut self, text: &str) {
         let room = HALF_BYTES.saturating_sub(self.start.len());
         let room = if self.end.is_empty() { room } else { 0 };
-        let (first, rest) = text.split_at(char_boundary(text, room));
+        let first = first_bytes(text, room);
         self.start.push_str(first);
-        self.end.push_str(rest);
+        self.end.push_str(&text[first.len()..]);
         // Cut in large steps, so that each byte is moved at most once.
         if self.end.len() > 2 * HALF_BYTES {
-            let cut = char_boundary(&self.end, self.end.len() - HALF_BYTES);
+            let cut = first_bytes(&self.end, self.end.len() - HALF_BYTES).len();
             self.end.drain(..cut);
             self.lost += cut;
         }
@@ -313,7 +314,7 @@ impl BoundedText {
         } else {
             &self.end
         };
-        &text[char_boundary(text, text.len().saturating_sub(bytes))..]
+        &text[first_bytes(text, text.len().saturating_sub(bytes)).len()..]
     }
 
     fn text(&self) -> String {

@@ -406,7 +406,7 @@ impl Survey {
     }
 
     /// Returns the number of revisions beyond the bound; these lines keep their first text.
-    pub(super) fn dropped_revisions(&self) -> u64 {
+    pub fn dropped_revisions(&self) -> u64 {
         self.revised.dropped
     }
 

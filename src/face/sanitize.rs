@@ -65,13 +65,6 @@ pub(super) fn is_printable(text: &str) -> bool {
         .fold(true, |all, byte| all & (byte.wrapping_sub(b' ') < 0x5f))
 }
 
-/// Like [`is_printable`], for lines with their line ends.
-pub(super) fn are_printable(lines: &str) -> bool {
-    lines.bytes().fold(true, |all, byte| {
-        all & ((byte.wrapping_sub(b' ') < 0x5f) | (byte == b'\n'))
-    })
-}
-
 /// Returns text cut to `columns`, with an ellipsis if it is cut.
 pub(super) fn with_ellipsis(text: &str, columns: usize) -> String {
     let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();

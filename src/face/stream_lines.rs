@@ -8,7 +8,7 @@
 //! Memory is bounded: a long open line is emitted in parts, and if there are too many streams, the stream
 //! without text for the longest time is ended.
 
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::{memchr_iter, memrchr};
 
 use super::ansi::Painter;
 use crate::event::{OutputStream, TdEvent};
@@ -235,23 +235,12 @@ impl OpenStream {
         self.origin == origin && self.name == name && self.execution_id == execution_id
     }
 
-    /// Returns true if no part of a line is held or was emitted.
-    fn is_at_line_start(&self) -> bool {
-        self.open.is_empty() && !self.has_return && !self.is_continuation
-    }
-
     fn take(&mut self, text: &str, emit: &mut dyn FnMut(StreamLine<'_>)) {
         let mut start = 0;
         for end in memchr_iter(b'\n', text.as_bytes()) {
-            let line = &text[start..end];
+            self.add(&text[start..end], emit);
+            self.emit_open(LineEnd::Terminated, emit);
             start = end + 1;
-            if self.is_at_line_start() && memchr(b'\r', line.as_bytes()).is_none() {
-                // The usual case: the complete line is in the piece, and nothing is copied.
-                self.emit(line, LineEnd::Terminated, emit);
-            } else {
-                self.add(line, emit);
-                self.emit_open(LineEnd::Terminated, emit);
-            }
         }
         self.add(&text[start..], emit);
     }
@@ -286,7 +275,7 @@ impl OpenStream {
             self.has_return = false;
             while self.open.len() + last.len() > OPEN_BYTES_MAX {
                 let room = OPEN_BYTES_MAX.saturating_sub(self.open.len());
-                let (part, rest) = last.split_at(char_boundary(last, room));
+                let (part, rest) = last.split_at(first_bytes(last, room).len());
                 self.open.push_str(part);
                 last = rest;
                 self.emit_open(LineEnd::Continues, emit);
@@ -325,11 +314,6 @@ impl OpenStream {
             painter: &mut self.painter,
         });
     }
-}
-
-/// Returns the last character boundary up to `at`.
-pub(super) fn char_boundary(text: &str, at: usize) -> usize {
-    first_bytes(text, at).len()
 }
 
 #[cfg(test)]

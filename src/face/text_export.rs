@@ -17,7 +17,7 @@ use crate::event::{Envelope, PaneId, ScreenRow, TdEvent, lines_in};
 /// Writes the text, one envelope at a time.
 #[derive(Debug)]
 pub(crate) struct TextExport {
-    survey: Survey,
+    pub survey: Survey,
     labels: SessionLabels,
     /// True if lines name their pane.
     is_labelled: bool,
@@ -106,11 +106,6 @@ impl TextExport {
         for (pane, lines) in remaining {
             self.push_unsettled(&id, &pane, &lines, out);
         }
-    }
-
-    /// Returns the number of changed lines that keep their first text, because there were too many.
-    pub fn dropped_revisions(&self) -> u64 {
-        self.survey.dropped_revisions()
     }
 
     /// Appends lines that are in no `OutputUpdate`: lines of the baseline, and lines that never settled. A
@@ -244,7 +239,7 @@ mod tests {
                 transcript.push(envelope, &mut out);
             }
             transcript.finish(&mut out);
-            assert_eq!(transcript.dropped_revisions(), 0);
+            assert_eq!(transcript.survey.dropped_revisions(), 0);
             out
         }
 

@@ -155,8 +155,14 @@ pub(super) fn clamped((columns, rows): TerminalSize) -> TerminalSize {
 fn push_string(text: &str, out: &mut String) {
     // A string can always be serialized.
     let json = serde_json::to_string(text).unwrap_or_else(|_| r#""""#.to_owned());
-    let mut rest = json.as_str();
-    // serde_json does not escape DEL and the C1 controls: all C1 controls begin with the byte 0xc2.
+    push_escaped(&json, out);
+}
+
+/// Appends JSON with DEL and the C1 controls escaped. JSON allows them in strings, but terminals interpret some of
+/// them.
+pub(crate) fn push_escaped(json: &str, out: &mut String) {
+    let mut rest = json;
+    // All C1 controls begin with the byte 0xc2.
     while let Some(at) = memchr::memchr2(0x7f, 0xc2, rest.as_bytes()) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);

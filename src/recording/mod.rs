@@ -24,7 +24,7 @@ mod writer;
 pub(crate) mod raw;
 
 #[cfg(feature = "cli")]
-pub(crate) use encoder::{Encoder, EventCode};
+pub(crate) use encoder::{Encoder, EventCode, push_escaped};
 pub use files::RecordingFile;
 #[cfg(feature = "cli")]
 pub(crate) use join::RecordingJoiner;

@@ -69,17 +69,9 @@ struct RuleTable {
     lines: bool,
 }
 
-/// Reads rules. An error states the rule and the problem.
-pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
-    read_rules(text, true)
-}
-
-/// Reads built-in rules, whose leads are compiled when they are needed. A test checks them.
-pub(super) fn read_builtin(text: &str) -> Result<Vec<Rule>> {
-    read_rules(text, false)
-}
-
-fn read_rules(text: &str, compiles_leads: bool) -> Result<Vec<Rule>> {
+/// Reads rules. An error states the rule and the problem. The leads of built-in rules are not compiled before
+/// they are needed; a test checks them.
+pub(super) fn read(text: &str, compiles_leads: bool) -> Result<Vec<Rule>> {
     let file: RuleFile =
         toml::from_str(text).map_err(|error| Error::invalid("invalid rules").because(error))?;
     if file.rule.len() > RULES_MAX {
@@ -153,14 +145,11 @@ fn cases(words: &[String]) -> Vec<String> {
             first.make_ascii_uppercase();
         }
         let mut is_first = true;
-        let title: String = word
-            .chars()
-            .map(|c| {
-                let c = if is_first { c.to_ascii_uppercase() } else { c };
-                is_first = !c.is_ascii_alphanumeric();
-                c
-            })
-            .collect();
+        let title = word.chars().map(|c| {
+            let begins = std::mem::replace(&mut is_first, !c.is_ascii_alphanumeric());
+            if begins { c.to_ascii_uppercase() } else { c }
+        });
+        let title: String = title.collect();
         // `apiKey` and `ApiKey`: a capital within the word.
         let camel = word.strip_suffix("key").map(|rest| format!("{rest}Key"));
         let both = capital.strip_suffix("key").map(|rest| format!("{rest}Key"));
@@ -379,21 +368,18 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
         }
         if !part.contains('\n') {
             texts.push(part.to_owned());
-            let is_marked = |byte: u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte);
             // JavaScript's encodeURIComponent leaves more characters unescaped; some programs escape all of
             // them.
-            let is_kept: fn(u8) -> bool = |byte| b"!*'()".contains(&byte);
-            for is_upper in [true, false] {
-                let encoded = escaped(part, is_upper, &is_marked);
+            for (is_upper, kept) in [(true, ""), (false, ""), (true, "!*'()"), (true, "/")] {
+                let encoded = escaped(part, is_upper, &|byte| {
+                    !byte.is_ascii_alphanumeric()
+                        && !b"-._~".contains(&byte)
+                        && !kept.as_bytes().contains(&byte)
+                });
                 // Forms encode a blank as `+`.
                 texts.push(encoded.replace("%20", "+"));
                 texts.push(encoded);
                 texts.push(escaped(part, is_upper, &|_| true));
-            }
-            for kept in [is_kept, |byte: u8| byte == b'/'] {
-                let encoded = escaped(part, true, &|byte| is_marked(byte) && !kept(byte));
-                texts.push(encoded.replace("%20", "+"));
-                texts.push(encoded);
             }
             if let Ok(json) = serde_json::to_string(part) {
                 let json = json.trim_matches('"').to_owned();
@@ -407,9 +393,9 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
                 texts.push(json);
             }
         }
-        for alphabet in [STANDARD, URL_SAFE] {
+        for marks in ["+/", "-_"] {
             // Text of any length may precede the value and shifts its bits.
-            texts.extend((0..3).map(|before| base64(part.as_bytes(), before, alphabet)));
+            texts.extend((0..3).map(|before| base64(part.as_bytes(), before, marks)));
         }
     }
     texts.sort_unstable();
@@ -448,15 +434,12 @@ fn id_of(name: &str) -> String {
 }
 
 fn escaped(text: &str, is_upper: bool, is_escaped: &dyn Fn(u8) -> bool) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    for byte in text.bytes() {
-        match (is_escaped(byte), is_upper) {
-            (false, _) => out.push(byte),
-            (true, true) => out.extend(format!("%{byte:02X}").into_bytes()),
-            (true, false) => out.extend(format!("%{byte:02x}").into_bytes()),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    let bytes = text.bytes().map(|byte| match (is_escaped(byte), is_upper) {
+        (false, _) => char::from(byte).to_string(),
+        (true, true) => format!("%{byte:02X}"),
+        (true, false) => format!("%{byte:02x}"),
+    });
+    bytes.collect()
 }
 
 /// Converts the digits of JSON escapes to upper case.
@@ -488,11 +471,14 @@ fn in_ascii(json: &str, keeps_marks: bool) -> String {
     out
 }
 
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Returns the Base64 characters that depend on the value alone, if `before` bytes precede it.
-fn base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
+/// Returns the Base64 characters that depend on the value alone, if `before` bytes precede it. `marks` are the last
+/// two digits.
+fn base64(value: &[u8], before: usize, marks: &str) -> String {
+    let alphabet: Vec<char> = ('A'..='Z')
+        .chain('a'..='z')
+        .chain('0'..='9')
+        .chain(marks.chars())
+        .collect();
     let bytes: Vec<u8> = std::iter::repeat_n(0, before)
         .chain(value.iter().copied())
         .collect();
@@ -501,12 +487,13 @@ fn base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
         for at in 0..3 {
             word = word << 8 | u32::from(chunk.get(at).copied().unwrap_or(0));
         }
-        [18, 12, 6, 0].map(|shift| char::from(alphabet[(word >> shift & 63) as usize]))
+        [18, 12, 6, 0].map(|shift| (word >> shift & 63) as usize)
     });
     // A digit has six bits; digits that share bits with other bytes are excluded.
     let first = (before * 8).div_ceil(6);
     let last = bytes.len() * 8 / 6;
-    digits.take(last).skip(first).collect()
+    let digits = digits.take(last).skip(first);
+    digits.map(|digit| alphabet[digit]).collect()
 }
 
 /// Reads the variables of a file in dotenv form.
@@ -562,7 +549,7 @@ mod tests {
         let rules = Rules::none().with_values([("DB_PASSWORD", value)]).unwrap();
         let encoded = |before: &str| {
             let bytes = [before, value, "!"].concat();
-            base64(bytes.as_bytes(), 0, STANDARD)
+            base64(bytes.as_bytes(), 0, "+/")
         };
         for text in [
             format!("it is {value}."),

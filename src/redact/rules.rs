@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::edges::{Span, TextEnd};
-use super::rule_file::{VALUE_MIN, dotenv, read, read_builtin, rules_of};
+use super::rule_file::{VALUE_MIN, dotenv, read, rules_of};
 use super::scan::{Continuation, RuleSet, redact_spans};
 use crate::error::Result;
 
@@ -40,7 +40,7 @@ impl Rules {
             let mut rules = Vec::new();
             let set = GROUPS
                 .iter()
-                .try_for_each(|(_, text)| read_builtin(text).map(|more| rules.extend(more)))
+                .try_for_each(|(_, text)| read(text, false).map(|more| rules.extend(more)))
                 .and_then(|()| RuleSet::new(rules));
             #[expect(clippy::expect_used, reason = "the text is fixed, and a test reads it")]
             Rules(Arc::new(set.expect("the built-in rules are valid")))
@@ -66,7 +66,7 @@ impl Rules {
     /// `is_invalid_input()` for other text and for unusable rules, which the message names.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
         let mut rules = self.0.rules.clone();
-        rules.extend(read(text)?);
+        rules.extend(read(text, true)?);
         Ok(Self(Arc::new(RuleSet::new(rules)?)))
     }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn built_in_rules_pass_all_checks() {
         for (group, text) in GROUPS {
-            let read = read(text);
+            let read = read(text, true);
             assert!(read.is_ok(), "{group}: {read:?}");
         }
     }

@@ -9,18 +9,6 @@ use super::name_reader::{Operator, Quote};
 /// input from being scanned repeatedly.
 const CHECKED_BYTES: usize = 128;
 
-/// Words that replace a secret, and those for a user or a password in a URL.
-const PLACEHOLDERS: &str = "password passwd passphrase pass pwd secret token string str none null nil true \
-    false undefined required optional prompt hidden masked removed empty value user username text bytes option \
-    boolean arg argument filename x-oauth-basic x-token-auth oauth2";
-
-/// Parts that do not occur in secrets.
-const PARTS: &str = "example placeholder changeme change_me change-me redacted your_ your- yourpass yourtoken \
-    yourkey my_secret mysecret <your insert_ replace_ dummy foobar deadbeef realm=";
-
-/// The delimiters of a template within a value: the first two characters, and the last one.
-const TEMPLATES: &[(&str, u8)] = &[("${", b'}'), ("{{", b'}'), ("#{", b'}'), ("$(", b')')];
-
 /// Parts that identify code. One that begins with a letter begins a word.
 const CODE: &[&str] = &[
     "env.",
@@ -276,15 +264,22 @@ fn is_placeholder(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
     let end = lower.iter().rposition(|b| !b" .,:;)]>".contains(b));
     let word = &lower[..end.map_or(0, |end| end + 1)];
-    PLACEHOLDERS
-        .split(' ')
-        .any(|known| known.as_bytes() == word)
-        || PARTS.split(' ').any(|part| {
+    // Words that replace a secret, and those for a user or a password in a URL.
+    let known = "password passwd passphrase pass pwd secret token string str none null nil true false undefined \
+        required optional prompt hidden masked removed empty value user username text bytes option boolean arg \
+        argument filename x-oauth-basic x-token-auth oauth2";
+    // Parts that do not occur in secrets.
+    let parts = "example placeholder changeme change_me change-me redacted your_ your- yourpass yourtoken yourkey \
+        my_secret mysecret <your insert_ replace_ dummy foobar deadbeef realm=";
+    // The delimiters of a template within a value: the first two characters, and the last one.
+    let templates = [("${", b'}'), ("{{", b'}'), ("#{", b'}'), ("$(", b')')];
+    known.split(' ').any(|known| known.as_bytes() == word)
+        || parts.split(' ').any(|part| {
             // An eighth of the value, because long random text also contains such letters.
             part.len() * 8 >= value.len() && holds_word(value, &lower, part)
         })
         || holds(value, MARKER)
-        || TEMPLATES.iter().any(|(open, close)| {
+        || templates.iter().any(|(open, close)| {
             memchr::memmem::find_iter(value, open).any(|at| {
                 let rest = &value[at + open.len()..];
                 let is_name = rest

@@ -19,17 +19,9 @@ const LINES_MAX: usize = 300;
 /// the steps of a progress display, and short enough for a reader.
 const UNCHANGED: i64 = 1_500_000;
 
-/// The time, in microseconds, to hold a line that was never rewritten. Most displays are rewritten at least
-/// ten times a second, and a quarter of a second is hardly noticeable on a pipe.
-const FIRST_HOLD: i64 = 250_000;
-
 /// The time, in microseconds, that rewritten rows must stay unchanged while the program prints lines below
 /// them. A growing display is rewritten sooner.
 const PASSED: i64 = 500_000;
-
-/// The time, in microseconds, that one row must stay unchanged while others are rewritten. It may be a
-/// message that was inserted above a display that runs for hours.
-const SINGLE_ROW: i64 = 3_000_000;
 
 /// The settled lines to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +44,8 @@ pub(super) enum LineOutput<'a> {
     Replace(i64, &'a BufferedLine),
     /// A printed line that was removed.
     Remove(i64),
+    /// A full-screen program has started after the lines before this output.
+    FullScreen,
 }
 
 /// Receives the output.
@@ -250,10 +244,12 @@ impl LineBuffer {
         let passed = behind.map_or(unchanged, |at| at.saturating_add(PASSED));
         let unchanged = unchanged.min(passed);
         let due = match redrawn {
-            None => line.changed.saturating_add(FIRST_HOLD),
-            Some(_) if line.is_rewritten() => {
-                unchanged.min(line.changed.saturating_add(SINGLE_ROW))
-            }
+            // A line that was never rewritten. Most displays are rewritten at least ten times a second, and a
+            // quarter of a second is hardly noticeable on a pipe.
+            None => line.changed.saturating_add(250_000),
+            // One row that stays unchanged while others are rewritten may be a message that was inserted above
+            // a display that runs for hours.
+            Some(_) if line.is_rewritten() => unchanged.min(line.changed.saturating_add(3_000_000)),
             Some(_) => unchanged,
         };
         Some((number, due))

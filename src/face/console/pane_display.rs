@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::lines::{StyledLines, paint};
-use super::super::sanitize::{Tone, are_printable, push_sanitized};
+use super::super::sanitize::{Tone, push_sanitized};
 use super::super::session_labels::Label;
 use super::line_buffer::{BufferedLine, Hold, LineBuffer, LineOutput, LineSink};
 use super::rows::{PrintedRows, RowWriter, is_error_line};
@@ -17,17 +17,10 @@ const COMMAND_SETTLES: i64 = 2_000_000;
 /// The time, in microseconds, within which an agent that drew a box is recognized.
 const AGENT_DETECTED: i64 = 4_000_000;
 
-#[derive(Debug)]
-pub(super) enum PaneOutput<'a> {
-    Lines(LineOutput<'a>),
-    /// A full-screen program has started after the lines before this output.
-    FullScreen,
-}
-
 /// Receives the output of a pane.
 pub(super) struct PaneSink<'a> {
     pub policy: &'a PanePolicy,
-    pub emit: &'a mut dyn FnMut(PaneOutput<'_>),
+    pub emit: &'a mut dyn FnMut(LineOutput<'_>),
 }
 
 /// The policy for the lines of panes.
@@ -198,7 +191,7 @@ impl PaneDisplay {
     fn show_starting(&mut self, out: &mut PaneSink<'_>) {
         if let FullScreen::Starting { after, .. } = self.screen {
             self.with_lines(out, |lines, sink| lines.flush(after, sink));
-            (out.emit)(PaneOutput::FullScreen);
+            (out.emit)(LineOutput::FullScreen);
             self.screen = FullScreen::Shown { after };
         }
     }
@@ -211,7 +204,7 @@ impl PaneDisplay {
         let agent = self.agent.as_deref();
         let mut sink = LineSink {
             is_shown: &|row| out.policy.row_kind(agent, row) == RowKind::Text,
-            emit: &mut |output| (out.emit)(PaneOutput::Lines(output)),
+            emit: &mut *out.emit,
         };
         act(&mut self.lines, &mut sink);
     }
@@ -267,24 +260,24 @@ struct PaneWriter<'a> {
 }
 
 impl PaneWriter<'_> {
-    fn write(&mut self, output: PaneOutput<'_>) {
+    fn write(&mut self, output: LineOutput<'_>) {
         match output {
-            PaneOutput::FullScreen => {
+            LineOutput::FullScreen => {
                 let text = "[full-screen program]";
                 self.rows.row(self.label, '|', Tone::Dim, text, self.out);
             }
-            PaneOutput::Lines(LineOutput::Chunk(lines)) => self.write_chunk(lines),
-            PaneOutput::Lines(LineOutput::Line(number, line)) => {
+            LineOutput::Chunk(lines) => self.write_chunk(lines),
+            LineOutput::Line(number, line) => {
                 self.write_line('|', number, &line.text, &line.styles);
             }
-            PaneOutput::Lines(LineOutput::Changed(number, line)) => {
+            LineOutput::Changed(number, line) => {
                 self.write_line('~', number, &line.text, &line.styles);
             }
-            PaneOutput::Lines(LineOutput::Replace(number, line)) => {
+            LineOutput::Replace(number, line) => {
                 let rows = self.rows_of('|', &line.text, &line.styles);
                 self.printed.replace((self.pane, number), Some(&rows));
             }
-            PaneOutput::Lines(LineOutput::Remove(number)) => {
+            LineOutput::Remove(number) => {
                 self.printed.replace((self.pane, number), None);
             }
         }
@@ -316,7 +309,6 @@ impl PaneWriter<'_> {
         let mut row = String::new();
         self.rows.push_label(self.label, '|', &mut row);
         let before = row.len();
-        let is_printable = are_printable(lines.chunk);
         let room = self.rows.text_columns(self.label).unwrap_or(usize::MAX);
         for (number, line, styles) in lines.iter() {
             let is_plain = self.tone(line) == Tone::Plain;
@@ -328,11 +320,7 @@ impl PaneWriter<'_> {
             row.truncate(before);
             if !line.is_empty() {
                 row.push(' ');
-                if is_printable {
-                    row.push_str(line)
-                } else {
-                    push_sanitized(&mut row, line)
-                }
+                push_sanitized(&mut row, line);
             }
             row.push('\n');
             self.push_line(number, &row);
@@ -378,10 +366,6 @@ impl Panes {
                 ..KnownPane::default()
             }
         })
-    }
-
-    pub fn remove(&mut self, id: &str, pane: &PaneId) -> Option<KnownPane> {
-        self.map.remove(&(id.to_owned(), pane.clone()))
     }
 }
 

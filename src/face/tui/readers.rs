@@ -42,18 +42,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// live thread notices a new selection, whose page is shown before.
 const SHORT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The pause in which live events accumulate. On a busy machine, a thread that wakes for each event delays
-/// the other threads of the UI, and then a key waits as well.
-const BATCH_PAUSE: Duration = Duration::from_millis(25);
-
-/// Live events that are older than this are skipped, because the UI shows the present.
-const BEHIND_MICROS: i64 = 3_000_000;
-
 /// The size of a batch of live events: about a millisecond's work for the UI.
 const LIVE_BYTES: usize = 64 * 1024;
-
-/// The pause between two lists of the history.
-const HISTORY_PAUSE: Duration = Duration::from_secs(30);
 
 /// The maximum number of runs to list, the latest first; runs on the board are among them.
 const RUNS_MAX: usize = 1_000;
@@ -238,7 +228,9 @@ impl Access {
                 let pauses = !run.batch.is_empty();
                 run.send(events)?;
                 if pauses {
-                    self.pause(BATCH_PAUSE);
+                    // Live events accumulate. On a busy machine, a thread that wakes for each event delays the
+                    // other threads of the UI, and then a key waits as well.
+                    self.pause(SHORT_PAUSE / 4);
                 }
             }
             match next {
@@ -246,8 +238,9 @@ impl Access {
                     let now = self.clock.wall().micros();
                     let behind = now.saturating_sub(envelope.ts.micros());
                     run.take(envelope.into_envelope(), events)?;
-                    if behind > BEHIND_MICROS {
-                        // The log has the skipped events, which are counted by their numbers.
+                    if behind > 3_000_000 {
+                        // Older events are skipped, because the UI shows the present. The log has them, and they
+                        // are counted by their numbers.
                         run.send(events)?;
                         run.skips = true;
                         run.source = None;
@@ -475,9 +468,9 @@ impl Access {
                 last = Some(rows.clone());
                 self.inputs.send(Input::History(rows)).ok()?;
             }
-            // Listing many runs takes at most 1 % of the time.
+            // Every half minute; listing many runs takes at most 1 % of the time.
             let took = self.clock.now().saturating_duration_since(begun);
-            self.pause(HISTORY_PAUSE.max(took * 100));
+            self.pause((30 * LONG_POLL).max(took * 100));
         }
         None
     }

@@ -48,10 +48,6 @@ use crate::tmux::{Server, Typing};
 /// The interval at which ages and times on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The time for live events before each frame, which bounds the wait of a key. Remaining events wait for the
-/// next frame, or are counted as missed.
-const LIVE_TIME: Duration = Duration::from_millis(8);
-
 /// The options and the environment of the UI.
 pub(crate) struct TuiOptions {
     /// Finds the socket of the observer.
@@ -240,7 +236,8 @@ impl Ui {
             return Ok(());
         }
         if self.next_frame != Some(FrameFor::Key) {
-            let deadline = self.now() + LIVE_TIME;
+            // Eight milliseconds of each frame, which bounds the wait of a key. The other events wait.
+            let deadline = self.now() + TICK / 125;
             while self.now() < deadline
                 && let Ok(live) = self.threads.events.try_recv()
             {
@@ -502,9 +499,6 @@ impl Drop for Threads {
 /// The maximum number of frames in a second.
 const FRAMES_MAX: usize = 30;
 
-/// The time between frames that show new data. A third of the frames is reserved for keys.
-const DATA_PAUSE: Duration = Duration::from_millis(50);
-
 /// The frames of the last second.
 #[derive(Debug, Default)]
 pub(super) struct FrameLimiter {
@@ -523,7 +517,8 @@ impl FrameLimiter {
         if let Some(last) = self.drawn.back()
             && !is_for_key
         {
-            due = due.max(*last + DATA_PAUSE);
+            // 20 frames a second show new data: a third of the frames is reserved for keys.
+            due = due.max(*last + TICK / 20);
         }
         due
     }
