@@ -40,13 +40,6 @@ pub(super) fn marker_len(text: &[u8]) -> Option<usize> {
     (len > 0 && kind.get(len) == Some(&b']')).then_some(MARKER.len() + len + 1)
 }
 
-/// The beginning of the next line's text.
-pub(super) struct NextLine {
-    pub(super) from: usize,
-    /// True if a backslash joins the lines.
-    pub(super) is_escaped: bool,
-}
-
 /// Returns true if a backslash joins the line that ends here with the next one.
 pub(super) fn is_escaped_end(text: &[u8], at: usize) -> bool {
     text[at..].starts_with(b"\\\n") || text[at..].starts_with(b"\\\r\n")
@@ -59,8 +52,9 @@ pub(super) fn changed_value(text: &[u8], at: usize) -> Option<usize> {
     Some(at + arrow.len())
 }
 
-/// Returns the next line if only decoration remains on this one.
-pub(super) fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
+/// Returns the beginning of the next line's text if only decoration remains on this one, and whether a backslash
+/// joins the lines.
+pub(super) fn next_line(text: &[u8], at: usize) -> Option<(usize, bool)> {
     let is_escaped = is_escaped_end(text, at);
     let mut end = at + usize::from(is_escaped);
     if !is_escaped {
@@ -69,10 +63,7 @@ pub(super) fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
     if text.get(end) == Some(&b'\r') {
         end += 1;
     }
-    (text.get(end) == Some(&b'\n')).then(|| NextLine {
-        from: skip_decoration(text, end + 1),
-        is_escaped,
-    })
+    (text.get(end) == Some(&b'\n')).then(|| (skip_decoration(text, end + 1), is_escaped))
 }
 
 /// Returns the position after blanks, frames and bullets.

@@ -59,34 +59,30 @@ struct ExecutionStreams {
 }
 
 /// Values by key, each with the turn of its last use. A linear search in a few is faster than hashing.
-#[derive(Clone, Debug)]
-struct Recent<K, V>(Vec<(K, u64, V)>);
+type Recent<K, V> = Vec<(K, u64, V)>;
 
-impl<K, V> Default for Recent<K, V> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<K: Clone + PartialEq, V> Recent<K, V> {
-    /// Returns the value of a key. If it is new, the least recently used one beyond `max` is forgotten.
-    fn get(&mut self, key: &K, turn: u64, max: usize, new: impl FnOnce() -> V) -> &mut V {
-        let index = match self.0.iter().position(|(known, ..)| known == key) {
-            Some(index) => index,
-            None => {
-                if self.0.len() >= max
-                    && let Some(oldest) = self.0.iter().map(|(_, used, _)| *used).min()
-                {
-                    self.0.retain(|(_, used, _)| *used > oldest);
-                }
-                self.0.push((key.clone(), turn, new()));
-                self.0.len() - 1
+/// Returns the value of a key. If it is new, the least recently used one beyond `max` is forgotten.
+fn recent<'a, K: Clone + PartialEq, V>(
+    values: &'a mut Recent<K, V>,
+    key: &K,
+    (turn, max): (u64, usize),
+    new: impl FnOnce() -> V,
+) -> &'a mut V {
+    let index = match values.iter().position(|(known, ..)| known == key) {
+        Some(index) => index,
+        None => {
+            if values.len() >= max
+                && let Some(oldest) = values.iter().map(|(_, used, _)| *used).min()
+            {
+                values.retain(|(_, used, _)| *used > oldest);
             }
-        };
-        let (_, used, value) = &mut self.0[index];
-        *used = turn;
-        value
-    }
+            values.push((key.clone(), turn, new()));
+            values.len() - 1
+        }
+    };
+    let (_, used, value) = &mut values[index];
+    *used = turn;
+    value
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +116,8 @@ impl Redactor {
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
         let states = self.executions.values();
-        let panes = states.clone().map(|state| state.panes.0.len()).max();
-        let streams = states.map(|state| state.streams.0.len()).max();
+        let panes = states.clone().map(|state| state.panes.len()).max();
+        let streams = states.map(|state| state.streams.len()).max();
         (
             self.executions.len(),
             panes.unwrap_or(0),
@@ -132,7 +128,7 @@ impl Redactor {
     #[cfg(test)]
     pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
         let state = self.executions.get(execution_id);
-        let panes = state.into_iter().flat_map(|state| &state.panes.0);
+        let panes = state.into_iter().flat_map(|state| &state.panes);
         panes.map(|(.., pane)| pane.remembered_lines()).sum()
     }
 
@@ -246,10 +242,10 @@ impl Redactor {
                 execution_id, pane, ..
             } => {
                 let (execution, ..) = self.execution(execution_id);
-                execution.panes.0.retain(|(id, ..)| id != pane);
+                execution.panes.retain(|(id, ..)| id != pane);
             }
             TdEvent::SessionEnded { execution_id, .. } => {
-                self.execution(execution_id).0.panes.0.clear();
+                self.execution(execution_id).0.panes.clear();
             }
             _ => {}
         }
@@ -289,14 +285,8 @@ impl Redactor {
         if stream.after.is_none() && !set.finder.finds(line.as_bytes(), 0) {
             return false;
         }
-        let (found, after) = redact_line(
-            set,
-            stream.after.as_ref(),
-            line,
-            TextEnd::Complete,
-            None,
-            scratch,
-        );
+        let (before, end) = (stream.after.as_ref(), TextEnd::Complete);
+        let (found, after) = redact_line(set, before, line, end, None, scratch);
         stream.after = after;
         let found = replace(line, found);
         // Colours within a secret, or between its name and its value.
@@ -324,8 +314,8 @@ impl Redactor {
     ) -> (&mut PaneState, &RuleSet, &mut Scratch) {
         let turn = self.turn + 1;
         let (execution, rules, scratch) = self.execution(id);
-        let panes = &mut execution.panes;
-        let pane = panes.get(pane, turn, PANES_MAX, PaneState::default);
+        let bounds = (turn, PANES_MAX);
+        let pane = recent(&mut execution.panes, pane, bounds, PaneState::default);
         (pane, &rules.0, scratch)
     }
 
@@ -340,7 +330,7 @@ impl Redactor {
             state: TerminalStream::new(rules.clone()),
             after: None,
         };
-        let stream = execution.streams.get(&name, turn, STREAMS_MAX, new);
+        let stream = recent(&mut execution.streams, &name, (turn, STREAMS_MAX), new);
         (stream, &rules.0, scratch)
     }
 }
@@ -572,10 +562,14 @@ pub(super) fn redact_line(
                 // A block handles frames itself, and accepts only lines in its own format.
                 Continuation::Block(..) => {}
                 // The secret may have ended at the end of the line.
-                Continuation::Secret(rule)
-                    if !may_continue(set, rule, &line.as_bytes()[skip..stop]) =>
-                {
-                    state = StreamState::default();
+                Continuation::Secret(rule) => {
+                    // The text consists of body bytes, or begins with more of them than may be shown.
+                    let run = run(&set.rules[usize::from(rule)], &line.as_bytes()[skip..stop]);
+                    if run.len() == stop - skip || run.len() >= LEAK_BYTES {
+                        start = skip;
+                    } else {
+                        state = StreamState::default();
+                    }
                 }
                 _ => start = skip,
             }
@@ -644,13 +638,6 @@ pub(super) fn redact_line(
         Continuation::None => None,
     };
     (found, after)
-}
-
-/// Returns true if the text may begin with the rest of a secret: it consists of body bytes, or begins with
-/// more of them than may be shown.
-fn may_continue(set: &RuleSet, rule: u16, text: &[u8]) -> bool {
-    let run = run(&set.rules[usize::from(rule)], text).len();
-    run == text.len() || run >= LEAK_BYTES
 }
 
 /// Returns the state with a blank at its end if it contains a keyword: a line that was broken between words

@@ -193,14 +193,8 @@ pub(super) struct Pattern {
     text: String,
     /// True if the lead begins with its keyword.
     start: bool,
-    compiled: OnceLock<CompiledPattern>,
-}
-
-#[derive(Debug)]
-struct CompiledPattern {
-    regex: Regex,
-    bytes_min: usize,
-    bytes_max: usize,
+    /// The expression, and the minimum and the maximum number of its bytes.
+    compiled: OnceLock<(Regex, usize, usize)>,
 }
 
 impl Pattern {
@@ -216,8 +210,8 @@ impl Pattern {
     /// cannot be used.
     pub(super) fn check(&self) -> Result<(usize, usize), String> {
         let compiled = self.read().map_err(|problem| format!("lead: {problem}"))?;
-        let compiled = self.compiled.get_or_init(|| compiled);
-        Ok((compiled.bytes_min, compiled.bytes_max))
+        let (_, bytes_min, bytes_max) = self.compiled.get_or_init(|| compiled);
+        Ok((*bytes_min, *bytes_max))
     }
 
     /// Returns the start and the end of the lead around a keyword, if any.
@@ -226,7 +220,7 @@ impl Pattern {
             clippy::expect_used,
             reason = "a test compiles the built-in leads, and others are compiled when they are read"
         )]
-        let compiled = self
+        let (regex, _, bytes_max) = self
             .compiled
             .get_or_init(|| self.read().expect("the lead is valid"));
         let from = if self.start {
@@ -234,15 +228,14 @@ impl Pattern {
         } else {
             hit.start.saturating_sub(BACK)
         };
-        let to = (hit.start + compiled.bytes_max).min(text.len());
-        compiled
-            .regex
+        let to = (hit.start + bytes_max).min(text.len());
+        regex
             .find_iter(&text[from..to.max(hit.end)])
             .map(|found| (from + found.start(), from + found.end()))
             .find(|&(start, end)| start <= hit.start && end > hit.start)
     }
 
-    fn read(&self) -> Result<CompiledPattern, String> {
+    fn read(&self) -> Result<(Regex, usize, usize), String> {
         let text = &self.text;
         let hir = regex_syntax::parse(text).map_err(|error| error.to_string())?;
         let properties = hir.properties();
@@ -253,11 +246,8 @@ impl Pattern {
             return Err(format!("it may be longer than {LEAD_MAX} bytes"));
         }
         let begin = if self.start { "^" } else { "" };
-        Ok(CompiledPattern {
-            regex: Regex::new(&format!("{begin}(?:{text})")).map_err(|error| error.to_string())?,
-            bytes_min: properties.minimum_len().unwrap_or(0),
-            bytes_max,
-        })
+        let regex = Regex::new(&format!("{begin}(?:{text})")).map_err(|error| error.to_string())?;
+        Ok((regex, properties.minimum_len().unwrap_or(0), bytes_max))
     }
 }
 

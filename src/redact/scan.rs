@@ -161,7 +161,12 @@ impl RuleSet {
                             add(spans, start, to, span.rule);
                         }
                         if to == text.len() {
-                            if open == Continuation::None && !self.is_whole(span) {
+                            // A known value may be complete.
+                            let length = span.end - span.start;
+                            let lead = &self.rules[usize::from(span.rule)].lead;
+                            let is_whole =
+                                matches!(lead, Lead::Exact(value) if value.len() == length);
+                            if open == Continuation::None && !is_whole {
                                 open = Continuation::Secret(span.rule);
                             }
                         } else if let Some(more) = self.next_lines(span.rule, text, &mut to, spans)
@@ -197,14 +202,6 @@ impl RuleSet {
             open,
             keep,
             is_pending: pending.is_some(),
-        }
-    }
-
-    /// Returns true if the span is a complete known value.
-    fn is_whole(&self, span: Span) -> bool {
-        match &self.rules[usize::from(span.rule)].lead {
-            Lead::Exact(value) => span.end - span.start == value.len(),
-            _ => false,
         }
     }
 
@@ -353,21 +350,19 @@ impl RuleSet {
         if self.rules[usize::from(rule)].max != usize::MAX {
             return None;
         }
-        while let Some(line) = next_line(text, *at) {
-            if line.from == text.len() {
-                return Some(if line.is_escaped {
+        while let Some((from, is_escaped)) = next_line(text, *at) {
+            if from == text.len() {
+                return Some(if is_escaped {
                     Continuation::Escaped(rule)
                 } else {
                     Continuation::Ended(rule)
                 });
             }
-            let end = self.run(rule, text, line.from, text.len());
-            if end == line.from
-                || !(line.is_escaped || self.is_likely_rest(rule, &text[line.from..end]))
-            {
+            let end = self.run(rule, text, from, text.len());
+            if end == from || !(is_escaped || self.is_likely_rest(rule, &text[from..end])) {
                 return None;
             }
-            spans.push(Span::new(line.from, end, rule));
+            spans.push(Span::new(from, end, rule));
             *at = end;
             if end == text.len() {
                 return Some(Continuation::Secret(rule));
@@ -396,10 +391,10 @@ impl RuleSet {
         let rule = &self.rules[usize::from(number)];
         let shown = to - if rule.hide == Hide::Body { from } else { start };
         // Minimum number of bytes of a secret before the end of the line that divides it.
-        let Some(line) = next_line(text, to).filter(|_| shown >= 6) else {
+        let Some((next, is_escaped)) = next_line(text, to).filter(|_| shown >= 6) else {
             return RuleMatch::No;
         };
-        if line.from == text.len() {
+        if next == text.len() {
             // The line is shown before the next one arrives.
             let is_likely = shown >= LEAK_BYTES
                 && rule.hide != Hide::Body
@@ -411,10 +406,10 @@ impl RuleSet {
                 RuleMatch::NextLine(start.saturating_sub(2))
             };
         }
-        let limit = text.len().min(line.from + BODY_BYTES);
-        let end = self.run(number, text, line.from, limit);
-        let joined = [&text[from..to], &text[line.from..end]].concat();
-        let is_rest = line.is_escaped || self.is_likely_rest(number, &text[line.from..end]);
+        let limit = text.len().min(next + BODY_BYTES);
+        let end = self.run(number, text, next, limit);
+        let joined = [&text[from..to], &text[next..end]].concat();
+        let is_rest = is_escaped || self.is_likely_rest(number, &text[next..end]);
         if !(rule.min..=rule.max).contains(&joined.len())
             || !is_rest
             || !rule.check.accepts(&joined)
@@ -422,7 +417,7 @@ impl RuleSet {
             return RuleMatch::No;
         }
         let first = Span::new(to - shown, to, number);
-        RuleMatch::Secret(first, Some(Span::new(line.from, end, number)))
+        RuleMatch::Secret(first, Some(Span::new(next, end, number)))
     }
 }
 

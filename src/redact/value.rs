@@ -177,7 +177,13 @@ impl ValueCheck {
                 let is_key = has_letter_and_digit(value) || value.len() >= 20 && is_unworded(value);
                 is_key && !is_placeholder(value) || decodes_to_a_pair(value)
             }
-            Self::Url => is_url_password(value),
+            Self::Url => {
+                // Not a port and a path.
+                let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
+                let is_port = (1..=5).contains(&digits)
+                    && matches!(value.get(digits), Some(b'/' | b'?' | b',' | b'#'));
+                !is_port && !is_placeholder(value) && !value.starts_with(b"//")
+            }
         }
     }
 }
@@ -190,14 +196,6 @@ fn may_become(value: &[u8], has_secret_parts: bool) -> bool {
 
 fn is_cookie_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.$".contains(&byte)
-}
-
-/// Returns true for the password of a URL, and false for a port and a path.
-fn is_url_password(value: &[u8]) -> bool {
-    let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
-    let is_port =
-        (1..=5).contains(&digits) && matches!(value.get(digits), Some(b'/' | b'?' | b',' | b'#'));
-    !is_port && !is_placeholder(value) && !value.starts_with(b"//")
 }
 
 /// The letters of a value as words: `getToken2` has the words `get` and `Token`.
