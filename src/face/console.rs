@@ -18,10 +18,12 @@ use super::session_labels::{Label, SessionLabels, live_text, push_event, push_ro
 use super::stream_lines::StreamLines;
 use crate::agent::StateRules;
 use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent};
+use crate::track::cut;
 use line_buffer::BufferedLine;
 use pane_display::{PaneDisplay, PanePolicy, PaneSink, Panes};
 pub(crate) use rows::ConsoleOptions;
 use rows::{PrintedRows, RowWriter};
+use unicode_width::UnicodeWidthStr;
 
 mod rows;
 
@@ -625,7 +627,9 @@ impl Console {
             1 => "── 1 needs you ".to_owned(),
             count => format!("── {count} need you "),
         };
-        out.push(self.rows.heading(&heading, columns));
+        let rule = "─".repeat(columns.saturating_sub(heading.width()));
+        let heading = heading + &rule;
+        out.push(self.rows.styled(Tone::Dim, cut(&heading, columns)));
         for alert in alerts.iter().take(room) {
             let label = self.labels.label(&alert.execution_id, alert.pane.as_ref());
             let tone = match alert.kind {

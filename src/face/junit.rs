@@ -266,16 +266,16 @@ impl TestCase {
             } else {
                 stderr
             };
-            push_text(out, message);
-            push_text(out, "\n");
+            push_escaped(out, message, false);
+            push_escaped(out, "\n", false);
             // A failure repeats the end of the output.
-            push_text(out, output.end(4 * 1024));
+            push_escaped(out, output.end(4 * 1024), false);
             out.push_str(&format!("</{element}>\n"));
         }
         for (name, output) in ["system-out", "system-err"].iter().zip(&self.outputs) {
             if !output.start.is_empty() {
                 out.push_str(&format!("      <{name}>"));
-                push_text(out, &output.text());
+                push_escaped(out, &output.text(), false);
                 out.push_str(&format!("</{name}>\n"));
             }
         }
@@ -328,11 +328,6 @@ impl BoundedText {
 
 // Writes text in XML 1.0: escapes it, and replaces characters that XML cannot represent (pure).
 
-/// Appends text between tags.
-pub(super) fn push_text(out: &mut String, text: &str) {
-    push_escaped(out, text, false);
-}
-
 /// Appends an attribute, after a blank.
 fn push_attribute(out: &mut String, name: &str, value: &str) {
     out.push_str(&format!(" {name}=\""));
@@ -340,6 +335,7 @@ fn push_attribute(out: &mut String, name: &str, value: &str) {
     out.push('"');
 }
 
+/// Appends text between tags, or in an attribute.
 fn push_escaped(out: &mut String, text: &str, is_attribute: bool) {
     for c in text.chars() {
         match c {
@@ -488,7 +484,7 @@ mod tests {
         fn texts_and_attributes_are_escaped_and_have_no_invalid_character() {
             let (mut text, mut attribute) = (String::new(), String::new());
             let nasty = "a<b>&\"]]>\0\u{1b}\u{fffe}\t\n\ré";
-            push_text(&mut text, nasty);
+            push_escaped(&mut text, nasty, false);
             push_attribute(&mut attribute, "name", nasty);
             assert_eq!(
                 text,

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ansi::RESET;
+use super::ansi::{RESET, push_sgr};
 use super::sanitize::push_sanitized_at;
-use crate::event::{Envelope, Ink, PaneId, Style, Styles, TdEvent, line_ends_in, lines_in};
+use crate::event::{
+    Envelope, Ink, PaneId, ScreenRow, Style, Styles, TdEvent, line_ends_in, lines_in,
+};
 use unicode_width::UnicodeWidthStr;
 
 /// Consecutive lines of an event, with its styles.
@@ -59,6 +61,26 @@ impl<'a> StyledLines<'a> {
     }
 }
 
+/// The last snapshot of each pane's screen.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots(BTreeMap<PaneId, Vec<ScreenRow>>);
+
+impl Snapshots {
+    /// Returns the rows of a snapshot that were not on the screen before.
+    pub fn new_rows<'r>(
+        &mut self,
+        pane: &PaneId,
+        rows: &'r [ScreenRow],
+    ) -> impl Iterator<Item = &'r str> + use<'r> {
+        let shown = self
+            .0
+            .insert(pane.clone(), rows.to_vec())
+            .unwrap_or_default();
+        let rows = rows.iter().map(|row| row.text.as_str());
+        rows.filter(move |text| shown.iter().all(|shown| shown.text != *text))
+    }
+}
+
 /// Returns the styles of one line of an event's text.
 pub(super) fn styles_of(styles: &Styles, line: u32) -> &[Style] {
     let all = styles.as_slice();
@@ -105,9 +127,9 @@ pub(super) fn paint(text: &str, styles: &[Style]) -> Option<String> {
         if ink.is_plain() {
             out.push_str(&text);
         } else {
-            for part in ["\x1b[", &ink.sgr(), "m", &text, RESET] {
-                out.push_str(part);
-            }
+            push_sgr(&mut out, &ink.sgr());
+            out.push_str(&text);
+            out.push_str(RESET);
         }
     }
     Some(out)

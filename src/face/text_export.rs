@@ -3,16 +3,15 @@
 //! The export takes two passes, because a line may change after its first report: a [`Survey`] collects the
 //! last text of such lines, then the lines are written in the order of their events.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::conversation::conversation_lines;
 use super::describe::describe;
-use super::lines::Survey;
+use super::lines::{Snapshots, Survey};
 use super::sanitize::push_sanitized;
 use super::session_labels::SessionLabels;
 use super::stream_lines::{LineEnd, Origin, StreamLine, StreamLines};
-use crate::event::{Envelope, PaneId, ScreenRow, TdEvent, lines_in};
+use crate::event::{Envelope, PaneId, TdEvent, lines_in};
 
 /// Writes the text, one envelope at a time.
 #[derive(Debug)]
@@ -24,8 +23,7 @@ pub(crate) struct TextExport {
     plain: PlainText,
     /// The execution of the last event.
     execution_id: String,
-    /// The rows of the last snapshot of each pane.
-    screens: HashMap<PaneId, Vec<ScreenRow>>,
+    snapshots: Snapshots,
 }
 
 impl TextExport {
@@ -36,7 +34,7 @@ impl TextExport {
             is_labelled: survey.only.is_none() && survey.panes.len() > 1,
             plain: PlainText::default(),
             execution_id: String::new(),
-            screens: HashMap::new(),
+            snapshots: Snapshots::default(),
             survey,
         }
     }
@@ -78,12 +76,8 @@ impl TextExport {
                 self.push_gap(event, out);
             }
             TdEvent::ScreenSnapshot { pane, rows, .. } if is_included => {
-                let shown = self.screens.insert(pane.clone(), rows.clone());
-                let shown = shown.unwrap_or_default();
-                // Rows that were on the previous screen are in the text already.
-                let new = |row: &&ScreenRow| shown.iter().all(|shown| shown.text != row.text);
-                for row in rows.iter().filter(new) {
-                    self.push_line(id, Some(pane), &row.text, out);
+                for row in self.snapshots.new_rows(pane, rows) {
+                    self.push_line(id, Some(pane), row, out);
                 }
             }
             TdEvent::LogGap { .. } => {

@@ -9,7 +9,6 @@ use super::super::ansi::{cut_painted, rows_of, wrap_painted};
 use super::super::local_time::RowTime;
 use super::super::sanitize::{Tone, push_styled};
 use super::super::session_labels::Label;
-use crate::track::cut;
 use anstyle::AnsiColor;
 use regex::Regex;
 use unicode_width::UnicodeWidthStr;
@@ -319,13 +318,6 @@ impl RowWriter {
         shown.push(' ');
         shown.push_str(&cut_painted(painted, room));
         Some(shown)
-    }
-
-    /// Returns a heading across the terminal.
-    pub fn heading(&self, text: &str, columns: usize) -> String {
-        let rule = "─".repeat(columns.saturating_sub(text.width()));
-        let heading = [text, rule.as_str()].concat();
-        self.styled(Tone::Dim, cut(&heading, columns))
     }
 
     /// Returns the label and the mark before the text of a row.

@@ -1,6 +1,6 @@
 //! The lines of a view: built from the events of one row, and held with a contiguous part of them (pure).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Deref;
 
 use ratatui::style::{Color, Modifier, Style};
@@ -8,10 +8,10 @@ use ratatui::style::{Color, Modifier, Style};
 use super::cells::{StyledText, style_of_ink};
 use super::layout::ViewKind;
 use crate::board::{ExecutionKind, Row};
-use crate::event::{self, Envelope, OutputStream, PaneId, ScreenRow, TdEvent};
+use crate::event::{self, Envelope, OutputStream, PaneId, TdEvent};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{Description, describe, lagged};
-use crate::face::lines::{StyledLines, styled_parts, styles_of};
+use crate::face::lines::{Snapshots, StyledLines, styled_parts, styles_of};
 use crate::face::local_time::LocalTime;
 use crate::face::sanitize::{Tone, one_line, sanitized};
 use crate::face::stream_lines::{StreamLine, StreamLines};
@@ -104,8 +104,7 @@ pub(super) struct Content {
     view: ViewKind,
     streams: StreamLines,
     local: LocalTime,
-    /// The rows of the last snapshot of each pane.
-    screens: HashMap<PaneId, Vec<ScreenRow>>,
+    snapshots: Snapshots,
     /// True if the conversation of the agent is known, so that snapshots of its screen add nothing.
     has_conversation: bool,
 }
@@ -116,7 +115,7 @@ impl Content {
             view,
             streams: StreamLines::default(),
             local,
-            screens: HashMap::new(),
+            snapshots: Snapshots::default(),
             has_conversation: false,
         }
     }
@@ -185,14 +184,9 @@ impl Content {
                 emit(Change::Revised(*number, text));
             }
             TdEvent::ScreenSnapshot { pane, rows, .. } => {
-                let shown = self.screens.insert(pane.clone(), rows.clone());
-                if self.has_conversation {
-                    return;
-                }
-                let shown = shown.unwrap_or_default();
-                let new = |row: &&ScreenRow| shown.iter().all(|shown| shown.text != row.text);
-                for row in rows.iter().filter(new) {
-                    let text = bounded(one_line(&row.text));
+                let new = self.snapshots.new_rows(pane, rows);
+                for row in new.filter(|_| !self.has_conversation) {
+                    let text = bounded(one_line(row));
                     line(StyledText::plain(text, style_of(Tone::Dim)), None);
                 }
             }
@@ -334,13 +328,12 @@ fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Chang
     for row in json.lines() {
         let mut text = StyledText::default();
         let row = bounded(one_line(row));
-        match row.split_once("\": ") {
-            Some((key, value)) if row.trim_start().starts_with('"') => {
-                text.push(&format!("{key}\": "), Style::new().fg(Color::Cyan));
-                text.push(value, Style::new());
-            }
-            _ => text.push(&row, Style::new()),
-        }
+        let key = row
+            .split_once("\": ")
+            .filter(|_| row.trim_start().starts_with('"'));
+        let (key, value) = row.split_at(key.map_or(0, |(key, _)| key.len() + 3));
+        text.push(key, Style::new().fg(Color::Cyan));
+        text.push(value, Style::new());
         emit(Change::Line(view_line(envelope, text, None)));
     }
 }

@@ -320,7 +320,7 @@ impl Ui {
         let inputs = self.threads.send.clone();
         let (clock, stop) = (self.options.clock.clone(), self.threads.stop.clone());
         let name = row.name.clone();
-        let typed = thread::spawn("td-tui-type", move || {
+        detach("td-tui-type", move || {
             let server = Server::socket(&socket).until(stop.clone());
             let typing = Typing::text(&text, presses_enter);
             let sent = typing.and_then(|typing| {
@@ -333,9 +333,6 @@ impl Ui {
             // The UI may have ended.
             let _ = inputs.send(Input::Message(text));
         });
-        if let Err(error) = typed {
-            log::error!("{error:?}");
-        }
     }
 
     /// Copies text to the clipboard of the terminal, and to a buffer of tmux.
@@ -347,15 +344,19 @@ impl Ui {
         self.terminal.write(&bytes);
         if let Some((socket, _)) = &self.options.own {
             let (server, clock) = (Server::socket(socket), self.options.clock.clone());
-            let copied = thread::spawn("td-tui-copy", move || {
+            detach("td-tui-copy", move || {
                 if let Err(error) = server.copy(&text, &clock) {
                     log::debug!("{error:?}");
                 }
             });
-            if let Err(error) = copied {
-                log::error!("{error:?}");
-            }
         }
+    }
+}
+
+/// Starts a thread that ends by itself.
+fn detach(name: &str, body: impl FnOnce() + Send + 'static) {
+    if let Err(error) = thread::spawn(name, body) {
+        log::error!("{error:?}");
     }
 }
 
