@@ -41,12 +41,11 @@ impl Utf8Decoder {
     /// Passes on the complete characters, and replacements of invalid bytes.
     pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&str)) {
         let mut joined = std::mem::take(&mut self.partial_char);
-        let bytes = match joined.is_empty() {
-            true => bytes,
-            false => {
-                joined.extend_from_slice(bytes);
-                &joined
-            }
+        let bytes = if joined.is_empty() {
+            bytes
+        } else {
+            joined.extend_from_slice(bytes);
+            &joined
         };
         // The common case: all bytes are valid.
         if let Ok(text) = std::str::from_utf8(bytes) {

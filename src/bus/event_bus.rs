@@ -146,17 +146,14 @@ impl EventBus {
         self.start_numbers(id.into(), next_seq, false).0
     }
 
-    /// Returns an emitter as [`EventBus::emitter_from`] does, and the number of its next event: `next_seq`,
-    /// or a later one if the execution already has higher numbers on this bus.
-    pub(crate) fn emitter_not_before(
+    /// Returns an emitter as [`EventBus::emitter_from`] does, and the number of its next event. With `skips`, an
+    /// execution whose numbers on this bus are lower continues at `next_seq`.
+    pub(crate) fn start_numbers(
         &self,
-        id: &ExecutionId,
+        id: ExecutionId,
         next_seq: u64,
+        skips: bool,
     ) -> (EventEmitter, u64) {
-        self.start_numbers(id.clone(), next_seq, true)
-    }
-
-    fn start_numbers(&self, id: ExecutionId, next_seq: u64, skips: bool) -> (EventEmitter, u64) {
         let (done, numbered) = bounded(1);
         let message = InboxMessage::StartNumbers {
             id: id.clone(),
@@ -164,10 +161,11 @@ impl EventBus {
             skips,
             done,
         };
-        let next = match self.inbox.control(self.slot, message) {
+        let next = if self.inbox.control(self.slot, message) {
             // An error means that the fan-out has ended and numbers no more events.
-            true => numbered.recv().unwrap_or(next_seq),
-            false => next_seq,
+            numbered.recv().unwrap_or(next_seq)
+        } else {
+            next_seq
         };
         (self.emitter_for(id), next)
     }

@@ -140,9 +140,7 @@ impl LaneQueue {
 
 /// A lane, shared by the fan-out and the subscription.
 #[derive(Debug)]
-pub(super) struct LossyLane {
-    state: Mutex<LaneState>,
-}
+pub(super) struct LossyLane(Mutex<LaneState>);
 
 #[derive(Debug)]
 struct LaneState {
@@ -157,14 +155,12 @@ struct LaneState {
 
 impl LossyLane {
     pub(super) fn new(len_max: usize, bytes_max: usize) -> Self {
-        Self {
-            state: Mutex::new(LaneState {
-                queue: LaneQueue::new(len_max, bytes_max),
-                sleeper: None,
-                is_closed: false,
-                is_unread: false,
-            }),
-        }
+        Self(Mutex::new(LaneState {
+            queue: LaneQueue::new(len_max, bytes_max),
+            sleeper: None,
+            is_closed: false,
+            is_unread: false,
+        }))
     }
 
     /// Adds a segment, unless the subscription is dropped; returns the thread to wake.
@@ -181,7 +177,7 @@ impl LossyLane {
     }
 
     fn change(&self, add: impl FnOnce(&mut LaneQueue)) -> Option<Waker> {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.0);
         if state.is_unread {
             return None;
         }
@@ -191,7 +187,7 @@ impl LossyLane {
 
     /// Closes the lane and wakes its reader.
     pub(super) fn close(&self) {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.0);
         state.is_closed = true;
         let sleeper = state.sleeper.take();
         drop(state);
@@ -202,7 +198,7 @@ impl LossyLane {
 
     /// Marks the lane as unread and frees its entries.
     pub(super) fn unsubscribe(&self) {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.0);
         state.is_unread = true;
         let items = std::mem::take(&mut state.queue.items);
         drop(state);
@@ -212,7 +208,7 @@ impl LossyLane {
     /// Takes the next entry. If the lane is empty and the caller sleeps, the next change to it wakes the calling
     /// thread.
     pub(super) fn take(&self, sleeps: bool) -> Result<LaneItem, TryRecvError> {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.0);
         state.sleeper = None;
         match state.queue.take() {
             Some(item) => Ok(item),

@@ -5,7 +5,6 @@
 //! order loses the last events, or hangs.
 
 mod log_thread;
-mod report;
 mod runs;
 
 use std::fmt;
@@ -21,7 +20,9 @@ use crate::bus::{BusOptions, EventBus, EventEmitter, EventFilter, SubscribeOptio
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::{DataDir, LogOptions, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy};
+use crate::history::{
+    DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
+};
 #[cfg(all(feature = "cli", feature = "kernel"))]
 use crate::kernel::{KernelHandle, KernelTask, kernel_job};
 use crate::observe::{
@@ -29,15 +30,29 @@ use crate::observe::{
     agents_job, command_job, request_poll,
 };
 use crate::process::{Command, CommandControl, CommandOutcome};
+use crate::recording::RecordingReport;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
 use log_thread::LogThread;
-pub use report::Report;
 use runs::RunRegistry;
 
 /// The time that a source may take to end; the sources' own limits are well below this.
 const SOURCE_END: Duration = Duration::from_secs(10);
+
+/// The result of an engine's work.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// The report of the log; `None` without a log.
+    pub log: Option<LogReport>,
+    /// The report of raw recordings; `None` if there were none.
+    pub raw: Option<RecordingReport>,
+    /// The threads that panicked.
+    pub panicked: Vec<Panicked>,
+    /// The names of threads that did not end in time and still run.
+    pub left: Vec<String>,
+}
 
 /// Configures an [`Engine`].
 #[derive(Debug)]

@@ -164,8 +164,8 @@ impl RunProvider for RunRegistry {
                 is_kept = true;
                 let history = run.is_resumed().then(|| run.directory().clone());
                 // While another process wrote the run, this process observed it without a log.
-                let (id, next_seq) = (run.execution_id(), run.next_seq());
-                let (emitter, next_seq) = self.bus.emitter_not_before(id, next_seq);
+                let id = run.execution_id().clone();
+                let (emitter, next_seq) = self.bus.start_numbers(id, run.next_seq(), true);
                 run.leave_out(next_seq);
                 self.send(LogCommand::Attach(Box::new(run)));
                 (emitter, history)

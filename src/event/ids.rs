@@ -15,7 +15,7 @@ macro_rules! string_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Returns the id as text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -63,7 +63,7 @@ macro_rules! string_id {
         }
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.pad(&self.0)
             }
         }
     };
@@ -78,55 +78,22 @@ string_id! {
     PaneId
 }
 
-/// The evidence that an agent has ended: a description of the record that shows it, or a text that begins
-/// with `inferred` if no record does.
-///
-/// ```
-/// use td_observe::event::EndEvidence;
-/// assert!(!EndEvidence::from("stop_reason end_turn").is_inferred());
-/// assert!(EndEvidence::from("inferred: nothing was written for 10s").is_inferred());
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EndEvidence(String);
+string_id! {
+    /// The evidence that an agent has ended: a description of the record that shows it, or a text that begins
+    /// with `inferred` if no record does.
+    ///
+    /// ```
+    /// use td_observe::event::EndEvidence;
+    /// assert!(!EndEvidence::from("stop_reason end_turn").is_inferred());
+    /// assert!(EndEvidence::from("inferred: nothing was written for 10s").is_inferred());
+    /// ```
+    #[derive(Default)]
+    EndEvidence
+}
 
 impl EndEvidence {
-    /// Returns the text as events contain it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns true if no record states that the agent ended.
     pub fn is_inferred(&self) -> bool {
         self.0.starts_with("inferred")
-    }
-
-    pub(super) fn text_mut(&mut self) -> &mut String {
-        &mut self.0
-    }
-}
-
-impl From<String> for EndEvidence {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for EndEvidence {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl Deref for EndEvidence {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for EndEvidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
     }
 }

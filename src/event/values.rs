@@ -1,7 +1,5 @@
 //! The values of event fields.
 
-use std::convert::identity;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -163,7 +161,7 @@ impl EventField for IterationOutcome {
 }
 /// Implements [`EventField`] for text, of which ids are not visited.
 macro_rules! text_field {
-    ($($type:ident by $scan:expr $(, visits $text:expr)?;)*) => { $(
+    ($($type:ident by $scan:expr $(, visited by $visit:expr)?;)*) => { $(
         impl EventField for $type {
             fn heap_bytes(&self) -> usize {
                 self.len()
@@ -177,7 +175,7 @@ macro_rules! text_field {
             }
             $(
                 fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
-                    visit($text(self));
+                    $visit(self, visit);
                 }
                 fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
                     search(self)
@@ -187,8 +185,14 @@ macro_rules! text_field {
     )* };
 }
 text_field! {
-    String by |scan: &mut Scan<'_>| scan.text().map(str::to_owned), visits identity;
-    EndEvidence by |scan: &mut Scan<'_>| scan.text().map(Self::from), visits Self::text_mut;
+    String by |scan: &mut Scan<'_>| scan.text().map(str::to_owned),
+        visited by |text: &mut Self, visit: &mut TextVisitor<'_>| visit(text);
+    EndEvidence by |scan: &mut Scan<'_>| scan.text().map(Self::from),
+        visited by |evidence: &mut Self, visit: &mut TextVisitor<'_>| {
+            let mut text = evidence.to_string();
+            visit(&mut text);
+            *evidence = text.into();
+        };
     PaneId by Scan::pane;
     ExecutionId by Scan::execution;
 }

@@ -495,7 +495,7 @@ mod tests {
                 };
                 let envelope = Envelope::new(Some(1), Timestamp::default(), event);
                 let mut line = String::new();
-                push_line(&mut line, &envelope);
+                push_event(&mut line, &mut LineWriter::default(), &envelope);
                 prop_assert!(!line.trim_end_matches('\n').contains(char::is_control), "{:?}", line);
                 let read: Envelope = serde_json::from_str(&line).unwrap();
                 prop_assert_eq!(read, envelope);

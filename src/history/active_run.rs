@@ -369,7 +369,7 @@ impl ActiveRun {
         self.unsynced.directory = true;
         self.checked_at = Some(now);
         if !matches!(dir.identity(METADATA), Ok(Some(_)))
-            && let Err(error) = self.metadata.write_in(&dir)
+            && let Err(error) = self.metadata.write(&dir, true)
         {
             context.notify(
                 self.directory.execution_id(),

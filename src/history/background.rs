@@ -189,7 +189,9 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 metadata,
             } => {
                 // A removed directory must not be created again for its metadata.
-                let written = directory.open_dir().and_then(|dir| metadata.write_in(&dir));
+                let written = directory
+                    .open_dir()
+                    .and_then(|dir| metadata.write(&dir, true));
                 (directory.execution_id().clone(), written)
             }
             SyncJob::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
@@ -216,7 +218,7 @@ impl ClosingRun {
         } else {
             Ok(())
         };
-        let written = self.metadata.write_in(&dir);
+        let written = self.metadata.write(&dir, true);
         if self.is_durable {
             // Makes the new name of the metadata durable.
             sync_directory(dir.path())

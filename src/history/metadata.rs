@@ -237,13 +237,8 @@ impl RunMetadata {
             .map_err(|cause| failed(cause.into()))
     }
 
-    /// Replaces the file atomically. Requires the run's lock, because all writers share one temporary file.
-    pub(super) fn write_in(&self, dir: &DirHandle) -> Result<()> {
-        self.write(dir, true)
-    }
-
-    /// Replaces the file as [`RunMetadata::write_in`] does. One that is not synced survives a power cut only
-    /// after `td-sync` has synced the directory.
+    /// Replaces the file atomically. Requires the run's lock, because all writers share one temporary file. One
+    /// that is not synced survives a power cut only after `td-sync` has synced the directory.
     pub(super) fn write(&self, dir: &DirHandle, is_synced: bool) -> Result<()> {
         let write = || {
             dir.remove(TEMPORARY)?;
@@ -312,7 +307,7 @@ mod tests {
         let read = run.metadata().unwrap().unwrap();
         assert_eq!(read.state, RunState::Other("paused".into()));
         let resumed = read.resumed(RunInfo::default(), Timestamp::default());
-        resumed.write_in(&run.open_dir().unwrap()).unwrap();
+        resumed.write(&run.open_dir().unwrap(), true).unwrap();
         let again = run.metadata().unwrap().unwrap();
         assert_eq!(again, resumed);
         assert_eq!(again.unknown["mood"]["is"], "good");
@@ -340,7 +335,7 @@ mod tests {
         assert!(run.metadata().is_err());
         // Writing replaces the link and leaves its target unchanged.
         let metadata = RunMetadata::new(&"a".into(), RunInfo::default(), Timestamp::default());
-        metadata.write_in(&run.open_dir().unwrap()).unwrap();
+        metadata.write(&run.open_dir().unwrap(), true).unwrap();
         assert_eq!(run.metadata().unwrap(), Some(metadata));
         assert_eq!(
             fs::read(temp.path().join("secret")).unwrap(),

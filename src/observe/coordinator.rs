@@ -101,12 +101,12 @@ impl Source for Coordinator {
         let mut thread = CoordinatorThread {
             new_terminals: terminals
                 .as_ref()
-                .map_or_else(never, |watch| watch.opened().clone()),
+                .map_or_else(never, |watch| watch.opened.clone()),
             needs_fresh_listing: false,
             gateway: gateway.handle(),
             exits: exits
                 .as_ref()
-                .map_or_else(ProcessWatcher::default, ExitWatch::watcher),
+                .map_or_else(ProcessWatcher::default, |watch| watch.watcher.clone()),
             conversations: reader
                 .as_ref()
                 .map_or_else(Conversations::default, ConversationReader::conversations),

@@ -30,12 +30,13 @@ impl Program {
         let own = stat(pid)?;
         let is_fork_of_shell = own.arguments != 0
             && stat(own.parent).is_some_and(|parent| parent.arguments == own.arguments);
-        match is_fork_of_shell {
-            true => Some(Self {
+        if is_fork_of_shell {
+            Some(Self {
                 command: subshell_name(&arguments),
                 is_interactive: false,
-            }),
-            false => Self::of(pid),
+            })
+        } else {
+            Self::of(pid)
         }
     }
 }

@@ -280,6 +280,9 @@ impl CommandMonitor {
 /// > >(tee build.log)`, another process writes the last lines.
 const LINGER: Duration = Duration::from_millis(300);
 
+/// The raw mode of the user's terminal, and the terminal that gets the typed keys.
+type TypedKeys = (RawMode, OwnedFd);
+
 pub(super) struct StartedCommand {
     pub began: Instant,
     group: ProcessGroup,
@@ -287,8 +290,7 @@ pub(super) struct StartedCommand {
     stdin: Option<ChildStdin>,
     /// The command's own terminal, and its size.
     pub pty: Option<(pty::Pty, PtySize)>,
-    /// The terminal that gets the typed keys, and the raw mode of the user's terminal.
-    keys: Option<(RawMode, OwnedFd)>,
+    keys: Option<TypedKeys>,
     /// The user's terminal, while the command is its foreground.
     pub foreground: Option<ForegroundLoan>,
 }
@@ -296,83 +298,30 @@ pub(super) struct StartedCommand {
 impl StartedCommand {
     pub fn start(command: &Command) -> Result<Self> {
         let began = command.clock.now();
-        let mut started = match command.pty_size {
-            None => Self::with_pipes(command, began)?,
-            Some(size) => Self::with_pty(command, size, began)?,
-        };
-        started.group.connect(&command.control.kill_handle);
-        if command.stdin == Stdin::Inherited && started.pty.is_none() {
-            let group = started.group.pid();
-            started.foreground = ForegroundLoan::lend(group, &command.control.modes);
-        }
-        Ok(started)
-    }
-
-    fn with_pipes(command: &Command, began: Instant) -> Result<Self> {
-        let mut child = std_command(command);
-        child
-            .stdin(stdin_of(command))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut group = ProcessGroup::start(&mut child)?;
-        let stdin = group.child.stdin.take();
-        let outputs = group
-            .outputs()
-            .map_err(|cause| cannot_read(command, cause))?;
-        // The requested capacity of an output pipe. With the default of 64 KiB, a command that prints much often
-        // waits for its reader. With more, many commands would exceed a user's limit for pipes (64 MiB,
-        // `pipe-user-pages-soft`).
-        outputs[0].enlarge_pipe(256 * 1024);
-        Ok(Self {
-            began,
-            group,
-            outputs,
-            stdin,
-            pty: None,
-            keys: None,
-            foreground: None,
-        })
-    }
-
-    fn with_pty(command: &Command, size: PtySize, began: Instant) -> Result<Self> {
-        let failed = |cause: pty_process::Error| {
-            Error::other(format!("cannot open a terminal for {}", command.name())).because(cause)
-        };
-        let (pty, child_end) = pty::open().map_err(failed)?;
-        pty.resize(size.of_pty()).map_err(failed)?;
-        let is_typed = command.stdin == Stdin::Inherited && is_typed_at();
-        let mut child = pty::Command::from(std_command(command));
-        if !is_typed {
-            child = child.stdin(stdin_of(command));
-        }
-        // The child leads its own session, and therefore its own group.
-        let child = child.spawn(child_end).map_err(|error| match error {
-            pty_process::Error::Io(cause) => {
-                cannot_start(&command.program, command.directory.as_deref(), cause)
+        let (mut group, outputs, pty, keys) = match command.pty_size {
+            None => {
+                let (group, outputs) = start_with_pipes(command)?;
+                (group, outputs, None, None)
             }
-            other => failed(other),
-        })?;
-        let mut group = ProcessGroup::led_by(child);
-        let stdin = group.child.stdin.take();
-        let descriptors = || -> io::Result<_> {
-            let output = OutputReader::new(Some(pty.as_fd().try_clone_to_owned()?))?;
-            let keys = if is_typed {
-                let raw_mode = RawMode::enter(&command.control.modes)?;
-                Some((raw_mode, pty.as_fd().try_clone_to_owned()?))
-            } else {
-                None
-            };
-            Ok(([output, OutputReader::new(None::<OwnedFd>)?], keys))
+            Some(size) => {
+                let (group, outputs, pty, keys) = start_with_pty(command, size)?;
+                (group, outputs, Some((pty, size)), keys)
+            }
         };
-        let (outputs, keys) = descriptors().map_err(|cause| cannot_read(command, cause))?;
+        group.connect(&command.control.kill_handle);
+        let foreground = if command.stdin == Stdin::Inherited && pty.is_none() {
+            ForegroundLoan::lend(group.pid(), &command.control.modes)
+        } else {
+            None
+        };
         Ok(Self {
             began,
+            stdin: group.child.stdin.take(),
             group,
             outputs,
-            stdin,
-            pty: Some((pty, size)),
+            pty,
             keys,
-            foreground: None,
+            foreground,
         })
     }
 
@@ -413,6 +362,59 @@ impl StartedCommand {
                 Error::other(format!("cannot supervise {}", command.name())).because(cause)
             })
     }
+}
+
+fn start_with_pipes(command: &Command) -> Result<(ProcessGroup, [OutputReader; 2])> {
+    let mut child = std_command(command);
+    child
+        .stdin(stdin_of(command))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut group = ProcessGroup::start(&mut child)?;
+    let outputs = group
+        .outputs()
+        .map_err(|cause| cannot_read(command, cause))?;
+    // The requested capacity of an output pipe. With the default of 64 KiB, a command that prints much often
+    // waits for its reader. With more, many commands would exceed a user's limit for pipes (64 MiB,
+    // `pipe-user-pages-soft`).
+    outputs[0].enlarge_pipe(256 * 1024);
+    Ok((group, outputs))
+}
+
+fn start_with_pty(
+    command: &Command,
+    size: PtySize,
+) -> Result<(ProcessGroup, [OutputReader; 2], pty::Pty, Option<TypedKeys>)> {
+    let failed = |cause: pty_process::Error| {
+        Error::other(format!("cannot open a terminal for {}", command.name())).because(cause)
+    };
+    let (pty, child_end) = pty::open().map_err(failed)?;
+    pty.resize(size.of_pty()).map_err(failed)?;
+    let is_typed = command.stdin == Stdin::Inherited && is_typed_at();
+    let mut child = pty::Command::from(std_command(command));
+    if !is_typed {
+        child = child.stdin(stdin_of(command));
+    }
+    // The child leads its own session, and therefore its own group.
+    let child = child.spawn(child_end).map_err(|error| match error {
+        pty_process::Error::Io(cause) => {
+            cannot_start(&command.program, command.directory.as_deref(), cause)
+        }
+        other => failed(other),
+    })?;
+    let group = ProcessGroup::led_by(child);
+    let descriptors = || -> io::Result<_> {
+        let output = OutputReader::new(Some(pty.as_fd().try_clone_to_owned()?))?;
+        let keys = if is_typed {
+            let raw_mode = RawMode::enter(&command.control.modes)?;
+            Some((raw_mode, pty.as_fd().try_clone_to_owned()?))
+        } else {
+            None
+        };
+        Ok(([output, OutputReader::new(None::<OwnedFd>)?], keys))
+    };
+    let (outputs, keys) = descriptors().map_err(|cause| cannot_read(command, cause))?;
+    Ok((group, outputs, pty, keys))
 }
 
 fn std_command(command: &Command) -> std::process::Command {

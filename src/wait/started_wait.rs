@@ -536,7 +536,7 @@ impl ProgramExits {
             return;
         }
         let watch = self.watch.as_ref();
-        let watcher = watch.map_or_else(ProcessWatcher::default, ExitWatch::watcher);
+        let watcher = watch.map_or_else(ProcessWatcher::default, |watch| watch.watcher.clone());
         // tmux makes each program the leader of a session.
         let program = watcher.watch(pid, &self.exited, |stat| {
             stat.parent == server && stat.session == pid

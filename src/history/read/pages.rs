@@ -723,9 +723,10 @@ mod property_tests {
         if !is_forwards {
             page.reverse();
         }
-        match is_forwards {
-            true => (page, behind.is_empty(), !is_more),
-            false => (page, !is_more, ahead.is_empty()),
+        if is_forwards {
+            (page, behind.is_empty(), !is_more)
+        } else {
+            (page, !is_more, ahead.is_empty())
         }
     }
 

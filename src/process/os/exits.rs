@@ -33,7 +33,7 @@ pub(crate) struct ProcessWatcher(Option<Arc<ExitWatchState>>);
 /// The thread behind a [`ProcessWatcher`].
 #[derive(Debug)]
 pub(crate) struct ExitWatch {
-    watcher: ProcessWatcher,
+    pub watcher: ProcessWatcher,
     thread: Handle<()>,
     wake: UnixStream,
 }
@@ -85,10 +85,6 @@ impl ExitWatch {
             thread,
             wake,
         })
-    }
-
-    pub fn watcher(&self) -> ProcessWatcher {
-        self.watcher.clone()
     }
 
     /// Ends the thread.
@@ -391,20 +387,14 @@ mod tests {
         let watch = ExitWatch::start().unwrap();
         let (exited, exits) = bounded(1);
         let mut zombie = child("read x; exit 101");
-        let process = watch
-            .watcher()
-            .watch(zombie.id(), &exited, |_| true)
-            .unwrap();
+        let process = watch.watcher.watch(zombie.id(), &exited, |_| true).unwrap();
         assert_eq!(process.exit(), None, "it runs");
         drop(zombie.stdin.take());
         exits.recv_timeout(CEILING).unwrap();
         assert_eq!(exit_of(&process).unwrap().status, Some(101));
         zombie.wait().unwrap();
         let mut killed = child("read x");
-        let process = watch
-            .watcher()
-            .watch(killed.id(), &exited, |_| true)
-            .unwrap();
+        let process = watch.watcher.watch(killed.id(), &exited, |_| true).unwrap();
         killed.kill().unwrap();
         exits.recv_timeout(CEILING).unwrap();
         assert_eq!(exit_of(&process).unwrap().signal, Some(9));
@@ -448,7 +438,7 @@ mod tests {
         }
         let watch = ExitWatch::start().unwrap();
         let (exited, exits) = bounded(1);
-        let watcher = watch.watcher();
+        let watcher = watch.watcher.clone();
         let process = watcher
             .watch(std::process::id(), &exited, |_| true)
             .unwrap();

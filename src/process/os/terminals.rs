@@ -16,7 +16,8 @@ use crate::thread::{self, Handle, Panicked};
 /// The thread that detects new terminals.
 #[derive(Debug)]
 pub(crate) struct TerminalWatch {
-    opened: Receiver<()>,
+    /// Gets a message when a terminal was opened.
+    pub opened: Receiver<()>,
     /// Keeps the channel open if the thread ends early.
     _sender: Sender<()>,
     thread: Handle<()>,
@@ -36,7 +37,10 @@ impl TerminalWatch {
         let (sender, opened) = bounded(1);
         let thread_sender = sender.clone();
         let thread = thread::spawn("td-terminals", move || {
-            run(&terminals, &woken, &thread_sender)
+            while imp::wait(&terminals, &woken) {
+                // A full channel already has a message, which covers this terminal.
+                let _ = thread_sender.try_send(());
+            }
         })?;
         Ok(Self {
             opened,
@@ -44,11 +48,6 @@ impl TerminalWatch {
             thread,
             wake,
         })
-    }
-
-    /// Returns the channel that gets a message when a terminal was opened.
-    pub fn opened(&self) -> &Receiver<()> {
-        &self.opened
     }
 
     /// Ends the thread.
@@ -59,13 +58,6 @@ impl TerminalWatch {
         let Self { thread, wake, .. } = self;
         drop(wake);
         thread.join()
-    }
-}
-
-fn run(terminals: &OwnedFd, woken: &UnixStream, sender: &Sender<()>) {
-    while imp::wait(terminals, woken) {
-        // A full channel already has a message, which covers this terminal.
-        let _ = sender.try_send(());
     }
 }
 
@@ -139,10 +131,7 @@ mod tests {
     fn an_opened_terminal_is_reported() {
         let watch = TerminalWatch::start().unwrap();
         let pty = pty_process::blocking::open().unwrap();
-        watch
-            .opened()
-            .recv_timeout(Duration::from_secs(20))
-            .unwrap();
+        watch.opened.recv_timeout(Duration::from_secs(20)).unwrap();
         drop(pty);
         watch.shutdown().unwrap();
     }
