@@ -59,10 +59,6 @@ impl UnknownName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Box<str>>() + self.0.len()
-    }
 }
 
 impl<T: NamedValue> EnumOrUnknown<T> {

@@ -90,7 +90,12 @@ macro_rules! define_events {
             pub fn execution_id(&self) -> &str {
                 match self {
                     $( Self::$variant { execution_id, .. } => execution_id, )*
-                    Self::Unknown(event) => event.execution_id(),
+                    // An event may name none.
+                    Self::Unknown(event) => event
+                        .fields
+                        .get("execution_id")
+                        .and_then(Value::as_str)
+                        .unwrap_or_default(),
                 }
             }
 
@@ -470,14 +475,6 @@ impl UnknownEvent {
     /// Returns all fields except the type.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
-    }
-
-    /// Returns the execution that the event belongs to; empty if the event names none.
-    pub(super) fn execution_id(&self) -> &str {
-        self.fields
-            .get("execution_id")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
     }
 
     pub(super) fn set_execution_id(&mut self, id: &ExecutionId) {

@@ -116,7 +116,7 @@ impl<T: NamedValue> EventField for EnumOrUnknown<T> {
     fn heap_bytes(&self) -> usize {
         match self {
             Self::Known(_) => 0,
-            Self::Unknown(name) => name.heap_bytes(),
+            Self::Unknown(name) => size_of::<Box<str>>() + name.as_str().len(),
         }
     }
     fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {

@@ -67,7 +67,12 @@ impl RunDirectory {
         // The writer reopens the file when it has room for another open file.
         found.events.file = None;
         // A crash between closing a file and beginning the next one left the newest file empty.
-        let last_seq = found.last_seq.or_else(|| last_closed_seq(self));
+        let last_seq = found.last_seq.or_else(|| {
+            // An unreadable file has no numbers, but the metadata may have one.
+            let reader = LogReader::open_last(self, 2, Query::all()).ok()?;
+            let seqs = reader.filter_map(|record| record.envelope.seq);
+            seqs.filter(|&seq| seq < SEQ_MAX).max()
+        });
         let promised = before.as_ref().and_then(|before| before.next_seq);
         let promised = promised
             .filter(|seq| (1..SEQ_MAX).contains(seq))
@@ -102,14 +107,6 @@ impl RunDirectory {
             warnings,
         })
     }
-}
-
-/// Returns the last number in the closed files.
-fn last_closed_seq(run: &RunDirectory) -> Option<u64> {
-    // An unreadable file has no numbers, but the metadata may have one.
-    let reader = LogReader::open_last(run, 2, Query::all()).ok()?;
-    let seqs = reader.filter_map(|record| record.envelope.seq);
-    seqs.filter(|&seq| seq < SEQ_MAX).max()
 }
 
 impl OpenRun {
@@ -242,18 +239,17 @@ impl RunIndex {
                 }
             }
             match directory.open(info.clone(), ts) {
-                Err(error) if error.is_locked() && is_of_another(&directory, &info) => {}
+                // The run is just being created. While it is unknown whether it belongs to another session, no
+                // log is better than two runs of one session. A run without an identity belongs to the process
+                // that opened it.
+                Err(error)
+                    if error.is_locked()
+                        && (info.identity.is_none()
+                            || (directory.metadata().ok().flatten())
+                                .is_some_and(|run| run.identity != info.identity)) => {}
                 opened => return opened,
             }
         }
         Err(Error::other(format!("too many runs are called {label:?}")))
     }
-}
-
-/// Returns `true` if a run that is just being created belongs to another session. Returns `false` while this
-/// is unknown, because no log is better than two runs of one session.
-fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
-    // A run without an identity belongs to the process that opened it.
-    let metadata = || directory.metadata().ok().flatten();
-    info.identity.is_none() || metadata().is_some_and(|run| run.identity != info.identity)
 }

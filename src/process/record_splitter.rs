@@ -27,7 +27,7 @@ enum LineKind {
 /// lines at the latest.
 pub(crate) struct RecordSplitter {
     format: Format,
-    parser: StreamParser,
+    pub(crate) parser: StreamParser,
     /// The beginning of a line whose kind is not known yet.
     line_start: Vec<u8>,
     open: Option<LineKind>,
@@ -104,20 +104,6 @@ impl RecordSplitter {
             error: "the run was cut off before its end".to_owned(),
             evidence: format!("{status}, without a record of the outcome"),
         }));
-    }
-
-    /// Returns the format, once it is known.
-    pub fn format(&self) -> Option<StreamFormat> {
-        self.parser.format()
-    }
-
-    pub fn status(&self) -> StreamStatus {
-        self.parser.status()
-    }
-
-    /// Returns the last message of the agent, shortened for a result.
-    pub fn answer(&self) -> &str {
-        self.parser.answer()
     }
 
     fn buffer(&mut self, bytes: &[u8], now: Timestamp, handle: PartHandler<'_>) {

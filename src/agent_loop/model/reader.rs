@@ -312,17 +312,17 @@ impl AnswerReader for AgentReader {
         if !response.has_text() {
             // Some records contain a result, but no text.
             let result = if answer.result.is_empty() {
-                records.answer().to_owned()
+                records.parser.answer().to_owned()
             } else {
                 std::mem::take(&mut answer.result)
             };
             response.text(result);
         }
         let is_untyped = matches!(
-            records.format(),
+            records.parser.format(),
             None | Some(StreamFormat::Text | StreamFormat::Json)
         );
-        match records.status() {
+        match records.parser.status() {
             StreamStatus::Done | StreamStatus::MaybeDone => Ok(()),
             StreamStatus::Unknown if is_untyped || answer.has_response => Ok(()),
             _ if !answer.error.is_empty() => {
