@@ -14,7 +14,7 @@ use super::http::Request;
 use super::http::{ChunkedBody, Response};
 use super::panes::ApiContext;
 use super::{panes, wait, ws};
-use crate::board::json_schema;
+use crate::board::{Attention, json_schema};
 use crate::feed::StreamGauge;
 use crate::history::{LogReader, RunDirectory, RunSummary};
 use crate::thread::Stop;
@@ -217,11 +217,13 @@ fn metrics(context: &ApiContext) -> String {
     let mut metrics = Metrics::default();
     let view = feed.board_after(None, clock.now());
     let rows = view.map(|view| view.rows).unwrap_or_default();
-    let attention: Vec<(String, u64)> = feed
-        .counts()
-        .iter()
-        .map(|(attention, count)| (format!("{{attention=\"{attention}\"}}"), *count as u64))
-        .collect();
+    let attention = Attention::ALL.map(|attention| {
+        let count = rows
+            .iter()
+            .filter(|row| row.attention() == attention)
+            .count();
+        (format!("{{attention=\"{attention}\"}}"), count)
+    });
     metrics.samples("rows", "Rows of the board by attention.", &attention);
     let mut states = std::collections::BTreeMap::<String, u64>::new();
     for row in &rows {

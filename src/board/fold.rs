@@ -60,13 +60,11 @@ impl Fold<'_> {
             }),
             TdEvent::PaneClosed {
                 pane, exit_status, ..
-            } => {
-                self.pane(id, pane, |row, at| {
-                    // A pane may have been kept after its program has ended.
-                    let known = row.exit_status.filter(|_| row.has_ended());
-                    row.end(exit_status.or(known), at);
-                });
-            }
+            } => self.pane(id, pane, |row, at| {
+                // A pane may have been kept after its program has ended.
+                let known = row.exit_status.filter(|_| row.has_ended());
+                row.end(exit_status.or(known), at);
+            }),
             TdEvent::OutputUpdate {
                 pane,
                 chunk,
@@ -83,13 +81,23 @@ impl Fold<'_> {
                     self.pane(id, pane, |row, at| row.end(*exit_status, at));
                 }
             }
-            TdEvent::OutputRevised { pane, text, .. } => self.text(id, Some(pane), text),
+            TdEvent::OutputRevised { text, .. }
+            | TdEvent::ExecutionOutput { text, .. }
+            | TdEvent::ValidationOutput { line: text, .. }
+            | TdEvent::TokenReceived { token: text, .. }
+            | TdEvent::PromptSent {
+                prompt_summary: text,
+                ..
+            }
+            | TdEvent::ResponseCompleted {
+                response_summary: text,
+                ..
+            } => self.text(id, event.pane(), text),
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
             TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::note_output),
             TdEvent::OutputGap { pane, evidence, .. } if *evidence == GapEvidence::Confirmed => {
                 self.pane(id, pane, |row, _| row.gaps += 1);
             }
-            TdEvent::ExecutionOutput { text, .. } => self.text(id, None, text),
             TdEvent::ExecutionStarted {
                 pane: None,
                 cell: Some(_),
@@ -119,30 +127,23 @@ impl Fold<'_> {
                 ..
             } => {
                 let status = exit_code.or_else(|| signal.map(|signal| 128 + signal));
-                let kind = match cell {
-                    Some(_) => ExecutionKind::Kernel,
-                    None => ExecutionKind::Command,
-                };
+                let kind = cell.map_or(ExecutionKind::Command, |_| ExecutionKind::Kernel);
                 self.execution(id, kind, |row, at| row.end(status, at));
             }
             TdEvent::ExecutionStarted {
                 command,
                 pane: Some(pane),
                 ..
-            } => {
-                self.pane(id, pane, |row, at| {
-                    row.agent = Some(program(command));
-                    row.note_output(at);
-                });
-            }
+            } => self.pane(id, pane, |row, at| {
+                row.agent = Some(program(command));
+                row.note_output(at);
+            }),
             TdEvent::ExecutionCompleted {
                 pane: Some(pane), ..
-            } => {
-                self.pane(id, pane, |row, at| {
-                    row.agent = Some("shell".to_owned());
-                    row.note_output(at);
-                });
-            }
+            } => self.pane(id, pane, |row, at| {
+                row.agent = Some("shell".to_owned());
+                row.note_output(at);
+            }),
             TdEvent::LoopStarted {
                 task_description, ..
             } => {
@@ -153,33 +154,13 @@ impl Fold<'_> {
                 let status = i32::from(!success);
                 self.execution(id, ExecutionKind::Loop, |row, at| row.end(Some(status), at));
             }
-            TdEvent::ValidationOutput { line, .. } => self.text(id, None, line),
-            TdEvent::TokenReceived { token, pane, .. } => self.text(id, pane.as_ref(), token),
-            TdEvent::PromptSent {
-                prompt_summary,
-                pane,
-                ..
-            } => {
-                self.text(id, pane.as_ref(), prompt_summary);
-            }
-            TdEvent::ResponseCompleted {
-                response_summary,
-                pane,
-                ..
-            } => {
-                self.text(id, pane.as_ref(), response_summary);
-            }
             TdEvent::ToolCallStarted {
                 tool_name,
                 tool_args_summary,
-                pane,
                 ..
             } => {
-                self.text(
-                    id,
-                    pane.as_ref(),
-                    &format!("{tool_name} {tool_args_summary}"),
-                );
+                let text = format!("{tool_name} {tool_args_summary}");
+                self.text(id, event.pane(), &text);
             }
             TdEvent::TurnCompleted { pane, agent_id, .. } => {
                 let agent = agent_id.as_deref().map(String::as_str);
@@ -210,25 +191,19 @@ impl Fold<'_> {
                 agent_id,
                 pane: None,
                 ..
-            } => {
-                self.row_of(id, None, Some(agent_id), |_, _| {});
-            }
+            } => self.row_of(id, None, Some(agent_id), |_, _| {}),
             TdEvent::AgentCompleted {
                 agent_id,
                 result,
                 pane: None,
                 ..
-            } => {
-                self.background_end(id, agent_id, AgentState::Done, result);
-            }
+            } => self.background_end(id, agent_id, AgentState::Done, result),
             TdEvent::AgentFailed {
                 agent_id,
                 error,
                 pane: None,
                 ..
-            } => {
-                self.background_end(id, agent_id, AgentState::Error, error);
-            }
+            } => self.background_end(id, agent_id, AgentState::Error, error),
             TdEvent::Error { .. } => self.error(id),
             // Iterations, warnings, resizes, headers and snapshots do not change rows. Sub-agents of a pane
             // belong to the row of the pane.

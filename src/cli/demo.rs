@@ -54,10 +54,9 @@ pub(super) fn run_ui(options: &Options, typed: &TypedDemo) -> Result<ExitCode, F
     let data = directory.data_path(options);
     let server = PrivateServer::start(directory, &[&SESSIONS[..], &[QUESTION]].concat(), &clock)?;
     // The scripts run for seconds only; their panes remain visible afterwards.
-    server
-        .server()
-        .run(["set-option", "-g", "remain-on-exit", "on"], &clock)?;
-    let socket = (server.server()).run(["display-message", "-p", "#{socket_path}"], &clock)?;
+    let tmux = server.0.server();
+    tmux.run(["set-option", "-g", "remain-on-exit", "on"], &clock)?;
+    let socket = tmux.run(["display-message", "-p", "#{socket_path}"], &clock)?;
     super::tui::run_demo(
         Path::new(socket.trim_end()),
         &data,
@@ -83,7 +82,7 @@ pub(super) fn run(options: &Options, typed: &TypedDemo) -> Result<ExitCode, Fail
     // Its drop ends the server and removes the directory, also after an error.
     let server = PrivateServer::start(directory, &SESSIONS, &clock)?;
     let printing = live::print(&engine, options, Some(StateRules::builtin()), &clock)?;
-    let mut sessions = Watch::new(server.server()).stream(DrainProgram::this()?);
+    let mut sessions = Watch::new(server.0.server()).stream(DrainProgram::this()?);
     for (name, _) in SESSIONS {
         sessions = sessions.target(Target::parse(name)?);
     }
@@ -189,10 +188,6 @@ impl PrivateServer {
             server.start_session(name, script, clock)?;
         }
         Ok(server)
-    }
-
-    pub fn server(&self) -> Server {
-        self.0.server()
     }
 
     fn start_session(&self, name: &str, script: &str, clock: &Clock) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ use super::duration::parse_duration;
 use super::failure::{Failure, TIMED_OUT};
 use super::known::{self, Targets};
 use super::observer;
-use super::options::{Options, TypedSecrets};
+use super::options::{Options, TypedSecrets, WhichServer};
 use super::output::{self, print_message};
 use super::signals::Signals;
 use crate::agent::{Markers, StateRules};
@@ -119,6 +119,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
             typing: typing.clone(),
             state: condition.clone(),
             observer: observer.clone(),
+            chosen: options.server.clone(),
             hints: !options.quiet && typed.send.is_none(),
         });
     }
@@ -129,7 +130,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     let version = check_socket(&server, &clock)?;
     check_targets(&server, version, &targets, &clock)?;
     let waits = TargetWaits::start(waits, &server, &clock)?;
-    let ended = until_done(options, typed, &waits, wanted, (&signals, &rules, &clock));
+    let ended = until_done(options, typed, &waits, wanted, (&signals, &rules));
     waits.stop()?;
     ended.map(ExitCode::from)
 }
@@ -140,7 +141,7 @@ fn until_done(
     typed: &TypedWait,
     waits: &TargetWaits,
     wanted: Wanted,
-    (signals, rules, clock): (&Signals, &Rules, &Clock),
+    (signals, rules): (&Signals, &Rules),
 ) -> Result<u8, Failure> {
     // The exit codes of targets without a match. Lost lines take precedence over a timeout, and a timeout over
     // an end.
@@ -158,11 +159,7 @@ fn until_done(
             }
         };
         let target = typed.targets.get(number).map_or("", String::as_str);
-        let outcome = outcome.map_err(|problem| match problem {
-            WaitProblem::Waiting(error) => of_target(error, options, target, clock),
-            WaitProblem::Other(failure) => failure,
-        })?;
-        let Some(mut outcome) = outcome else {
+        let Some(mut outcome) = outcome? else {
             return Ok(u8::try_from(128 + SIGINT).unwrap_or(NOT_FOUND));
         };
         outcome.redact(rules);
@@ -184,12 +181,12 @@ fn until_done(
 }
 
 /// Returns the failure for a target. A missing server or target is bad input for a wait.
-fn of_target(error: crate::Error, options: &Options, target: &str, clock: &Clock) -> Failure {
+fn of_target(error: Error, server: &WhichServer, target: &str, clock: &Clock) -> Failure {
     if error.is_gone() {
         return usage!("{error}: there is nothing to wait for");
     }
     if error.is_invalid_input() {
-        let hint = Targets::of(&options.server, clock).hint(target);
+        let hint = Targets::of(server, clock).hint(target);
         return usage!("{error:?}{hint}");
     }
     error.into()
@@ -336,6 +333,7 @@ pub(super) struct TargetWait {
     pub state: Option<StateCondition>,
     /// The observer that already knows the states.
     pub observer: Option<ObserverOfStates>,
+    pub chosen: WhichServer,
     /// Reports a match in text that is already on the screen.
     pub hints: bool,
 }
@@ -347,27 +345,8 @@ pub(super) enum Wanted {
     All,
 }
 
-/// The reason why a wait has failed.
-#[derive(Debug)]
-pub(super) enum WaitProblem {
-    Waiting(Error),
-    Other(Failure),
-}
-
-impl From<Error> for WaitProblem {
-    fn from(error: Error) -> Self {
-        Self::Waiting(error)
-    }
-}
-
-impl From<Failure> for WaitProblem {
-    fn from(failure: Failure) -> Self {
-        Self::Other(failure)
-    }
-}
-
 /// The outcome of a target; `None` if its wait was stopped.
-pub(super) type Outcome = Result<Option<WaitOutcome>, WaitProblem>;
+pub(super) type Outcome = Result<Option<WaitOutcome>, Failure>;
 
 /// The running waits.
 pub(super) struct TargetWaits {
@@ -424,10 +403,12 @@ impl TargetWaits {
 impl TargetWait {
     fn run(self, waiter: &Waiter, server: &Server, stop: &Stop, clock: &Clock) -> Outcome {
         let mut wait = self.wait;
+        let explained = |error: Error| of_target(error, &self.chosen, self.target.as_str(), clock);
         let mut end_states: Box<dyn FnOnce()> = Box::new(|| {});
         if let Some(condition) = self.state {
             // A watch would wait for a missing target, so a missing target is refused first.
-            drop(waiter.start_until_stopped(&Wait::at(self.target.clone()).exit(), stop)?);
+            let exit = Wait::at(self.target.clone()).exit();
+            drop(waiter.start_until_stopped(&exit, stop).map_err(explained)?);
             let target = &self.target;
             if let Some(observer) = self.observer {
                 let states = StatesOfObserver::start(observer, server, target, condition, clock)?;
@@ -443,7 +424,8 @@ impl TargetWait {
             }
         }
         let ended = (|| {
-            let Some(started) = waiter.start_until_stopped(&wait, stop)? else {
+            let started = waiter.start_until_stopped(&wait, stop);
+            let Some(started) = started.map_err(explained)? else {
                 return Ok(None);
             };
             if self.hints
@@ -464,7 +446,7 @@ impl TargetWait {
                     }
                 })?;
             }
-            let outcome = started.finish()?;
+            let outcome = started.finish().map_err(explained)?;
             Ok(Some(outcome).filter(|outcome| outcome.end != WaitEnd::Interrupted))
         })();
         end_states();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::position::{Journal, Numbers, StreamCursor};
-use crate::board::{Attention, Board, Row};
+use crate::board::{Board, Row};
 use crate::bus::{Delivery, EventRef, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -363,12 +363,6 @@ impl Feed {
             })
         });
         summaries.collect()
-    }
-
-    /// Returns the number of rows of each kind of attention.
-    pub fn counts(&self) -> [(Attention, usize); 4] {
-        let state = self.lock();
-        Attention::ALL.map(|attention| (attention, state.board.count(attention)))
     }
 
     fn wait<'a>(
