@@ -459,8 +459,10 @@ impl<R: BufRead> Chunked<R> {
             self.size.clear();
         }
         let line = std::mem::take(&mut self.size);
-        let text = std::str::from_utf8(&line).map_err(|_| invalid())?;
-        let text = text.strip_suffix('\n').ok_or_else(invalid)?;
+        let text = std::str::from_utf8(&line)
+            .map_err(|_| invalid())?
+            .strip_suffix('\n')
+            .ok_or_else(invalid)?;
         self.left = u64::from_str_radix(text.trim(), 16).map_err(|_| invalid())?;
         self.is_over = self.left == 0;
         Ok(())

@@ -107,8 +107,9 @@ pub(super) fn open(context: &ApiContext, request: &Request) -> Result<Reader, Re
         types: types(request).map_err(invalid)?.into_iter().collect(),
     };
     let since = since(request, &context.clock).map_err(invalid)?;
-    let last = request.header("last-event-id");
-    let last = last.or_else(|| request.parameter("cursor"));
+    let last = request
+        .header("last-event-id")
+        .or_else(|| request.parameter("cursor"));
     let from = start_point("Last-Event-ID", last, since).map_err(invalid)?;
     let from_seq = number(request, "from_seq", 0).map_err(invalid)?;
     let failed = |error: Error| Response::problem(500, &error.to_string());

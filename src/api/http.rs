@@ -93,8 +93,11 @@ impl Request {
 
     /// Returns the values of a parameter, which may be repeated or a list with commas.
     pub fn list(&self, name: &str) -> Vec<&str> {
-        let values = self.query.iter().filter(|(of, _)| of == name);
-        let values = values.flat_map(|(_, value)| value.split(','));
+        let values = self
+            .query
+            .iter()
+            .filter(|(of, _)| of == name)
+            .flat_map(|(_, value)| value.split(','));
         values.filter(|value| !value.is_empty()).collect()
     }
 

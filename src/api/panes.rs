@@ -109,11 +109,14 @@ impl Panes {
     ) -> Result<Vec<ObservedServer>, Response> {
         let is_chosen =
             |of: &&ObservedServer| chosen.is_none_or(|socket| real(socket) == real(&of.socket));
-        let found = self.servers.iter().filter(is_chosen);
-        let found = found.map(|of| ObservedServer {
-            server: of.server.clone().until(stop.clone()),
-            socket: of.socket.clone(),
-        });
+        let found = self
+            .servers
+            .iter()
+            .filter(is_chosen)
+            .map(|of| ObservedServer {
+                server: of.server.clone().until(stop.clone()),
+                socket: of.socket.clone(),
+            });
         let found: Vec<ObservedServer> = found.collect();
         match (found.is_empty(), chosen) {
             (true, Some(socket)) => Err(Response::problem(
@@ -287,8 +290,8 @@ fn capture(
         None => {
             let (socket, found) = all.find(&target, chosen, (stop, clock))?;
             if let Some(pane) = found.panes.first() {
-                let screen = PaneScreen::capture(&found.server, pane, clock);
-                let screen = screen.map_err(|error| failed(&error))?;
+                let screen = PaneScreen::capture(&found.server, pane, clock)
+                    .map_err(|error| failed(&error))?;
                 screens.extend(screen.map(|screen| (socket, screen)));
             }
         }
@@ -308,8 +311,7 @@ fn redacted(rules: &Rules, screen: PaneScreen) -> ScreenView {
         rows,
         mut styles,
     } = screen;
-    let numbered = (0..).zip(&rows);
-    let numbered = numbered.map(|(row, text)| ScreenRow {
+    let numbered = (0..).zip(&rows).map(|(row, text)| ScreenRow {
         row,
         text: text.clone(),
     });
@@ -375,8 +377,9 @@ pub(super) fn input(
         all.check_input()?;
         let target = target(id)?;
         let input: Input = parsed(body)?;
-        let typing = input.typing();
-        let typing = typing.map_err(|error| Response::problem(400, &error.to_string()))?;
+        let typing = input
+            .typing()
+            .map_err(|error| Response::problem(400, &error.to_string()))?;
         let (_, found) = all.find(&target, request.socket(), (stop, clock))?;
         let pane = typing.send(&found.server, &found.panes, stop, clock);
         Ok(Response::json(

@@ -119,8 +119,12 @@ impl Routes {
         let known = request
             .header("if-none-match")
             .and_then(|tag| self.version_of(tag));
-        let wait = request.parameter("wait").unwrap_or("0").parse::<f64>();
-        let wait = wait.ok().filter(|seconds| (0.0..=1e6).contains(seconds));
+        let wait = request
+            .parameter("wait")
+            .unwrap_or("0")
+            .parse::<f64>()
+            .ok()
+            .filter(|seconds| (0.0..=1e6).contains(seconds));
         let Some(wait) = wait else {
             return Response::problem(400, "wait: give seconds, such as wait=30");
         };
@@ -250,10 +254,10 @@ fn metrics(context: &ApiContext) -> String {
             .collect()
     };
     metrics.value("streams", "Open streams of events.", streams.len() as u64);
-    let lags = per_stream(&|stream| end.saturating_sub(stream.position()));
+    let lags = per_stream(&|stream| end.saturating_sub(stream.position.load(Ordering::Relaxed)));
     let help = "Events that a stream has not reached yet.";
     metrics.samples("stream_lag_events", help, &lags);
-    let missed = per_stream(&StreamGauge::missed);
+    let missed = per_stream(&|stream| stream.missed.load(Ordering::Relaxed));
     let help = "Events that a stream has missed, because they are kept nowhere.";
     metrics.samples("stream_events_missed_total", help, &missed);
     if let Ok(list) = feed.data().runs(clock.wall()) {

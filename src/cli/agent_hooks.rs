@@ -87,8 +87,8 @@ fn settings(program: &Path) -> Result<String, Failure> {
         }
         hooks.insert(event.to_owned(), Value::Array(vec![group]));
     }
-    let text = serde_json::to_string_pretty(&json!({"hooks": hooks}));
-    let text = text.map_err(|error| Failure::other(error.to_string()))?;
+    let text = serde_json::to_string_pretty(&json!({"hooks": hooks}))
+        .map_err(|error| Failure::other(error.to_string()))?;
     Ok(text + "\n")
 }
 

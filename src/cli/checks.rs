@@ -62,8 +62,9 @@ pub(super) fn check_targets(
     }
     let server = server.clone().with_timeout(ANSWER_TIMEOUT);
     // A server that does not answer has no known sessions.
-    let names = server.run(["list-sessions", "-F", "#{session_name}"], clock);
-    let names = names.unwrap_or_default();
+    let names = server
+        .run(["list-sessions", "-F", "#{session_name}"], clock)
+        .unwrap_or_default();
     match whys
         .into_iter()
         .find(|(target, _)| !target.names_session_of(names.lines()))

@@ -133,11 +133,11 @@ impl DemoDirectory {
         // tempfile creates directories with mode 0700.
         let directory = tempfile::Builder::new()
             .prefix("td-demo-")
-            .tempdir_in(parent);
-        let directory = directory.map_err(|error| {
-            let parent = parent.display();
-            failure!("cannot create a directory in {parent}: {error}; set TMPDIR")
-        })?;
+            .tempdir_in(parent)
+            .map_err(|error| {
+                let parent = parent.display();
+                failure!("cannot create a directory in {parent}: {error}; set TMPDIR")
+            })?;
         Ok(Self {
             directory: Arc::new(directory),
             name: format!("td-demo-{}", std::process::id()),

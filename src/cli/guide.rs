@@ -135,8 +135,12 @@ fn write(command: &Command, directory: &Path) -> io::Result<()> {
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     // clap_mangen's synopsis names all options, without their values.
-    let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage: ").to_owned();
+    let usage = command
+        .clone()
+        .render_usage()
+        .to_string()
+        .trim_start_matches("Usage: ")
+        .to_owned();
     Roff::new()
         .control("SH", ["SYNOPSIS"])
         .text([roman(usage)])
@@ -202,8 +206,10 @@ pub(super) fn print_completions(shell: Shell) -> Result<ExitCode, Failure> {
 
 /// Returns the program as the script starts it: by name if it was found in `PATH`, else by its absolute path.
 fn program() -> std::io::Result<String> {
-    let name = std::env::args_os().next().map(PathBuf::from);
-    let name = name.filter(|name| !name.as_os_str().is_empty());
+    let name = std::env::args_os()
+        .next()
+        .map(PathBuf::from)
+        .filter(|name| !name.as_os_str().is_empty());
     let name = name.unwrap_or_else(|| PathBuf::from("td-observe"));
     let path = match name.components().count() {
         1 => name,

@@ -147,7 +147,7 @@ pub(super) fn until_stopped(
         work(&stop)
     })?;
     select_biased! {
-        recv(signals.first()) -> _ => {}
+        recv(signals.first) -> _ => {}
         recv(done) -> _ => {}
     }
     drop(running);

@@ -148,7 +148,7 @@ impl Hooks {
         } else {
             select_biased! {
                 recv(self.done) -> _ => {}
-                recv(signals.first()) -> _ => {}
+                recv(signals.first) -> _ => {}
             }
         }
         drop(self.running);

@@ -330,13 +330,13 @@ fn wait(
             select_biased! {
                 recv(done) -> _ => {}
                 // The second Ctrl-C also kills the kernel.
-                recv(signals.first()) -> _ => {}
+                recv(signals.first) -> _ => {}
                 recv(patience) -> _ => {}
             }
         }
     };
     select_biased! {
-        recv(signals.first()) -> signal => {
+        recv(signals.first) -> signal => {
             if signal == Ok(SIGINT) {
                 interrupt(never());
             }

@@ -130,7 +130,7 @@ pub(super) fn until_done<T>(
     let printed = printing.as_ref().map_or_else(never, Printer::ended);
     let mut interrupted = false;
     select_biased! {
-        recv(signals.first()) -> _ => interrupted = true,
+        recv(signals.first) -> _ => interrupted = true,
         recv(printed) -> _ => {}
         recv(done) -> _ => {}
         recv(time_up) -> _ => {}
@@ -172,7 +172,7 @@ pub(super) fn finish_printing(
         // A slow reader delays the end until a signal arrives.
         select_biased! {
             recv(printing.ended()) -> _ => {}
-            recv(signals.first()) -> _ => {}
+            recv(signals.first) -> _ => {}
         }
     }
     match printing.join_deadline(clock.now() + PRINT_REST) {

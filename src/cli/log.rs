@@ -162,13 +162,15 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             print(&whiches, config, page, stop)
         });
     }
-    let runs = whiches.into_iter().map(|which| match which {
-        Which::Run(run) => Ok(run),
-        Which::File(path) => Err(usage!(
-            "--follow: {path:?} is a file; give a run or its directory"
-        )),
-    });
-    let runs = runs.collect::<Result<Vec<RunDirectory>, _>>()?;
+    let runs = whiches
+        .into_iter()
+        .map(|which| match which {
+            Which::Run(run) => Ok(run),
+            Which::File(path) => Err(usage!(
+                "--follow: {path:?} is a file; give a run or its directory"
+            )),
+        })
+        .collect::<Result<Vec<RunDirectory>, _>>()?;
     let page = page.holding();
     // An open selection includes runs that begin later.
     let later = if config.selection.is_open() {
@@ -342,9 +344,9 @@ pub(super) fn follow(
             LogItem::Timeout | LogItem::End => {
                 observers.check(std::mem::take(&mut has_left), clock.now());
                 if std::mem::take(&mut is_first) {
-                    show.page().flushed()?.release()?;
+                    show.page.flushed()?.release()?;
                 } else {
-                    show.page().flush()?;
+                    show.page.flush()?;
                 }
                 match &later {
                     None if matches!(next, LogItem::End) => break,

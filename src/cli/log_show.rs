@@ -72,7 +72,7 @@ impl PageOptions {
 
 /// Shows records.
 pub(super) struct Show {
-    page: Page,
+    pub page: Page,
     is_quiet: bool,
     /// The expression to search for.
     grep: Option<Regex>,
@@ -115,10 +115,6 @@ impl Show {
         } else {
             Ok(self.page.open_stream()?)
         }
-    }
-
-    pub fn page(&mut self) -> &mut Page {
-        &mut self.page
     }
 
     /// Prepares for the events of a log: reads its label and the final text of each revised line.

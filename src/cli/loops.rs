@@ -318,8 +318,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let (mut engine, _) = options::start(options, &config.keeping, id.as_deref(), &clock)?;
     // After what may be refused: an earlier report stays then.
-    let junit = config.junit.as_deref();
-    let junit = junit.map(|path| JunitFile::collect(path, &engine));
+    let junit = config
+        .junit
+        .as_deref()
+        .map(|path| JunitFile::collect(path, &engine));
     let junit = junit.transpose()?;
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;

@@ -195,8 +195,15 @@ pub(super) fn builder(
         .rules(data_path.as_deref().or(home.as_deref()))?;
     let mut builder = Builder::new()
         .sync(keeping.sync)
-        .rotation(keeping.rotation())
-        .retention(keeping.retention())
+        .rotation(Rotation {
+            bytes_max: keeping.rotate_size.0.unwrap_or(u64::MAX),
+            age_max: keeping.rotate_age.0,
+        })
+        .retention(Retention {
+            age_max: keeping.keep_age,
+            runs_max: keeping.keep_runs,
+            bytes_max: keeping.keep_size.0,
+        })
         .redact(rules.clone())
         .clock(clock.clone());
     if let Some(path) = data_path {
@@ -286,23 +293,6 @@ impl TypedSecrets {
         Rules::builtin()
             .with_toml(&text)
             .map_err(|error| usage!("{path:?}: {error:?}"))
-    }
-}
-
-impl TypedKeeping {
-    fn rotation(&self) -> Rotation {
-        Rotation {
-            bytes_max: self.rotate_size.0.unwrap_or(u64::MAX),
-            age_max: self.rotate_age.0,
-        }
-    }
-
-    fn retention(&self) -> Retention {
-        Retention {
-            age_max: self.keep_age,
-            runs_max: self.keep_runs,
-            bytes_max: self.keep_size.0,
-        }
     }
 }
 

@@ -179,7 +179,7 @@ impl Passing {
             for ended in &self.ended {
                 select_biased! {
                     recv(ended) -> _ => {}
-                    recv(signals.first()) -> _ => break,
+                    recv(signals.first) -> _ => break,
                 }
             }
         }

@@ -151,7 +151,7 @@ impl Player {
             };
             select_biased! {
                 recv(stop) -> _ => return false,
-                recv(keys.pressed()) -> key => match key {
+                recv(keys.pressed) -> key => match key {
                     Ok(b' ' | b'p') => {
                         let now = clock.now();
                         self.paused = match self.paused {
@@ -280,10 +280,6 @@ impl Keys {
         self.thread = Some(thread.map_err(io::Error::other)?);
         (self.wake, self.pressed) = (Some(wake), pressed);
         Ok(())
-    }
-
-    pub fn pressed(&self) -> &Receiver<u8> {
-        &self.pressed
     }
 }
 

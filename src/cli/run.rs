@@ -105,8 +105,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let id = config.execution_id.as_deref();
     let (mut engine, rules) = options::start(options, &config.keeping, id, &clock)?;
     // After what may be refused: an earlier report stays then.
-    let junit = config.junit.as_deref();
-    let junit = junit.map(|path| JunitFile::collect(path, &engine));
+    let junit = config
+        .junit
+        .as_deref()
+        .map(|path| JunitFile::collect(path, &engine));
     let junit = junit.transpose()?;
     let mut command = config.command.control(&control);
     let (mut printing, mut passing) = (None, None);
@@ -160,7 +162,7 @@ fn wait(
 ) -> bool {
     let done = engine.done();
     select_biased! {
-        recv(signals.first()) -> signal => {
+        recv(signals.first) -> signal => {
             if let Ok(signal) = signal {
                 execution.control().end(signal);
             }

@@ -23,8 +23,11 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
         None => list(options, typed.timestamps),
         Some(RunsAction::Prune(typed)) => prune(options, typed),
         Some(RunsAction::Other(words)) => {
-            let word = words.first().map(OsString::as_os_str).unwrap_or_default();
-            let word = word.to_string_lossy();
+            let word = words
+                .first()
+                .map(OsString::as_os_str)
+                .unwrap_or_default()
+                .to_string_lossy();
             let hint = known::suggestion(&word, ["prune"]);
             Err(usage!(
                 "runs: {word:?} is not known here{hint} \"td-observe runs\" lists all runs, \

@@ -20,7 +20,8 @@ const TYPED_AGAIN: Duration = Duration::from_millis(300);
 
 /// Catches signals until it is dropped.
 pub(super) struct Signals {
-    first: Receiver<i32>,
+    /// Receives the number of the first signal.
+    pub first: Receiver<i32>,
     source: iterator::Handle,
     thread: Option<Handle<()>>,
 }
@@ -63,11 +64,6 @@ impl Signals {
             thread: Some(thread),
         })
     }
-
-    /// Returns the channel that receives the number of the first signal.
-    pub fn first(&self) -> &Receiver<i32> {
-        &self.first
-    }
 }
 
 impl Drop for Signals {
@@ -84,8 +80,9 @@ fn is_ignored(signal: i32) -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else {
         return false;
     };
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .unwrap_or(0);
     mask >> (signal - 1) & 1 == 1

@@ -57,7 +57,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
     let mut shown: Vec<Row> = Vec::new();
     let mut is_first = true;
     loop {
-        if !signals.first().is_empty() || output::is_unread() {
+        if !signals.first.is_empty() || output::is_unread() {
             return Ok(ExitCode::SUCCESS);
         }
         let Some(rows) = source.rows(Some(HOLD))? else {
@@ -67,7 +67,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
         let rows = selected(rows, &typed.targets).unwrap_or_default();
         if !is_first && rows == shown {
             select_biased! {
-                recv(signals.first()) -> _ => return Ok(ExitCode::SUCCESS),
+                recv(signals.first) -> _ => return Ok(ExitCode::SUCCESS),
                 recv(source.clock.after(source.pause())) -> _ => continue,
             }
         }

@@ -85,8 +85,8 @@ pub(super) fn run_demo(
     coloured: bool,
     longest: Option<Duration>,
 ) -> Result<ExitCode, Failure> {
-    let words = ["td-observe", "tui", "--allow-input", "-S"].map(OsString::from);
-    let words = words
+    let words = ["td-observe", "tui", "--allow-input", "-S"]
+        .map(OsString::from)
         .into_iter()
         .chain([socket.into(), "--data-dir".into(), data.into()]);
     let args = match command_line::parse(words) {
@@ -126,7 +126,7 @@ fn show(
         max_duration: longest,
         clock: Clock::system(),
     };
-    Ok(crate::face::tui::run(tui, signals.first())?)
+    Ok(crate::face::tui::run(tui, &signals.first)?)
 }
 
 /// Finds the running observer.

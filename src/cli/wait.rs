@@ -84,8 +84,11 @@ pub(super) fn markers(typed: &[String]) -> Result<Markers, Failure> {
 
 /// Waits, prints the outcomes and returns the exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
-    let targets = typed.targets.iter().map(|text| Target::parse(text));
-    let targets = targets.collect::<Result<Vec<Target>, _>>()?;
+    let targets = typed
+        .targets
+        .iter()
+        .map(|text| Target::parse(text))
+        .collect::<Result<Vec<Target>, _>>()?;
     let wanted = match (typed.any, typed.all, targets.len()) {
         (_, true, _) => Wanted::All,
         (true, _, _) | (_, _, 0 | 1) => Wanted::Any,
@@ -108,8 +111,10 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
             is_sent: typed.send.is_some(),
         });
     }
-    let typing = typed.send.as_ref();
-    let typing = typing.map(|text| Typing::text(text, !typed.no_enter));
+    let typing = typed
+        .send
+        .as_ref()
+        .map(|text| Typing::text(text, !typed.no_enter));
     let typing = typing.transpose()?;
     let mut waits = Vec::new();
     for target in &targets {
@@ -175,8 +180,9 @@ fn until_done(
             (_, Wanted::All) => return Ok(code),
         }
     }
-    let worst = [LOST, TIMED_OUT, NOT_FOUND];
-    let worst = worst.into_iter().find(|code| missed.contains(code));
+    let worst = [LOST, TIMED_OUT, NOT_FOUND]
+        .into_iter()
+        .find(|code| missed.contains(code));
     Ok(worst.unwrap_or(0))
 }
 
@@ -384,7 +390,7 @@ impl TargetWaits {
     pub fn next(&self, signals: &Signals) -> Option<Result<(usize, Outcome), i32>> {
         select_biased! {
             recv(self.outcomes) -> outcome => outcome.ok().map(Ok),
-            recv(signals.first()) -> signal => signal.ok().map(Err),
+            recv(signals.first) -> signal => signal.ok().map(Err),
         }
     }
 

@@ -92,8 +92,10 @@ fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
         ("--screen", typed.screen),
         ("--lines", typed.lines > 0),
     ];
-    let given = options.iter().find(|(_, is_given)| *is_given);
-    let given = given.map(|(option, _)| *option);
+    let given = options
+        .iter()
+        .find(|(_, is_given)| *is_given)
+        .map(|(option, _)| *option);
     given.or_else(|| typed.keeping.first_given())
 }
 

@@ -70,7 +70,7 @@ pub(super) fn run(
     if options.quiet {
         // The command shows nothing, but ends with its targets, too.
         let mut is_over = false;
-        while !is_over && signals.first().is_empty() {
+        while !is_over && signals.first.is_empty() {
             let next = deliveries.next(Some(clock.now() + CHECK));
             is_over = matches!(next, Err(RecvTimeoutError::Closed));
         }
@@ -81,7 +81,7 @@ pub(super) fn run(
     let printing = Printer::start(next, renderer, clock.clone())?;
     let mut interrupted = false;
     select_biased! {
-        recv(signals.first()) -> _ => interrupted = true,
+        recv(signals.first) -> _ => interrupted = true,
         recv(printing.ended()) -> _ => {}
         recv(ended) -> _ => {}
     }

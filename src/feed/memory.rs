@@ -5,7 +5,7 @@
 //! has dropped.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -448,32 +448,16 @@ fn instance(now: Timestamp) -> u64 {
 pub(crate) struct StreamGauge {
     /// The number of the stream, from 1.
     pub number: u64,
-    position: AtomicU64,
-    missed: AtomicU64,
-}
-
-impl StreamGauge {
-    /// Records the position that the stream has reached.
-    pub fn reach(&self, position: u64) {
-        self.position.store(position, Ordering::Relaxed);
-    }
-
-    /// Counts events that were lost to the stream.
-    pub fn miss(&self, events: u64) {
-        self.missed.fetch_add(events, Ordering::Relaxed);
-    }
-
-    pub fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
-    }
-
-    pub fn missed(&self) -> u64 {
-        self.missed.load(Ordering::Relaxed)
-    }
+    /// The position that the stream has reached.
+    pub position: AtomicU64,
+    /// The number of events that were lost to the stream.
+    pub missed: AtomicU64,
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
     use crate::bus::EventBus;
 
@@ -485,17 +469,15 @@ mod tests {
         let (feed, _thread) =
             Feed::start(events, Board::default(), &Numbers::new(), data, clock).unwrap();
         let (first, second) = (feed.open_gauge(), feed.open_gauge());
-        second.reach(7);
-        second.miss(2);
-        second.miss(3);
+        second.position.store(7, Ordering::Relaxed);
         drop(first);
         let all = feed.gauges();
         let [stream] = all.as_slice() else {
             panic!("{all:?}")
         };
         assert_eq!(
-            (stream.number, stream.position(), stream.missed()),
-            (2, 7, 5)
+            (stream.number, stream.position.load(Ordering::Relaxed)),
+            (2, 7)
         );
         assert_eq!(feed.open_gauge().number, 3);
     }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::logs::{LogItem, RunLogs};
@@ -411,8 +412,8 @@ impl Reader {
 
     fn note_progress(&self, missed: u64) {
         if let Live::Memory(_, gauge) = &self.live {
-            gauge.reach(self.position);
-            gauge.miss(missed);
+            gauge.position.store(self.position, Ordering::Relaxed);
+            gauge.missed.fetch_add(missed, Ordering::Relaxed);
         }
     }
 

@@ -224,9 +224,10 @@ impl Kernel {
             }
             let now = self.clock.now();
             for channel in readiness.due(now)? {
-                readiness.add_request(self.send(*channel, "kernel_info_request", &json!({})));
+                let id = self.send(*channel, "kernel_info_request", &json!({}));
+                readiness.request_ids.push(id);
             }
-            match self.receive(Some(readiness.deadline()))? {
+            match self.receive(Some(readiness.next_request_at))? {
                 Some(Incoming::Message(message)) => readiness.note(&message),
                 Some(Incoming::Gone(error)) => return Err(self.gone(error)),
                 Some(Incoming::Disconnected) => self.connected()?,
@@ -337,7 +338,7 @@ impl Kernel {
                 .tick(now)
                 .into_iter()
                 .chain(until)
-                .chain(missed.deadline());
+                .chain(missed.retry_at);
             let incoming = match self.receive(deadlines.min()) {
                 Ok(Some(incoming)) => incoming,
                 Ok(None) => continue,
@@ -388,7 +389,9 @@ impl Kernel {
         match cell.take(message) {
             CellStep::Output(output) => listener.output(&output),
             // The user has already interrupted this code.
-            CellStep::Question(_) if missed.take_pending() => self.control.interrupt_again(),
+            CellStep::Question(_) if missed.retry_at.take().is_some() => {
+                self.control.interrupt_again()
+            }
             CellStep::Question(question) => {
                 let is_over = || self.feed.ends_question(self.is_own());
                 if let Some(value) = listener.answer(&question, &is_over) {

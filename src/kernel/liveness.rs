@@ -34,8 +34,9 @@ pub(super) fn prompt_output() -> Value {
 #[derive(Debug)]
 pub(super) struct Readiness {
     began: Instant,
-    next_request_at: Instant,
-    request_ids: Vec<String>,
+    /// The time of the next request or timeout check.
+    pub next_request_at: Instant,
+    pub request_ids: Vec<String>,
     info: Option<KernelInfoContent>,
     /// True once a published message about one of the requests has arrived.
     is_subscribed: bool,
@@ -77,16 +78,6 @@ impl Readiness {
             1..REQUESTS_MAX => &[Channel::Control],
             _ => &[],
         })
-    }
-
-    /// Returns the time of the next request or timeout check.
-    pub fn deadline(&self) -> Instant {
-        self.next_request_at
-    }
-
-    /// Records the id of a sent request.
-    pub fn add_request(&mut self, id: String) {
-        self.request_ids.push(id);
     }
 
     /// Handles a message of the kernel.
@@ -171,7 +162,7 @@ pub(super) struct MissedInterrupt {
     /// The number of interrupts before the request.
     before: u64,
     /// The time at which the interrupt is repeated.
-    retry_at: Option<Instant>,
+    pub retry_at: Option<Instant>,
 }
 
 impl MissedInterrupt {
@@ -182,18 +173,9 @@ impl MissedInterrupt {
         }
     }
 
-    pub fn deadline(&self) -> Option<Instant> {
-        self.retry_at
-    }
-
     /// Returns true, once, when the interrupt must be repeated.
     pub fn is_due(&mut self, now: Instant) -> bool {
         self.retry_at.take_if(|retry_at| now >= *retry_at).is_some()
-    }
-
-    /// Returns true, once, if a repeated interrupt is pending. The caller repeats it now.
-    pub fn take_pending(&mut self) -> bool {
-        self.retry_at.take().is_some()
     }
 
     /// Handles a message of the request; `interrupts` is the number of interrupts so far.
@@ -219,7 +201,7 @@ mod tests {
         fn requested(now: Instant) -> Readiness {
             let mut readiness = Readiness::new(now);
             assert_eq!(readiness.due(now).unwrap().len(), 2);
-            readiness.add_request("1".to_owned());
+            readiness.request_ids.push("1".to_owned());
             readiness
         }
 
@@ -249,7 +231,7 @@ mod tests {
             let now = Instant::now();
             let mut readiness = requested(now);
             assert!(readiness.due(now).unwrap().is_empty());
-            let again = readiness.deadline();
+            let again = readiness.next_request_at;
             assert_eq!(readiness.due(again).unwrap(), [Channel::Control]);
             // Replies to other clients do not count.
             readiness.note(&answer(
@@ -270,12 +252,12 @@ mod tests {
             for _ in 0..1_000 {
                 now += Duration::from_secs(1);
                 for _ in readiness.due(now).unwrap() {
-                    readiness.add_request("again".to_owned());
+                    readiness.request_ids.push("again".to_owned());
                 }
             }
             assert_eq!(readiness.request_ids.len(), REQUESTS_MAX);
             // The client still sleeps between two checks.
-            assert_eq!(readiness.deadline(), now + RETRY_AFTER);
+            assert_eq!(readiness.next_request_at, now + RETRY_AFTER);
         }
     }
 
@@ -334,10 +316,10 @@ mod tests {
                 missed.note(then, interrupts, now);
                 assert!(!missed.is_due(now));
                 assert_eq!(missed.is_due(now + RETRY_DELAY), is_due, "{then}");
-                assert!(!missed.is_due(now + RETRY_DELAY) && missed.deadline().is_none());
+                assert!(!missed.is_due(now + RETRY_DELAY) && missed.retry_at.is_none());
                 missed.note("execute_input", interrupts, now);
-                assert_eq!(missed.take_pending(), interrupts > 3);
-                assert!(!missed.take_pending() && !missed.is_due(now + RETRY_DELAY));
+                assert_eq!(missed.retry_at.take().is_some(), interrupts > 3);
+                assert!(missed.retry_at.take().is_none() && !missed.is_due(now + RETRY_DELAY));
             }
         }
     }

@@ -44,8 +44,11 @@ impl Notebook {
     /// `skip-execution`; these are counted, too.
     pub fn code_cells(&self) -> Vec<CodeCell> {
         let cells = self.0.get("cells").and_then(Value::as_array);
-        let code = cells.into_iter().flatten().filter(|cell| is_code(cell));
-        let code = code.zip(1..);
+        let code = cells
+            .into_iter()
+            .flatten()
+            .filter(|cell| is_code(cell))
+            .zip(1..);
         // The tag of cells that are skipped. nbclient uses the same two tags.
         let code = code.filter(|(cell, _)| !has_tag(cell, "skip-execution"));
         let code = code.map(|(cell, number)| CodeCell {

@@ -39,10 +39,10 @@ pub(super) struct KernelStart {
 
 #[derive(Debug)]
 pub(super) struct KernelProcess {
-    group: ProcessGroup,
+    pub group: ProcessGroup,
     outputs: [OutputReader; 2],
     /// The last bytes of its own output, for example the error of a failed import.
-    tail: Vec<u8>,
+    pub tail: Vec<u8>,
 }
 
 impl KernelProcess {
@@ -99,15 +99,6 @@ impl KernelProcess {
         }
     }
 
-    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.group.try_wait()
-    }
-
-    /// Discards the output so far, because messages of a successful start do not explain a later end.
-    pub fn forget_output(&mut self) {
-        self.tail.clear();
-    }
-
     /// Describes the end of the kernel, with the last line of its own output.
     pub fn describe_exit(&self, status: ExitStatus) -> String {
         let mut text = format!("the kernel has ended ({status})");
@@ -117,10 +108,6 @@ impl KernelProcess {
             text.extend(line.trim().chars().take(200));
         }
         text
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        self.group.signal(signal);
     }
 
     /// Kills the rest of the process group and reaps the kernel.

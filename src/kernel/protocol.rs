@@ -112,7 +112,8 @@ pub(crate) struct Peer {
     input: Vec<u8>,
     /// The number of bytes of `input` that were parsed.
     consumed: usize,
-    output: Vec<u8>,
+    /// The bytes to write.
+    pub output: Vec<u8>,
     /// The frames so far of a message whose last frame has not arrived.
     incomplete: Multipart,
 }
@@ -199,16 +200,6 @@ impl Peer {
         }
     }
 
-    /// Returns the bytes to write.
-    pub fn output(&self) -> &[u8] {
-        &self.output
-    }
-
-    /// Removes `count` written bytes.
-    pub fn written(&mut self, count: usize) {
-        self.output.drain(..count.min(self.output.len()));
-    }
-
     /// Consumes the next frame; returns its flags and the range of its body.
     fn next_frame(&mut self) -> Result<Option<(u8, Range<usize>)>, String> {
         let input = &self.input[self.consumed..];
@@ -237,8 +228,10 @@ impl Peer {
             // The longest accepted command. `READY` has two short properties.
             (64 * 1024, "a command is longer than 64 KiB")
         };
-        let size = usize::try_from(size).ok().filter(|size| *size <= size_max);
-        let size = size.ok_or_else(|| no_messages(too_long))?;
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|size| *size <= size_max)
+            .ok_or_else(|| no_messages(too_long))?;
         if input.len() < head + size {
             return Ok(None);
         }
@@ -626,7 +619,7 @@ mod tests {
             for message in messages {
                 peer.send(message.iter().map(Vec::as_slice));
             }
-            peer.output().to_vec()
+            peer.output
         }
 
         fn take_all(peer: &mut Peer) -> Result<Vec<Frames>, String> {
@@ -791,19 +784,19 @@ mod tests {
         #[test]
         fn answers_of_the_protocol() {
             let mut peer = Peer::new(SocketType::Sub, b"");
-            let own = peer.output().len();
+            let own = peer.output.len();
             peer.receive(&handshake("XPUB"));
             assert_eq!(peer.next(), Ok(None));
-            assert_eq!(peer.output()[own..], [0, 1, 1]);
-            peer.written(own + 3);
+            assert_eq!(peer.output[own..], [0, 1, 1]);
+            peer.output.drain(..own + 3);
             peer.receive(b"\x04\x09\x04PING\0\x0aab");
             assert_eq!(peer.next(), Ok(None));
-            assert_eq!(peer.output(), b"\x04\x07\x04PONGab");
+            assert_eq!(peer.output, b"\x04\x07\x04PONGab");
             for _ in 0..100_000 {
                 peer.receive(b"\x04\x09\x04PING\0\x0aab");
                 assert_eq!(peer.next(), Ok(None));
             }
-            assert!(peer.output().len() <= PONG_OUTPUT_MAX + 64);
+            assert!(peer.output.len() <= PONG_OUTPUT_MAX + 64);
         }
 
         #[test]

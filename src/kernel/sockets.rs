@@ -187,7 +187,7 @@ impl Sockets {
                 }
                 Order::Signal(signal) => {
                     if let Some(process) = &self.process {
-                        process.signal(signal);
+                        process.group.signal(signal);
                     }
                 }
                 order => return Err(End::Ordered(order)),
@@ -271,7 +271,8 @@ impl Sockets {
             self.state = State::Connected;
             if let Some(process) = &mut self.process {
                 process.read();
-                process.forget_output();
+                // Messages of a successful start do not explain a later end.
+                process.tail.clear();
             }
             self.options.feed.report(Incoming::Connected);
         }
@@ -301,7 +302,7 @@ impl Sockets {
                 continue;
             };
             let mut flags = PollFlags::IN;
-            flags.set(PollFlags::OUT, !channel_socket.peer.output().is_empty());
+            flags.set(PollFlags::OUT, !channel_socket.peer.output.is_empty());
             polled.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
         }
         polled.extend(self.process.iter().flat_map(KernelProcess::waits_for));
@@ -395,7 +396,7 @@ impl Sockets {
             return Ok(());
         };
         process.read();
-        let status = process.ended().map_err(|cause| {
+        let status = process.group.try_wait().map_err(|cause| {
             End::Gone(Error::other("cannot wait for the kernel").because(cause))
         })?;
         let Some(status) = status else {
@@ -420,7 +421,7 @@ impl Sockets {
                 control.peer.send(shutdown.iter().map(Vec::as_slice));
             }
             if !(is_requested && await_end(&mut process, channels, clock)) {
-                process.signal(Signal::TERM);
+                process.group.signal(Signal::TERM);
                 if !await_end(&mut process, channels, clock) {
                     log::info!("the kernel does not end: it is killed");
                 }
@@ -507,10 +508,10 @@ impl ChannelSocket {
         let Some(socket) = &self.socket else {
             return true;
         };
-        while !self.peer.output().is_empty() {
+        while !self.peer.output.is_empty() {
             // Writes as many bytes as the socket accepts.
-            match available(send(socket, self.peer.output(), SendFlags::NOSIGNAL)) {
-                Ok(Some(count)) => self.peer.written(count),
+            match available(send(socket, &self.peer.output, SendFlags::NOSIGNAL)) {
+                Ok(Some(count)) => drop(self.peer.output.drain(..count)),
                 Ok(None) => return true,
                 Err(cause) => {
                     log::debug!("{}: {cause}", self.endpoint);
@@ -575,7 +576,7 @@ fn await_end(
     let mut buffer = vec![0; READ_BYTES];
     loop {
         process.read();
-        match process.ended() {
+        match process.group.try_wait() {
             Ok(None) => {}
             Ok(Some(_)) => return true,
             Err(_) => return false,
@@ -595,8 +596,8 @@ fn await_end(
         }
         let sockets = channels
             .iter()
-            .filter_map(|channel_socket| channel_socket.socket.as_ref());
-        let sockets = sockets.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
+            .filter_map(|channel_socket| channel_socket.socket.as_ref())
+            .map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
         let mut polled: Vec<_> = process.waits_for().chain(sockets).collect();
         let wait = Timespec::try_from(until - now).unwrap_or_default();
         if poll(&mut polled, Some(&wait)).is_err_and(|errno| errno != Errno::INTR) {

@@ -45,7 +45,7 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let signals = Signals::catch(|| {})?;
     let data = options.home()?;
     let socket = socket_path(&data, std::env::var_os("XDG_RUNTIME_DIR"));
-    observe(options, typed, Audience::All(socket), signals.first())
+    observe(options, typed, Audience::All(socket), &signals.first)
 }
 
 /// Those who read what the observer observes.
