@@ -257,6 +257,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         }
     };
     let is_listening = cells.is_none();
+    let print_connection = |connection_file: Option<&Path>| {
+        if let Some(path) = connection_file {
+            message!("listening; other clients connect with {}", path.display());
+        }
+    };
     let can_ask = !is_listening && !options.json && has_user();
     let task = KernelTask {
         control,
@@ -348,13 +353,6 @@ fn wait(
             interrupt(clock.after(UNREAD));
             End::Unread
         }
-    }
-}
-
-/// Prints the connection file with which other clients connect to a kernel that this command listens to.
-fn print_connection(connection_file: Option<&Path>) {
-    if let Some(path) = connection_file {
-        message!("listening; other clients connect with {}", path.display());
     }
 }
 

@@ -28,7 +28,14 @@ const HOLD: Duration = Duration::from_secs(1);
 pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Failure> {
     let template = typed.format.as_deref().map(Template::parse).transpose()?;
     let clock = Clock::system();
-    let mut source = Source::new(options, clock.clone())?;
+    let mut source = Source {
+        data: options.home()?,
+        socket: None,
+        etag: None,
+        notice: None,
+        has_reported: false,
+        clock,
+    };
     if typed.watch {
         return watch(options, typed, &mut source);
     }
@@ -102,17 +109,6 @@ struct Source {
 }
 
 impl Source {
-    fn new(options: &Options, clock: Clock) -> Result<Self, Failure> {
-        Ok(Self {
-            data: options.home()?,
-            socket: None,
-            etag: None,
-            notice: None,
-            has_reported: false,
-            clock,
-        })
-    }
-
     /// Returns the rows; `None` if they have not changed for the time `hold`.
     fn rows(&mut self, hold: Option<Duration>) -> Result<Option<Vec<Row>>, Failure> {
         if self.socket.is_none() {

@@ -36,23 +36,18 @@ pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<Exi
     }
     let path = unit_path()?;
     let failed = |cause| failure!("cannot change {}: {cause}", path.display());
-    match typed.action {
-        ServiceAction::Install => {
-            let directory = path.parent().unwrap_or(&path);
-            fs::create_dir_all(directory).map_err(failed)?;
-            fs::write(&path, unit).map_err(failed)?;
-            systemctl(&["daemon-reload"])?;
-            systemctl(&["enable", "--now", UNIT])?;
-            output::print(&format!("installed: {}\n", path.display()))
-        }
-        ServiceAction::Uninstall => {
-            systemctl(&["disable", "--now", UNIT])?;
-            fs::remove_file(&path).map_err(failed)?;
-            systemctl(&["daemon-reload"])?;
-            output::print(&format!("removed: {}\n", path.display()))
-        }
-        ServiceAction::Show => output::print(&unit),
+    if typed.action == ServiceAction::Install {
+        let directory = path.parent().unwrap_or(&path);
+        fs::create_dir_all(directory).map_err(failed)?;
+        fs::write(&path, unit).map_err(failed)?;
+        systemctl(&["daemon-reload"])?;
+        systemctl(&["enable", "--now", UNIT])?;
+        return output::print(&format!("installed: {}\n", path.display()));
     }
+    systemctl(&["disable", "--now", UNIT])?;
+    fs::remove_file(&path).map_err(failed)?;
+    systemctl(&["daemon-reload"])?;
+    output::print(&format!("removed: {}\n", path.display()))
 }
 
 fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
