@@ -12,7 +12,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// Resets the terminal to its default colours.
 pub(super) const RESET: &str = "\x1b[0m";
 
-/// Returns true if a sequence only resets all attributes.
 fn is_reset(params: &str) -> bool {
     params.bytes().all(|byte| matches!(byte, b'0' | b';'))
 }

@@ -179,7 +179,6 @@ pub(super) struct LiveRows {
 }
 
 impl LiveRows {
-    /// Returns true if the terminal shows exactly these rows.
     pub fn shows(&self, rows: &[String], columns: usize) -> bool {
         self.rows == rows && (rows.is_empty() || self.columns == columns)
     }

@@ -233,6 +233,21 @@ impl Console {
         if is_text {
             return;
         }
+        if let Some(label) = self.update(event, label, at, out) {
+            self.add_description(event, &label, out);
+        }
+    }
+
+    /// Updates the pane or session of an event, and appends the lines of its pane. Returns the label of the event's
+    /// description, if it is shown.
+    fn update(
+        &mut self,
+        event: &TdEvent,
+        label: Label,
+        at: i64,
+        out: &mut String,
+    ) -> Option<Label> {
+        let id = event.execution_id();
         let (none, is_coloured) = (Styles::default(), self.rows.options.coloured);
         match event {
             TdEvent::OutputUpdate {
@@ -306,7 +321,7 @@ impl Console {
                     _ => false,
                 };
                 if is_shown && !self.rows.options.verbose {
-                    return;
+                    return None;
                 }
             }
             TdEvent::PaneOpened {
@@ -327,8 +342,7 @@ impl Console {
             }
             TdEvent::SessionStarted { session, .. }
             | TdEvent::SessionRenamed { to: session, .. } => {
-                let label = self.labels.label_of_session(id, session);
-                return self.add_description(event, &label, out);
+                return Some(self.labels.label_of_session(id, session));
             }
             TdEvent::SessionEnded { session, .. } => {
                 let label = self.labels.label_of_session(id, session);
@@ -336,7 +350,7 @@ impl Console {
                     self.end_pane(id, &pane, out);
                 }
                 self.labels.remove(id, session);
-                return self.add_description(event, &label, out);
+                return Some(label);
             }
             TdEvent::PaneClosed { pane, .. } => {
                 self.end_pane(id, pane, out);
@@ -345,7 +359,7 @@ impl Console {
             TdEvent::LogGap { .. } => self.end_lines(out),
             _ => {}
         }
-        self.add_description(event, &label, out);
+        Some(label)
     }
 
     fn add_description(&self, event: &TdEvent, label: &Label, out: &mut String) {

@@ -183,7 +183,6 @@ impl<W: Write> EventWriter<W> {
         }
     }
 
-    /// Returns true if events are written in the wire format.
     pub fn is_json(&self) -> bool {
         matches!(self.renderer, Renderer::Json)
     }

@@ -432,7 +432,6 @@ impl Survey {
         self.revised.dropped
     }
 
-    /// Returns true if the survey includes this pane's text.
     pub(super) fn includes(&self, pane: &PaneId) -> bool {
         self.only.as_ref().is_none_or(|only| only == pane)
     }

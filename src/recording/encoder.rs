@@ -71,12 +71,10 @@ impl Encoder {
         self.elapsed_micros = self.elapsed_micros.saturating_add(step);
     }
 
-    /// Returns `true` if the header is written.
     pub fn has_header(&self) -> bool {
         self.pending.is_none()
     }
 
-    /// Returns `true` if too many events wait for the header.
     #[cfg(feature = "cli")]
     pub fn needs_header(&self) -> bool {
         let pending = self.pending.as_ref();
@@ -119,7 +117,6 @@ impl Encoder {
         out.push_str(&pending);
     }
 
-    /// Returns `true` if time has passed since the last event.
     pub fn has_unwritten_time(&self) -> bool {
         self.elapsed_micros > self.written_micros
     }

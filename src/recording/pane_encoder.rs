@@ -203,7 +203,6 @@ impl PaneEncoder {
         }
     }
 
-    /// Returns `true` if output of this time belongs to the current burst.
     fn is_in_burst(&self, at: Timestamp) -> bool {
         let age = at.micros().saturating_sub(self.burst_at.micros());
         (0..BURST_MICROS).contains(&age)

@@ -624,7 +624,6 @@ impl PaneRecording {
         self.encoder.finish(&mut self.lines);
     }
 
-    /// Returns `true` if there are lines to write.
     pub fn is_due(&self) -> bool {
         !self.lines.is_empty() && !self.is_abandoned
     }

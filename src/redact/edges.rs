@@ -128,7 +128,6 @@ pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
     text[before] == b'm' && rest[..rest.len() - digits].ends_with(b"\x1b[")
 }
 
-/// Returns true if a lead overlaps a marker.
 pub(super) fn in_marker(text: &[u8], start: usize, end: usize) -> bool {
     // No marker is longer, because the id of a rule has at most 32 bytes.
     let from = start.saturating_sub(MARKER.len() + 34);

@@ -160,7 +160,6 @@ impl Finder {
         Ok(finder)
     }
 
-    /// Returns true if a keyword is at or after `from`.
     pub(super) fn finds(&self, text: &[u8], from: usize) -> bool {
         self.hits(text, from).next().is_some()
     }

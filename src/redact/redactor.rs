@@ -661,7 +661,6 @@ fn indent(line: &str, stop: usize) -> usize {
     stop - line[..stop].trim_start_matches(is_decoration).len()
 }
 
-/// Returns true if the text begins with a likely rest of a secret.
 fn is_likely_rest(rule: &Rule, text: &[u8]) -> bool {
     let run = run(rule, text);
     run.len() >= LEAK_BYTES

@@ -328,7 +328,6 @@ impl NameTable {
         Some((first, after))
     }
 
-    /// Returns true if the name around the word at `start` announces something other than a secret.
     pub(super) fn announces_other(&self, text: &[u8], start: usize) -> bool {
         let Some((first, after)) =
             (self.word_end(text, start)).and_then(|end| self.name(text, start, end))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::edges::{Span, TextEnd};
 use super::rule_file::{VALUE_MIN, dotenv, read, rules_of};
-use super::scan::{Continuation, RuleSet, redact_spans};
+use super::scan::{Continuation, RuleSet};
 use crate::error::Result;
 
 /// Rules for secrets. Cheap to clone.
@@ -155,19 +155,6 @@ pub(super) struct Scratch {
 }
 
 impl StreamState {
-    /// Redacts the next piece; returns the redacted text if it differs.
-    pub(super) fn redact(
-        &mut self,
-        set: &RuleSet,
-        piece: &str,
-        end: TextEnd,
-        scratch: &mut Scratch,
-    ) -> Option<String> {
-        let is_marked = self.is_marked;
-        self.find(set, piece, end, scratch)
-            .then(|| redact_spans(set, piece, &scratch.spans, is_marked))
-    }
-
     /// Scans the next piece and stores its secrets in the scratch; returns true if there are any.
     pub(super) fn find(
         &mut self,

@@ -371,7 +371,6 @@ impl RuleSet {
         None
     }
 
-    /// Returns true if the text is likely to be the rest of a secret.
     pub(super) fn is_likely_rest(&self, rule: u16, run: &[u8]) -> bool {
         let rule = &self.rules[usize::from(rule)];
         run.len() >= LEAK_BYTES

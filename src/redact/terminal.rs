@@ -170,22 +170,19 @@ impl TerminalStream {
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
         }
-        if self.is_plain && memchr::memchr3(0x1b, 0x08, 0x07, piece.as_bytes()).is_none() {
-            let found = self
-                .raw_state
-                .redact(set, piece, TextEnd::Cut, &mut self.scratch);
-            return found.map_or(Cow::Borrowed(piece), Cow::Owned);
-        }
-        if self.is_plain {
+        if self.is_plain && memchr::memchr3(0x1b, 0x08, 0x07, piece.as_bytes()).is_some() {
             self.visible_state.clone_from(&self.raw_state);
             self.is_plain = false;
         }
+        let (end, is_marked) = (TextEnd::Cut, self.raw_state.is_marked);
+        let is_found = self.raw_state.find(set, piece, end, &mut self.scratch);
+        if self.is_plain {
+            let redacted =
+                is_found.then(|| redact_spans(set, piece, &self.scratch.spans, is_marked));
+            return redacted.map_or(Cow::Borrowed(piece), Cow::Owned);
+        }
         self.parts.clear();
-        let is_marked = self.raw_state.is_marked;
-        if self
-            .raw_state
-            .find(set, piece, TextEnd::Cut, &mut self.scratch)
-        {
+        if is_found {
             read_between(self.sequence, piece, &mut self.runs);
             add_parts(&self.scratch.spans, is_marked, &self.runs, &mut self.parts);
         }

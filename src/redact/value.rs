@@ -107,7 +107,6 @@ impl ValueCheck {
         }
     }
 
-    /// Returns true if the value is a secret, judged by its beginning.
     pub(super) fn accepts(self, value: &[u8]) -> bool {
         let value = &value[..value.len().min(CHECKED_BYTES)];
         match self {

@@ -106,7 +106,6 @@ impl PrintedRows {
         }
     }
 
-    /// Returns true if the line can be rewritten in place.
     pub fn can_rewrite(&self, key: LineKey) -> bool {
         let written = self.items.len() - self.unwritten;
         let mut items = self.items.iter().take(written);

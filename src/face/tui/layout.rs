@@ -95,15 +95,6 @@ impl Layout {
         }
     }
 
-    /// Returns the columns and rows of the view without its title.
-    pub fn view_size(&self) -> (usize, usize) {
-        let area = self.view.unwrap_or_default();
-        (
-            usize::from(area.width),
-            usize::from(area.height.saturating_sub(1)),
-        )
-    }
-
     /// Returns the columns of the names in the timeline, and of the bands beside them.
     pub fn time_columns(&self) -> (u16, u16) {
         let width = self.view.unwrap_or_default().width;

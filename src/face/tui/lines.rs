@@ -241,7 +241,6 @@ impl Content {
     }
 }
 
-/// Returns true if the description of an event belongs to the output view.
 fn is_output(event: &TdEvent, description: &Description) -> bool {
     match event {
         TdEvent::OutputGap { .. } | TdEvent::LogGap { .. } => !description.is_detail,
@@ -643,7 +642,6 @@ pub(super) fn weight(envelope: &Envelope) -> usize {
     512 + 4 * text
 }
 
-/// Returns true if an event of a row's run belongs to the row.
 pub(super) fn belongs_to_row(row: &Row, event: &TdEvent) -> bool {
     match row.kind {
         // A row of an older run may represent all its panes.

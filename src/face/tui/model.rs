@@ -161,7 +161,9 @@ impl Model {
     /// Arranges the parts of the screen.
     fn arrange(&mut self, focus: Focus, is_zoomed: bool) {
         self.layout = Layout::new(self.layout.size, focus, is_zoomed);
-        self.view.size = self.layout.view_size();
+        let area = self.layout.view.unwrap_or_default();
+        // The title takes one row.
+        self.view.size = (area.width.into(), area.height.saturating_sub(1).into());
         self.view.scroll();
     }
 
