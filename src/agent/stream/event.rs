@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::event::{ExecutionId, TdEvent};
+use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
 use serde::{Deserialize, Serialize};
 
 /// An event that an agent's stream shows.
@@ -57,8 +57,22 @@ pub enum AgentEvent {
 impl AgentEvent {
     /// Converts the event to that of this agent, in an iteration of this execution.
     pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
+        self.into_pane_event(execution_id, agent_id, iteration, None)
+    }
+
+    /// Converts the event like [`AgentEvent::into_event`], for the agent in a pane. `of` is the pane
+    /// and what shows the ends of its turns.
+    pub(crate) fn into_pane_event(
+        self,
+        execution_id: &ExecutionId,
+        agent_id: &str,
+        iteration: u32,
+        of: Option<(&PaneId, TurnEvidence)>,
+    ) -> TdEvent {
         let execution_id = execution_id.clone();
         let agent_id = || agent_id.to_owned();
+        let pane = of.map(|(pane, _)| pane.clone());
+        let shown_by = of.map(|(_, evidence)| evidence.into());
         macro_rules! convert {
             ($($kind:ident $bound:tt => { $($field:ident $(: $value:expr)?),* };)*) => {
                 match self {
@@ -71,20 +85,20 @@ impl AgentEvent {
         }
         convert! {
             PromptSent { prompt_summary, token_count } =>
-                { iteration, prompt_summary, token_count, pane: None };
-            TokenReceived { token } => { iteration, token, pane: None };
+                { iteration, prompt_summary, token_count, pane };
+            TokenReceived { token } => { iteration, token, pane };
             ResponseCompleted { response_summary, input_tokens, output_tokens, has_tool_calls } =>
-                { iteration, response_summary, input_tokens, output_tokens, has_tool_calls, pane: None };
+                { iteration, response_summary, input_tokens, output_tokens, has_tool_calls, pane };
             ToolCallStarted { tool_name, tool_args_summary } =>
-                { iteration, tool_name, tool_args_summary, pane: None };
+                { iteration, tool_name, tool_args_summary, pane };
             ToolCallCompleted { tool_name, success, result_summary, duration_ms } =>
-                { iteration, tool_name, success, result_summary, duration_ms, pane: None };
+                { iteration, tool_name, success, result_summary, duration_ms, pane };
             TurnCompleted { marker, summary } =>
-                { marker, summary, pane: None, evidence: None, agent_id: None };
+                { marker, summary, pane, evidence: shown_by, agent_id: None };
             AgentCompleted { result, evidence } =>
-                { agent_id: agent_id(), result, evidence: evidence.into(), pane: None };
+                { agent_id: agent_id(), result, evidence: evidence.into(), pane };
             AgentFailed { error, evidence } =>
-                { agent_id: agent_id(), error, evidence: evidence.into(), pane: None };
+                { agent_id: agent_id(), error, evidence: evidence.into(), pane };
             Warning { context, message } => { context, message };
         }
     }

@@ -478,8 +478,7 @@ impl AgentEventConverter {
         } else {
             TurnEvidence::Transcript
         };
-        let event = event.into_event(id, agent, self.turn);
-        Some(in_pane(event, of, evidence))
+        Some(event.into_pane_event(id, agent, self.turn, Some((of, evidence))))
     }
 }
 
@@ -492,30 +491,10 @@ pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) 
             output_file: file,
             pane: Some(of.clone()),
         },
-        SubAgentEvent::Ended { id: agent_id, how } => in_pane(
-            how.into_event(id, &agent_id, 0),
-            of,
-            TurnEvidence::Transcript,
-        ),
-    }
-}
-
-fn in_pane(mut event: TdEvent, of: &PaneId, by: TurnEvidence) -> TdEvent {
-    match &mut event {
-        TdEvent::TurnCompleted { pane, evidence, .. } => {
-            *pane = Some(of.clone());
-            *evidence = Some(by.into());
+        SubAgentEvent::Ended { id: agent_id, how } => {
+            how.into_pane_event(id, &agent_id, 0, Some((of, TurnEvidence::Transcript)))
         }
-        TdEvent::PromptSent { pane, .. }
-        | TdEvent::TokenReceived { pane, .. }
-        | TdEvent::ResponseCompleted { pane, .. }
-        | TdEvent::ToolCallStarted { pane, .. }
-        | TdEvent::ToolCallCompleted { pane, .. }
-        | TdEvent::AgentCompleted { pane, .. }
-        | TdEvent::AgentFailed { pane, .. } => *pane = Some(of.clone()),
-        _ => {}
     }
-    event
 }
 
 #[cfg(test)]

@@ -279,7 +279,11 @@ impl Shared {
         let ids = self.book().check_order();
         for id in ids {
             // Taken out of the book, so that callers who register or query do not wait for the disk.
-            let taken = self.book().agents.get_mut(&id).and_then(Entry::take);
+            let taken = self
+                .book()
+                .agents
+                .get_mut(&id)
+                .and_then(|entry| Some((entry.status, entry.file.take()?)));
             let Some((before, mut file)) = taken else {
                 continue;
             };
@@ -383,12 +387,6 @@ impl Book {
             .map(|(id, _)| id.clone())
             .partition(|id| *id < first);
         from.into_iter().chain(before).collect()
-    }
-}
-
-impl Entry {
-    fn take(&mut self) -> Option<(AgentStatus, Box<OutputFile>)> {
-        Some((self.status, self.file.take()?))
     }
 }
 
