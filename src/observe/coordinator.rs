@@ -10,14 +10,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
 use super::agent_files::{ConversationReader, Conversations};
 use super::pane_observer::{PaneRules, settle_time};
 use super::pane_recordings::PaneRecordings;
 use super::pane_transfers::PaneTransfers;
 use super::poller::panes::{PanesConfig, Selection, SessionPanes};
-use super::poller::{Control, Ended, Poller};
+use super::poller::{Control, Ended, Poller, Progress};
 use super::resume_point::ResumePoint;
 use super::watch::{PaneSource, Watch, WatchTargets};
 use super::{RunName, Source, SourceContext};
@@ -28,7 +28,7 @@ use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{self, Handle, Panicked, StopGuard, stop_pair};
 use crate::tmux::{
     DrainProgram, Drains, ForegroundPrograms, Gateway, GatewayHandle, ListedSession, Listing,
-    PaneState, PendingReply, ServerIdentity, SessionId, observer_panes,
+    PROGRAM, PaneState, PendingReply, ServerIdentity, SessionId, observer_panes,
 };
 
 /// The interval of listings. A new session must be found within a second; this leaves time to spare.
@@ -37,19 +37,12 @@ const LISTING_INTERVAL: Duration = Duration::from_millis(400);
 /// The interval of checks for ended pollers while the server is idle and no listing is requested.
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The number of rounds between two searches for observers, which read all processes; an idle server
-/// needs none. An observer that is started in a pane is found within a second.
-const OBSERVER_ROUNDS: u32 = 2;
-
 /// The capacity of a poller's control channel: the poller reads it within a tick, and a second request
 /// of an immediate poll adds nothing.
 const CONTROL_MESSAGES: usize = 8;
 
 /// The time limit for a poller's end: its last capture, and some more.
 const POLLER_END_TIMEOUT: Duration = Duration::from_millis(1500);
-
-/// The name of this program, which identifies panes that run an observer.
-const OBSERVER_PROGRAM: &str = "td-observe";
 
 /// The source that watches one tmux server.
 pub(crate) struct Coordinator {
@@ -320,7 +313,9 @@ impl CoordinatorThread {
             Ok(listing) => listing,
             Err(error) => return Some(Err(error)),
         };
-        let is_due = self.rounds % OBSERVER_ROUNDS == 1;
+        // Searches for observers read all processes, so only every second round has one: an observer that is
+        // started in a pane is found within a second.
+        let is_due = self.rounds % 2 == 1;
         let is_new_server = self.listed_server.as_ref() != Some(&listing.server);
         if is_due && !is_same(self.searched_listing.as_ref(), &listing) || is_new_server {
             self.observers = observer_panes(listing.server.pid);
@@ -378,12 +373,12 @@ impl CoordinatorThread {
             Some(observers) => observers.contains(&state.pane()),
             None => {
                 let program = self.programs.get(&state.pane());
-                program.is_some_and(|program| program == OBSERVER_PROGRAM)
+                program.is_some_and(|program| program == PROGRAM)
             }
         };
         let selected = self.targets.select(listing, is_observer);
         self.targets.report_absent(&self.watch.server, true);
-        let ids = selected.iter().map(|(session, _)| session.id).collect();
+        let ids: HashSet<SessionId> = selected.iter().map(|(session, _)| session.id).collect();
         for (session, selection) in selected {
             let key = SessionKey::new(&listing.server, session.id);
             match self.sessions.get_mut(&key) {
@@ -404,17 +399,13 @@ impl CoordinatorThread {
                 }
             }
         }
-        self.stop_unselected(listing, &ids);
-        self.listed_sessions = listing.sessions().map(|session| session.id).collect();
-    }
-
-    /// Stops the pollers of listed sessions that no target selects any more.
-    fn stop_unselected(&mut self, listing: &Listing, selected: &HashSet<SessionId>) {
         for (key, watched) in &mut self.sessions {
-            if key.is_listed(listing) && !selected.contains(&key.session) {
+            // No target selects the session any more.
+            if key.is_listed(listing) && !ids.contains(&key.session) {
                 watched.stop = None;
             }
         }
+        self.listed_sessions = listing.sessions().map(|session| session.id).collect();
     }
 
     fn log_trouble(&mut self, error: &Error) {
@@ -433,14 +424,8 @@ fn is_same(earlier: Option<&Arc<Listing>>, listing: &Arc<Listing>) -> bool {
 
 /// Requests an immediate poll; a pending request suffices.
 pub(crate) fn request_poll(requester: &Sender<()>) {
-    match requester.try_send(()) {
-        Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
-    }
+    let _ = requester.try_send(());
 }
-
-/// With more panes on a server when its observation begins, all of them are captured first, and their
-/// pipes opened after: opening one takes the server about 5 ms, a capture 0.3 ms.
-const PIPED_AT_ONCE: usize = 16;
 
 impl CoordinatorThread {
     /// Starts the poller of a session, and opens its run.
@@ -510,7 +495,9 @@ impl CoordinatorThread {
             selection: selection.clone(),
             // Earlier output of a session that existed unwatched is not reported.
             fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),
-            captured_first: self.is_first_round && listing.panes.len() > PIPED_AT_ONCE,
+            // Opening a pipe takes the server about 5 ms, a capture 0.3 ms: of many panes that exist when the
+            // observation begins, all are captured first, and their pipes opened after.
+            captured_first: self.is_first_round && listing.panes.len() > 16,
             transfers: self.transfers.clone(),
             commands: self.programs.clone(),
             drains,
@@ -531,6 +518,7 @@ impl CoordinatorThread {
             stop,
             control: controls,
             panes,
+            progress: Progress::default(),
         };
         match thread::spawn(format!("td-{}", session.name), move || poller.run()) {
             Ok(poller) => {

@@ -113,7 +113,7 @@ mod tests {
             matches!(transfers.arrive(&id, two), Arrival::Held),
             "it is asked again"
         );
-        transfers.leave(&id, pane(), ResumePoint::new());
+        transfers.leave(&id, pane(), ResumePoint::default());
         assert!(
             matches!(transfers.arrive(&id, two), Arrival::Moved(_)),
             "once"

@@ -11,10 +11,6 @@ use crate::redact::MARKER;
 /// The number of lines that are kept: enough to match in one place only.
 const LINES: usize = 64;
 
-/// The bytes at the end of the history that are read first: a screen of lines takes some kilobytes,
-/// and a run that many panes share needs more.
-const TAIL_BYTES: u64 = 4 * 1024 * 1024;
-
 /// The bound of line numbers: 2^53, up to which every JSON reader keeps integers exactly.
 const LINE_NUMBERS_MAX: u64 = 1 << 53;
 
@@ -49,7 +45,8 @@ impl ResumePoint {
     /// When the history cannot be read.
     pub fn read(run: &RunDirectory, panes: &[PaneId]) -> Result<HashMap<PaneId, Self>> {
         let mut points = HashMap::new();
-        read_tail(&run.events_path(), TAIL_BYTES)?
+        // A screen of lines takes some kilobytes, and a run that many panes share needs more.
+        read_tail(&run.events_path(), 4 * 1024 * 1024)?
             .iter()
             .for_each(|envelope| Self::take(&mut points, envelope));
         // The last two files, because the newest one may just have begun; all files only for a pane
@@ -89,11 +86,6 @@ impl ResumePoint {
         }
     }
 
-    /// Begins with a pane without any reported line.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns the time of the last reported event of the pane's conversation; without one, that of
     /// the pane's last event, and `None` if there was no observer. A conversation is written before it
     /// is reported, so the pane's other events do not prove that the conversation up to their time is
@@ -108,12 +100,20 @@ impl ResumePoint {
             TdEvent::OutputUpdate {
                 first_line, chunk, ..
             } => self.note_lines(*first_line, chunk),
-            TdEvent::OutputRevised { line, text, .. } => self.note_revision(*line, text.clone()),
+            TdEvent::OutputRevised { line, text, .. } => {
+                self.lines.insert(*line, text.clone());
+                self.forget_oldest();
+            }
             TdEvent::OutputGap {
                 first_line,
                 lost_lines,
                 ..
-            } => self.note_gap(*first_line, *lost_lines),
+            } => {
+                let end = first_line.saturating_add_unsigned(lost_lines.unwrap_or(0));
+                self.next_line = self.next_line.max(end);
+                // The lines before a gap do not adjoin those after it.
+                self.lines.clear();
+            }
             _ => {}
         }
     }
@@ -147,18 +147,6 @@ impl ResumePoint {
         self.lines
             .extend(lines.map(|(number, line)| (number, text(line))));
         self.forget_oldest();
-    }
-
-    fn note_revision(&mut self, line: i64, text: String) {
-        self.lines.insert(line, text);
-        self.forget_oldest();
-    }
-
-    fn note_gap(&mut self, first_line: i64, lost_lines: Option<u64>) {
-        let end = first_line.saturating_add_unsigned(lost_lines.unwrap_or(0));
-        self.next_line = self.next_line.max(end);
-        // The lines before a gap do not adjoin those after it.
-        self.lines.clear();
     }
 
     /// Drops the lines up to the last redacted one: it differs from the line on the pane, so that

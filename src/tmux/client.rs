@@ -15,8 +15,9 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{Stop, is_stopped};
 
-/// The age up to which a listing suffices for requesters that only need new panes.
-const RECENT_AGE_MAX: Duration = Duration::from_millis(200);
+/// The interval at which a known listing is checked, which is also that of the listings for streamed panes,
+/// and the age up to which one suffices for requesters that only need new panes.
+pub(super) const LISTING_TICK: Duration = Duration::from_millis(200);
 
 /// The longest pause after a process: twice the longest duration of a batch.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -117,7 +118,7 @@ impl Client {
     /// Returns the last listing if it is recent enough for requesters that only need new panes.
     pub fn recent(&self) -> Option<&Arc<Listing>> {
         let last = self.last.as_ref()?;
-        (self.now() < last.at + RECENT_AGE_MAX).then_some(&last.listing)
+        (self.now() < last.at + LISTING_TICK).then_some(&last.listing)
     }
 
     /// Returns the last listing if it still holds, or a new one; with `programs`, always a new one, with the

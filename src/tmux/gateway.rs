@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
 use super::active::{ActiveRequest, complete, fail_all};
-use super::client::Client;
+use super::client::{Client, LISTING_TICK};
 use super::listing::Listing;
 use super::request::{
     ForegroundPrograms, ListingRequest, PendingReply, ReplySender, SessionReply, SessionRequest,
@@ -178,9 +178,6 @@ const GATHER: Duration = Duration::from_millis(2);
 
 /// The maximum time by which a request is evaluated early, to share a round with others.
 const SHARE_WINDOW: Duration = Duration::from_millis(100);
-
-/// The interval at which a known listing is checked, which is also that of the listings for streamed panes.
-const LISTING_TICK: Duration = Duration::from_millis(200);
 
 /// A message to the gateway's thread.
 #[derive(Debug)]

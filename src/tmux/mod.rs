@@ -50,7 +50,7 @@ pub(crate) use self::{
 
 #[cfg(test)]
 pub(crate) use listing::tests::listing_of;
-pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
-pub(crate) use procfs::{bytes_read_by, foreground_program, observer_panes};
+pub(crate) use pipe::{DrainMessage, DrainOrder, DrainOutput, Drains, DroppedBytes, PipeToken};
+pub(crate) use procfs::{PROGRAM, bytes_read_by, foreground_program, observer_panes};
 #[cfg(feature = "cli")]
 pub(crate) use {screen::PaneScreen, typing::Typing};

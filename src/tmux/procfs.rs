@@ -90,8 +90,8 @@ pub(crate) fn foreground_program(pid: u32) -> Option<String> {
     Some(name.trim_end_matches('\n').to_owned())
 }
 
-/// The kernel's name of an observer process.
-const OBSERVER: &str = "td-observe";
+/// The name of this program, by which the kernel names observers and drains.
+pub(crate) const PROGRAM: &str = "td-observe";
 
 /// Finds the panes of a server in which an observer runs, even behind a shell, a pipe or a wrapper, where the
 /// foreground program has another name. The environment of each process names the pane in which it was
@@ -104,7 +104,7 @@ pub(crate) fn observer_panes(server_pid: u32) -> Option<HashSet<PaneId>> {
     let mut panes = HashSet::new();
     for process in numbered {
         let name = fs::read_to_string(process.path().join("comm"));
-        if name.is_ok_and(|name| name.trim_end() == OBSERVER)
+        if name.is_ok_and(|name| name.trim_end() == PROGRAM)
             && let Ok(environment) = fs::read(process.path().join("environ"))
         {
             panes.extend(pane_of(&environment, server_pid));

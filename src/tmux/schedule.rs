@@ -161,7 +161,7 @@ impl AdaptiveRounds {
         self.wait = match result {
             RoundResult { is_flood: true, .. } => Duration::ZERO,
             RoundResult { has_news: true, .. } => UNHURRIED,
-            _ => (self.wait * 2).clamp(UNHURRIED, Duration::from_secs(3600)),
+            _ => (self.wait * 2).clamp(UNHURRIED, INTERVAL_MAX),
         };
         (self.began, self.ended, self.server_bytes) = (began, ended, server_bytes);
         self.duration = ended.saturating_sub(began);

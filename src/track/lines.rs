@@ -120,10 +120,6 @@ pub(super) fn fills_row(text: &str, width: u32) -> bool {
 // tmux 3.6 and newer keeps tabs. Captures and streams expand them in the same way, so that texts are
 // equal in every version and from both sources, and columns match the screen.
 
-/// The distance of tab stops, in columns. A capture does not show which tabs were printed with other
-/// stops.
-const TAB_STOP: usize = 8;
-
 /// Returns the row with its tabs expanded to blanks. Tabs at its end are dropped: older versions only
 /// move the cursor there, without writing blanks.
 pub(crate) fn expand_tabs(row: &str, width: usize) -> Cow<'_, str> {
@@ -142,9 +138,10 @@ pub(crate) fn expand_tabs(row: &str, width: usize) -> Cow<'_, str> {
     text.into()
 }
 
-/// Returns the column to which a tab moves the cursor: never beyond the last one.
+/// Returns the column to which a tab moves the cursor: never beyond the last one. A capture does not show
+/// which tabs were printed with other stops than every eighth column.
 pub(super) fn next_stop(column: usize, width: usize) -> usize {
-    let stop = (column / TAB_STOP + 1) * TAB_STOP;
+    let stop = (column / 8 + 1) * 8;
     stop.min(width.saturating_sub(1)).max(column)
 }
 

@@ -13,8 +13,9 @@ use crate::event::{Cursor, ScreenRow, line_ends_in};
 /// The interval at which a line or a screen is logged.
 const LOG_PERIOD: Duration = Duration::from_secs(1);
 
-/// The interval at which viewers get a full-screen program's screen.
-const LIVE_PERIOD: Duration = Duration::from_millis(200);
+/// The interval at which viewers get a full-screen program's screen, and a stream's screen is compared with
+/// the last one.
+pub(super) const LIVE_PERIOD: Duration = Duration::from_millis(200);
 
 /// A change and its recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]

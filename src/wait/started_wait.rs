@@ -60,17 +60,6 @@ pub struct StartedWait<'a> {
     end: Option<WaitEnd>,
 }
 
-/// The reason why a wait woke up.
-enum WakeReason {
-    Reply(Result<SessionReply>),
-    ChannelDone(Result<()>),
-    /// A condition that the wait does not observe; `None` when it can no longer be met.
-    Other(Option<WaitMatch>),
-    TimeUp,
-    Idle,
-    Interrupted,
-}
-
 impl<'a> StartedWait<'a> {
     /// Begins a wait for a target that is in the listing: takes the first capture, however long that takes.
     pub(super) fn start(
@@ -177,23 +166,41 @@ impl<'a> StartedWait<'a> {
 
     fn run(&mut self) -> Result<WaitEnd> {
         loop {
-            let end = match self.wake()? {
-                WakeReason::Interrupted => Some(WaitEnd::Interrupted),
-                WakeReason::ChannelDone(result) => Some(self.channel_done(result)?),
-                WakeReason::Other(Some(found)) => Some(WaitEnd::Matched(found)),
-                WakeReason::Other(None) => {
-                    self.wait.other = None;
-                    None
+            let schedule = PollSchedule::Fixed(self.wait.interval);
+            let request = self.request(Some(schedule));
+            let pending = self.gateway.request_session(request)?;
+            let stop = self.stop.clone();
+            let channel = self.channel.as_ref();
+            let channel_done = channel.map_or_else(never, |channel| channel.done.clone());
+            let other = self.wait.other.clone().unwrap_or_else(never);
+            let time_up = self.deadline.map_or_else(never, |at| self.clock.at(at));
+            let idle = self.idle_at().map_or_else(never, |at| self.clock.at(at));
+            let end = select_biased! {
+                recv(stop) -> _ => Some(WaitEnd::Interrupted),
+                recv(pending.receiver()) -> reply => {
+                    match self.handle_reply(received(reply), false)? {
+                        None => self.capture_deeper(self.deadline)?,
+                        end => end,
+                    }
                 }
-                WakeReason::TimeUp => Some(self.last_capture()?),
+                recv(channel_done) -> result => {
+                    let result = result.unwrap_or_else(|_| {
+                        Err(Error::other("the thread that waits for the channel has panicked"))
+                    });
+                    Some(self.channel_done(result)?)
+                }
+                recv(other) -> found => {
+                    if found.is_err() {
+                        // A condition that the wait does not observe can no longer be met.
+                        self.wait.other = None;
+                    }
+                    found.ok().map(WaitEnd::Matched)
+                }
+                recv(time_up) -> _ => Some(self.last_capture()?),
                 // Output since the previous capture ends the silence.
-                WakeReason::Idle => self
+                recv(idle) -> _ => self
                     .capture_now(self.deadline)?
                     .or_else(|| self.is_idle().then(|| matched(WaitCondition::Idle))),
-                WakeReason::Reply(reply) => match self.handle_reply(reply, false)? {
-                    None => self.capture_deeper(self.deadline)?,
-                    end => end,
-                },
             };
             if let Some(end) = end {
                 return Ok(end);
@@ -250,32 +257,6 @@ impl<'a> StartedWait<'a> {
                 Ok(None)
             }
         }
-    }
-
-    /// Waits for a change, or for another condition.
-    fn wake(&self) -> Result<WakeReason> {
-        let schedule = PollSchedule::Fixed(self.wait.interval);
-        let request = self.request(Some(schedule));
-        let pending = self.gateway.request_session(request)?;
-        let no_channel: Receiver<Result<()>> = never();
-        let channel = self.channel.as_ref();
-        let channel_done = channel.map_or(&no_channel, |channel| &channel.done);
-        let nothing_else = never();
-        let other = self.wait.other.as_ref().unwrap_or(&nothing_else);
-        let time_up = self.deadline.map_or_else(never, |at| self.clock.at(at));
-        let idle = self.idle_at().map_or_else(never, |at| self.clock.at(at));
-        Ok(select_biased! {
-            recv(self.stop) -> _ => WakeReason::Interrupted,
-            recv(pending.receiver()) -> reply => {
-                WakeReason::Reply(received(reply))
-            }
-            recv(channel_done) -> result => WakeReason::ChannelDone(result.unwrap_or_else(|_| {
-                Err(Error::other("the thread that waits for the channel has panicked"))
-            })),
-            recv(other) -> found => WakeReason::Other(found.ok()),
-            recv(time_up) -> _ => WakeReason::TimeUp,
-            recv(idle) -> _ => WakeReason::Idle,
-        })
     }
 
     fn request(&self, on_change: Option<PollSchedule>) -> SessionRequest {

@@ -16,9 +16,6 @@ use crate::track::{Capture, Change, PaneNumbers};
 /// The time for which the conversation of an agent that has begun to work is searched.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The factor by which searches are less frequent while an agent runs.
-const KNOWN_AGENT_FACTOR: u32 = 8;
-
 impl Pane {
     /// Takes the title of a polled pane. Streamed panes get it from their bytes, which is faster.
     pub(super) fn update_title(&mut self, title: &str, out: &mut PaneOutput<'_>) {
@@ -195,12 +192,8 @@ impl Pane {
 
     /// Returns the pid of the pane's program if a search for an agent is due, and notes the search.
     pub fn begin_agent_search(&mut self, now: Instant, every: Duration) -> Option<u32> {
-        // The end of an agent is noticed without a search.
-        let every = if self.has_agent() {
-            every * KNOWN_AGENT_FACTOR
-        } else {
-            every
-        };
+        // The end of an agent is noticed without a search, so searches are less frequent while one runs.
+        let every = if self.has_agent() { every * 8 } else { every };
         let is_due = |at: Instant| now.saturating_duration_since(at) >= every;
         let is_searchable = self.agent.states.is_some() && self.shape.dead.is_none();
         if !is_searchable || !self.agent.searched_at.is_none_or(is_due) {

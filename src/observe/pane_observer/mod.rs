@@ -35,12 +35,8 @@ use crate::track::{
 };
 use agent_states::{AgentStates, Joining, Reading};
 use output::Completion;
-use streamed_pane::StreamedPane;
+use streamed_pane::{SETTLE, StreamedPane};
 use turns::{PaneTurns, TurnRules, TurnTimeout};
-
-/// The time for which a line must be unchanged to settle if captures are irregular: shorter than
-/// people notice, and longer than most programs take to rewrite what they have just written.
-const SETTLE: Duration = Duration::from_millis(100);
 
 /// Returns how long a line must be unchanged to settle: one tick at a fixed interval.
 pub(in crate::observe) fn settle_time(schedule: &PollSchedule) -> Duration {

@@ -7,16 +7,13 @@
 use std::time::{Duration, Instant};
 
 /// The time for which the pipe is left to the user after another program has closed ours or its own:
-/// enough to press the key a second time.
+/// enough to press the key a second time. Also the longest delay before another try.
 pub(super) const USER_PERIOD: Duration = Duration::from_secs(60);
 
 /// The delay before another try after a pipe could not be opened. It doubles after each drain that
-/// does not connect, up to the maximum.
+/// does not connect, up to [`USER_PERIOD`]. Also the interval of checks for another program's pipe, whose end
+/// tmux does not report.
 const RETRY: Duration = Duration::from_secs(5);
-const RETRY_MAX: Duration = Duration::from_secs(60);
-
-/// The interval of checks for another program's pipe, whose end tmux does not report.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The time after the loss of a drain for which tmux may still show its pipe as open.
 const NOTICE_PERIOD: Duration = Duration::from_secs(1);
@@ -136,7 +133,7 @@ impl Piping {
         let is_first = self.wait == RETRY;
         self.lost_at = Some(now);
         self.not_before = Some(now + self.wait);
-        self.wait = (self.wait * 2).min(RETRY_MAX);
+        self.wait = (self.wait * 2).min(USER_PERIOD);
         is_first
     }
 
@@ -199,7 +196,7 @@ impl Piping {
 
     /// Notes that another program has the pipe. Returns true if that is new.
     fn note_foreign(&mut self, now: Instant) -> bool {
-        self.not_before = Some(now + RECHECK_INTERVAL);
+        self.not_before = Some(now + RETRY);
         !std::mem::replace(&mut self.is_foreign, true)
     }
 }

@@ -17,9 +17,11 @@ const CONNECT_EXTENSION: Duration = Duration::from_millis(500);
 /// much to catch up with.
 const CONNECT_EXTENSION_STALLED: Duration = Duration::from_secs(10);
 
-/// The settle period after a reported line was rewritten, as by programs that draw below their output.
-/// Otherwise lines settle at once.
-const REDRAW_SETTLE: Duration = Duration::from_millis(100);
+/// The time for which a line must be unchanged to settle if captures are irregular, or after a reported line
+/// of a stream was rewritten, as by programs that draw below their output: shorter than people notice, and
+/// longer than most programs take to rewrite what they have just written. Other lines of streams settle at
+/// once.
+pub(super) const SETTLE: Duration = Duration::from_millis(100);
 
 /// The longer settle period applies until no reported line has been rewritten for this long.
 const REDRAW_MEMORY: Duration = Duration::from_secs(3);
@@ -161,7 +163,7 @@ impl StreamedPane {
             |change: &Change| matches!(change, Change::Revised { line, .. } if *line < next);
         if changes.iter().any(is_redraw) {
             if self.redraws_until.is_none() {
-                self.tracker.set_settle_period(REDRAW_SETTLE);
+                self.tracker.set_settle_period(SETTLE);
             }
             self.redraws_until = Some(now + REDRAW_MEMORY);
         }
@@ -313,8 +315,9 @@ fn split_at_marks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The quiet before an urgent check. Nearly every program pauses for this long, for example at a
-/// prompt or between two frames of a spinner.
+/// The quiet before an urgent check, and the delay of one or of a retry after bytes arrived during a check.
+/// Nearly every program pauses for this long, for example at a prompt or between two frames of a spinner. The
+/// delay doubles with each retry, up to the maximum.
 const URGENT_QUIET: Duration = Duration::from_millis(20);
 
 /// The quiet before a routine check.
@@ -327,13 +330,8 @@ const ROUTINE_INTERVAL: Duration = Duration::from_secs(3);
 /// The interval of checks of a pane that never pauses for [`ROUTINE_QUIET`].
 const BUSY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The delay of an urgent check or of a retry after bytes arrived during a check. It doubles with each
-/// retry, up to the maximum.
-const RETRY: Duration = Duration::from_millis(20);
-const RETRY_MAX: Duration = Duration::from_secs(1);
-
 /// Text that a capture shows below the text of the bytes is considered in transit until no bytes have
-/// arrived for this long.
+/// arrived for this long. Also the longest delay of a retry.
 const IN_TRANSIT: Duration = Duration::from_secs(1);
 
 /// The state of the comparison with tmux's screen.
@@ -373,7 +371,7 @@ impl ScreenCheck {
             is_unchecked: false,
             checked_at: now,
             is_retry: false,
-            retry_after: RETRY,
+            retry_after: URGENT_QUIET,
             is_urgent: false,
             checked_numbers: None,
         }
@@ -391,7 +389,7 @@ impl ScreenCheck {
     /// Requests a check as soon as possible.
     pub fn check_soon(&mut self) {
         self.is_urgent = true;
-        self.retry_after = RETRY;
+        self.retry_after = URGENT_QUIET;
     }
 
     /// Returns when a check is due if no more bytes arrive; `None` while one is in progress.
@@ -482,7 +480,7 @@ impl ScreenCheck {
         }
         self.checked_at = now;
         (self.is_unchecked, self.is_retry) = (false, false);
-        self.retry_after = RETRY;
+        self.retry_after = URGENT_QUIET;
         Some((*sync_point, std::mem::take(&mut self.is_urgent)))
     }
 
@@ -495,7 +493,7 @@ impl ScreenCheck {
         self.current = None;
         self.checked_at = now;
         self.is_retry = true;
-        self.retry_after = (self.retry_after * 2).min(RETRY_MAX);
+        self.retry_after = (self.retry_after * 2).min(IN_TRANSIT);
     }
 }
 

@@ -59,7 +59,7 @@ impl Script {
         let (start, pid) = (Instant::now(), 1);
         let resume_point = match begin {
             Begin::Resume(point) => (*point).clone(),
-            Begin::Baseline | Begin::Fresh => ResumePoint::new(),
+            Begin::Baseline | Begin::Fresh => ResumePoint::default(),
         };
         let execution_id = "job".into();
         let mut out = PaneOutput::new(&execution_id, start);

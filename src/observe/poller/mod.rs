@@ -29,13 +29,10 @@ use crate::tmux::{
 /// The time for which the poller keeps its position while the log has no room; tmux holds the lines.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
-/// The delay before the poller checks again for room in the log, a reply of the server, or a pane that
-/// another session's poller releases.
-const RETRY: Duration = Duration::from_millis(200);
-
-/// The interval at which a streamed session is checked for new panes, sizes and ends. A new pane is
-/// found about as fast as a poll would find its first lines.
-const STREAM_TICK: Duration = Duration::from_millis(200);
+/// The interval at which a streamed session is checked for new panes, sizes and ends: a new pane is found
+/// about as fast as a poll would find its first lines. Also the delay before the poller checks again for room
+/// in the log, a reply of the server, or a pane that another session's poller releases.
+const TICK: Duration = Duration::from_millis(200);
 
 /// The number of drain messages that are held while a reply is awaited; then the drains wait, too.
 const HELD_MAX: usize = 16;
@@ -65,6 +62,7 @@ pub(in crate::observe) struct Poller {
     pub stop: Stop,
     pub control: Receiver<Control>,
     pub panes: SessionPanes,
+    pub progress: Progress,
 }
 
 /// The end of a poller's work.
@@ -76,33 +74,9 @@ pub(in crate::observe) struct Ended {
     pub has_failed: bool,
 }
 
-impl Poller {
-    /// Runs until the session ends or the poller is stopped.
-    pub fn run(self) -> Ended {
-        let mut work = Work {
-            departed: HashMap::new(),
-            started: false,
-            hung: false,
-            no_room_since: None,
-            is_urgent: false,
-            polls_again: false,
-            poller: self,
-        };
-        let mut back_off = BACK_OFF;
-        loop {
-            match catch_panic("poller", || work.observe()) {
-                Ok(ended) => {
-                    work.poller.panes.shutdown();
-                    return ended;
-                }
-                Err(panicked) => work.recover(&panicked, &mut back_off),
-            }
-        }
-    }
-}
-
-struct Work {
-    poller: Poller,
+/// What a poller remembers of its work.
+#[derive(Default)]
+pub(in crate::observe) struct Progress {
     /// The last states of the panes, after the session has ended.
     departed: HashMap<PaneId, DepartedPane>,
     started: bool,
@@ -125,13 +99,27 @@ enum Woken {
     Stopped,
 }
 
-impl Work {
+impl Poller {
+    /// Runs until the session ends or the poller is stopped.
+    pub fn run(mut self) -> Ended {
+        let mut back_off = BACK_OFF;
+        loop {
+            match catch_panic("poller", || self.observe()) {
+                Ok(ended) => {
+                    self.panes.shutdown();
+                    return ended;
+                }
+                Err(panicked) => self.recover(&panicked, &mut back_off),
+            }
+        }
+    }
+
     /// Observes until the end. Called again after a panic.
     fn observe(&mut self) -> Ended {
         // The first capture is taken at once, so that later output counts as new.
         let mut on_change = None;
         let reason = loop {
-            if is_stopped(&self.poller.stop) {
+            if is_stopped(&self.stop) {
                 break SessionEndReason::Detached;
             }
             if !self.has_room() {
@@ -140,10 +128,10 @@ impl Work {
                     None => continue,
                 }
             }
-            self.is_urgent = on_change.is_none();
-            self.polls_again = false;
+            self.progress.is_urgent = on_change.is_none();
+            self.progress.polls_again = false;
             let request = self.session_request(on_change);
-            let requested = self.poller.gateway.request_session(request);
+            let requested = self.gateway.request_session(request);
             let woken = match requested {
                 Ok(pending) => self.wait(Some(&pending), None),
                 Err(error) => Woken::Reply(Err(error)),
@@ -165,7 +153,7 @@ impl Work {
                     if let Some(reason) = reason {
                         break reason;
                     }
-                    if self.polls_again {
+                    if self.progress.polls_again {
                         continue;
                     }
                     on_change = self.next_schedule();
@@ -194,25 +182,25 @@ impl Work {
     ) -> Woken {
         let nothing = never();
         let no_arrivals = never();
-        let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
+        let timer = until.map_or_else(never, |until| self.clock.at(until));
         loop {
-            let due = self.poller.panes.deadline(pending.is_some());
-            let due = due.map_or_else(never, |due| self.poller.clock.at(due));
+            let due = self.panes.deadline(pending.is_some());
+            let due = due.map_or_else(never, |due| self.clock.at(due));
             let replies = pending.map_or(&nothing, PendingReply::receiver);
-            let arrivals = self.poller.panes.arrivals().unwrap_or(&no_arrivals);
+            let arrivals = self.panes.arrivals().unwrap_or(&no_arrivals);
             select_biased! {
-                recv(self.poller.stop) -> _ => return Woken::Stopped,
-                recv(self.poller.control) -> control => match control {
+                recv(self.stop) -> _ => return Woken::Stopped,
+                recv(self.control) -> control => match control {
                     Ok(Control::PollNow) => {
-                        self.poller.panes.wake(self.poller.clock.now());
-                        if !self.is_urgent {
+                        self.panes.wake(self.clock.now());
+                        if !self.progress.is_urgent {
                             return Woken::RequestAgain;
                         }
                         // Polls in quick succession must not withdraw each other's captures.
-                        self.polls_again = true;
+                        self.progress.polls_again = true;
                     }
                     Ok(Control::Select(selection)) => {
-                        self.poller.panes.select(selection);
+                        self.panes.select(selection);
                         return Woken::RequestAgain;
                     }
                     // The coordinator is gone.
@@ -223,21 +211,21 @@ impl Work {
                 }
                 recv(timer) -> _ => return Woken::RequestAgain,
                 // `SessionPanes` keeps the sender, so the channel never closes.
-                recv(self.poller.panes.exits()) -> _ => {
-                    let now = self.poller.clock.now();
-                    self.poller.panes.handle_exits(now);
+                recv(self.panes.exits()) -> _ => {
+                    let now = self.clock.now();
+                    self.panes.handle_exits(now);
                 }
-                recv(self.poller.panes.agent_updates()) -> update => {
-                    let now = self.poller.clock.now();
+                recv(self.panes.agent_updates()) -> update => {
+                    let now = self.clock.now();
                     if let Ok(update) = update {
-                        self.poller.panes.handle_agent_update(update, now);
+                        self.panes.handle_agent_update(update, now);
                     }
                 }
                 recv(due) -> _ => {
                     // Not the due time: the process may have been suspended since.
-                    let now = self.poller.clock.now();
-                    let has_other_request = self.poller.panes.handle_timeout(now);
-                    if pending.is_some() && self.poller.panes.needs_more_captures(now) {
+                    let now = self.clock.now();
+                    let has_other_request = self.panes.handle_timeout(now);
+                    if pending.is_some() && self.panes.needs_more_captures(now) {
                         return Woken::CaptureMore;
                     }
                     if pending.is_some() && has_other_request {
@@ -246,13 +234,13 @@ impl Work {
                 }
                 // Last, so that a flood of output does not delay the other channels.
                 recv(arrivals) -> arrival => {
-                    let now = self.poller.clock.now();
+                    let now = self.clock.now();
                     // The thread that reads the drains has panicked: its streams are lost.
                     let Ok(arrival) = arrival else {
-                        self.poller.panes.pipes_lost(now);
+                        self.panes.pipes_lost(now);
                         return Woken::RequestAgain;
                     };
-                    if self.poller.panes.arrived(arrival, now) && pending.is_some() {
+                    if self.panes.arrived(arrival, now) && pending.is_some() {
                         return Woken::RequestAgain;
                     }
                 }
@@ -260,45 +248,45 @@ impl Work {
         }
     }
 
-    /// Waits for [`RETRY`]. Returns a reason if the poller must end.
+    /// Waits for [`TICK`]. Returns a reason if the poller must end.
     fn pause(&mut self) -> Option<SessionEndReason> {
-        self.is_urgent = false;
-        let woken = self.wait(None, Some(self.poller.clock.now() + RETRY));
+        self.progress.is_urgent = false;
+        let woken = self.wait(None, Some(self.clock.now() + TICK));
         matches!(woken, Woken::Stopped).then_some(SessionEndReason::Detached)
     }
 
     /// Takes the captures that are needed besides the regular poll.
     fn capture_more(&mut self) -> Option<SessionEndReason> {
-        let now = self.poller.clock.now();
-        if !self.poller.panes.needs_more_captures(now) {
+        let now = self.clock.now();
+        if !self.panes.needs_more_captures(now) {
             return None;
         }
         loop {
             let reason = self.capture_more_once();
-            if reason.is_some() || !self.poller.panes.take_needs_another_round() {
+            if reason.is_some() || !self.panes.take_needs_another_round() {
                 return reason;
             }
         }
     }
 
     fn capture_more_once(&mut self) -> Option<SessionEndReason> {
-        let now = self.poller.clock.now();
+        let now = self.clock.now();
         let request = SessionRequest {
-            panes: self.poller.panes.extra_requests(now),
+            panes: self.panes.extra_requests(now),
             ..self.session_request(None)
         };
         let mut held = Vec::new();
-        let requested = self.poller.gateway.request_session(request);
+        let requested = self.gateway.request_session(request);
         let reply = requested.map(|pending| self.wait_for_reply(&pending, &mut held));
         let reason = match reply {
             Ok(None) => Some(SessionEndReason::Detached),
             Ok(Some(Ok(reply))) => self.handle_reply(reply, true),
             Ok(Some(Err(error))) | Err(error) => self.handle_failure(&error),
         };
-        let now = self.poller.clock.now();
-        self.poller.panes.end_extra_captures(now);
+        let now = self.clock.now();
+        self.panes.end_extra_captures(now);
         for arrival in held {
-            self.poller.panes.arrived(arrival, now);
+            self.panes.arrived(arrival, now);
         }
         reason
     }
@@ -313,10 +301,10 @@ impl Work {
         let nothing = never();
         let mut is_receiving = true;
         loop {
-            let arrivals = self.poller.panes.arrivals();
+            let arrivals = self.panes.arrivals();
             let arrivals = arrivals.filter(|_| is_receiving && held.len() < HELD_MAX);
             select_biased! {
-                recv(self.poller.stop) -> _ => return None,
+                recv(self.stop) -> _ => return None,
                 recv(pending.receiver()) -> reply => {
                     return Some(received(reply));
                 }
@@ -327,9 +315,9 @@ impl Work {
                         continue;
                     };
                     let is_next = held.iter().all(|before| before.token != arrival.token);
-                    if is_next && self.poller.panes.continues_stream(&arrival) {
-                        let now = self.poller.clock.now();
-                        self.poller.panes.arrived(arrival, now);
+                    if is_next && self.panes.continues_stream(&arrival) {
+                        let now = self.clock.now();
+                        self.panes.arrived(arrival, now);
                     } else {
                         held.push(arrival);
                     }
@@ -340,7 +328,7 @@ impl Work {
 
     /// Returns the schedule of the next request; `None` while a pane still has to be captured at once.
     fn next_schedule(&self) -> Option<PollSchedule> {
-        if self.poller.panes.has_pending_panes() {
+        if self.panes.has_pending_panes() {
             None
         } else {
             Some(self.schedule())
@@ -349,21 +337,21 @@ impl Work {
 
     /// Returns the schedule of polls.
     fn schedule(&self) -> PollSchedule {
-        if self.poller.panes.is_streamed() {
-            PollSchedule::Fixed(STREAM_TICK)
+        if self.panes.is_streamed() {
+            PollSchedule::Fixed(TICK)
         } else {
-            self.poller.schedule
+            self.schedule
         }
     }
 
     fn session_request(&self, on_change: Option<PollSchedule>) -> SessionRequest {
         SessionRequest {
-            session_id: self.poller.session_id,
-            server: Some(self.poller.server.clone()),
-            name: Some(self.poller.name.clone()),
-            panes: self.poller.panes.requests(),
-            lists_new_panes: self.poller.panes.lists_new_panes(!self.started),
-            viewed: self.poller.panes.viewed(),
+            session_id: self.session_id,
+            server: Some(self.server.clone()),
+            name: Some(self.name.clone()),
+            panes: self.panes.requests(),
+            lists_new_panes: self.panes.lists_new_panes(!self.progress.started),
+            viewed: self.panes.viewed(),
             on_change,
         }
     }
@@ -376,37 +364,35 @@ impl Work {
                 departed,
             } => (name, panes, departed),
             SessionReply::Gone { departed } => {
-                self.departed = departed;
+                self.progress.departed = departed;
                 return Some(SessionEndReason::Closed);
             }
             SessionReply::OtherServer => return Some(SessionEndReason::ServerGone),
         };
         self.report_recovery();
-        if name != self.poller.name {
-            self.poller
-                .emitter
-                .session_renamed(&self.poller.name, &name);
-            self.poller.name = name;
+        if name != self.name {
+            self.emitter.session_renamed(&self.name, &name);
+            self.name = name;
         }
-        let first = !self.started;
+        let first = !self.progress.started;
         // A session is reported as started after its new panes are captured from their first line.
-        let are_panes_ready = again || !self.poller.panes.lists_unopened_pane(&panes);
+        let are_panes_ready = again || !self.panes.lists_unopened_pane(&panes);
         if first && are_panes_ready {
-            self.started = true;
+            self.progress.started = true;
             let ids: Vec<PaneId> = panes
                 .iter()
                 .map(|reply| reply.state().pane())
-                .filter(|id| self.poller.panes.is_watched(id))
+                .filter(|id| self.panes.is_watched(id))
                 .collect();
-            self.poller.emitter.session_started(&self.poller.name, ids);
+            self.emitter.session_started(&self.name, ids);
         }
         let context = ReplyContext {
-            name: &self.poller.name,
+            name: &self.name,
             first,
             again,
-            now: self.poller.clock.now(),
+            now: self.clock.now(),
         };
-        self.poller.panes.handle_reply(panes, &departed, context);
+        self.panes.handle_reply(panes, &departed, context);
         None
     }
 
@@ -415,29 +401,28 @@ impl Work {
         if error.is_gone() {
             return Some(SessionEndReason::ServerGone);
         }
-        if !std::mem::replace(&mut self.hung, true) {
+        if !std::mem::replace(&mut self.progress.hung, true) {
             let message = format!("cannot capture the panes: {error}");
-            self.poller.emitter.warning("tmux", &message);
+            self.emitter.warning("tmux", &message);
         }
         None
     }
 
     fn report_recovery(&mut self) {
-        if std::mem::take(&mut self.hung) {
-            self.poller
-                .emitter
+        if std::mem::take(&mut self.progress.hung) {
+            self.emitter
                 .warning("tmux", "the tmux server replies again");
         }
     }
 
     /// Returns true if the log has room, or has had none for [`ROOM_WAIT`].
     fn has_room(&mut self) -> bool {
-        if self.poller.emitter.has_room() {
-            self.no_room_since = None;
+        if self.emitter.has_room() {
+            self.progress.no_room_since = None;
             return true;
         }
-        let now = self.poller.clock.now();
-        let since = *self.no_room_since.get_or_insert(now);
+        let now = self.clock.now();
+        let since = *self.progress.no_room_since.get_or_insert(now);
         now.saturating_duration_since(since) >= ROOM_WAIT
     }
 
@@ -445,55 +430,49 @@ impl Work {
     fn recover(&mut self, panicked: &Panicked, back_off: &mut Duration) {
         log::error!(
             "the poller of session {:?} crashed: {}",
-            self.poller.name,
+            self.name,
             panicked.message
         );
-        let stop = &self.poller.stop;
+        let stop = &self.stop;
         select_biased! {
             recv(stop) -> _ => {}
-            recv(self.poller.clock.after(*back_off)) -> _ => {}
+            recv(self.clock.after(*back_off)) -> _ => {}
         }
         *back_off = (*back_off * 2).min(BACK_OFF_MAX);
-        let source = format!("poller {}", self.poller.name);
-        self.poller
-            .emitter
-            .poller_restarted(&source, &panicked.message);
+        let source = format!("poller {}", self.name);
+        self.emitter.poller_restarted(&source, &panicked.message);
     }
 }
 
 /// The time limit of the last capture: a hung server must not delay the observer's end.
 const LAST_CAPTURE_TIMEOUT: Duration = Duration::from_millis(800);
 
-impl Work {
+impl Poller {
     /// Emits the last lines and the ends of the panes and of the session.
     fn end(&mut self, reason: SessionEndReason) -> Ended {
         if reason == SessionEndReason::Detached {
             self.last_capture();
-            self.poller.panes.finish();
-            self.receive_last_bytes(Some(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT));
+            self.panes.finish();
+            self.receive_last_bytes(Some(self.clock.now() + LAST_CAPTURE_TIMEOUT));
         } else {
-            let now = self.poller.clock.now();
-            if !std::mem::replace(&mut self.started, true) {
+            let now = self.clock.now();
+            if !std::mem::replace(&mut self.progress.started, true) {
                 // The session ended before its first capture; its run still has a start and an end.
-                let panes = self.poller.panes.unopened();
-                self.poller
-                    .emitter
-                    .session_started(&self.poller.name, panes);
+                let panes = self.panes.unopened();
+                self.emitter.session_started(&self.name, panes);
             }
-            self.poller.panes.close(&self.departed, now);
+            self.panes.close(&self.progress.departed, now);
             self.receive_last_bytes(None);
         }
-        self.poller.panes.detach(self.poller.clock.now());
+        self.panes.detach(self.clock.now());
         // A session that continues has no exit status.
         let outcome = match reason {
             SessionEndReason::Detached => SessionOutcome::default(),
-            SessionEndReason::Closed | SessionEndReason::ServerGone => self.poller.panes.outcome(),
+            SessionEndReason::Closed | SessionEndReason::ServerGone => self.panes.outcome(),
         };
         let exit_status = outcome.status();
-        if self.started {
-            self.poller
-                .emitter
-                .session_ended(&self.poller.name, reason, exit_status);
+        if self.progress.started {
+            self.emitter.session_ended(&self.name, reason, exit_status);
         }
         Ended {
             reason,
@@ -504,20 +483,18 @@ impl Work {
 
     /// Captures the output from before the stop, if the server replies in time.
     fn last_capture(&mut self) {
-        if !self.started || self.hung {
+        if !self.progress.started || self.progress.hung {
             return;
         }
         for again in [false, true] {
-            let now = self.poller.clock.now();
-            if again && !self.poller.panes.needs_more_captures(now)
-                || self.poller.panes.is_streamed()
-            {
+            let now = self.clock.now();
+            if again && !self.panes.needs_more_captures(now) || self.panes.is_streamed() {
                 return;
             }
             let panes = if again {
-                self.poller.panes.extra_requests(now)
+                self.panes.extra_requests(now)
             } else {
-                self.poller.panes.requests()
+                self.panes.requests()
             };
             // Without a name, the reply contains the current one.
             let session_request = SessionRequest {
@@ -525,13 +502,10 @@ impl Work {
                 name: None,
                 ..self.session_request(None)
             };
-            let Ok(pending) = self.poller.gateway.request_session(session_request) else {
+            let Ok(pending) = self.gateway.request_session(session_request) else {
                 return;
             };
-            let deadline = self
-                .poller
-                .clock
-                .at(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT);
+            let deadline = self.clock.at(self.clock.now() + LAST_CAPTURE_TIMEOUT);
             match pending.wait_or(&deadline) {
                 Some(Ok(reply)) => {
                     // The panes that a reply lacks reveal that the session has just ended.
@@ -546,31 +520,31 @@ impl Work {
     /// waits for all of them, or for [`LAST_CAPTURE_TIMEOUT`] once the observer is stopped.
     fn receive_last_bytes(&mut self, until: Option<Instant>) {
         let mut until = until;
-        while self.poller.panes.has_pending_bytes() {
+        while self.panes.has_pending_bytes() {
             let nothing = never();
-            let arrivals = self.poller.panes.arrivals().unwrap_or(&nothing);
-            let timeout = until.map_or_else(never, |until| self.poller.clock.at(until));
-            let due = self.poller.panes.deadline(false);
-            let due = due.map_or_else(never, |due| self.poller.clock.at(due));
+            let arrivals = self.panes.arrivals().unwrap_or(&nothing);
+            let timeout = until.map_or_else(never, |until| self.clock.at(until));
+            let due = self.panes.deadline(false);
+            let due = due.map_or_else(never, |due| self.clock.at(due));
             let stop = match until {
                 Some(_) => never(),
-                None => self.poller.stop.clone(),
+                None => self.stop.clone(),
             };
             select_biased! {
-                recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT),
+                recv(stop) -> _ => until = Some(self.clock.now() + LAST_CAPTURE_TIMEOUT),
                 recv(timeout) -> _ => return,
-                recv(self.poller.panes.exits()) -> _ => {
-                    let now = self.poller.clock.now();
-                    self.poller.panes.handle_exits(now);
+                recv(self.panes.exits()) -> _ => {
+                    let now = self.clock.now();
+                    self.panes.handle_exits(now);
                 }
                 // An expected drain may never connect.
                 recv(due) -> _ => {
-                    self.poller.panes.handle_timeout(self.poller.clock.now());
+                    self.panes.handle_timeout(self.clock.now());
                 }
                 recv(arrivals) -> arrival => match arrival {
                     Ok(arrival) => {
-                        let now = self.poller.clock.now();
-                        self.poller.panes.arrived(arrival, now);
+                        let now = self.clock.now();
+                        self.panes.arrived(arrival, now);
                     }
                     Err(_) => return,
                 },

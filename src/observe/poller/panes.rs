@@ -22,8 +22,9 @@ use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::process::ProcessWatcher;
 use crate::tmux::{
-    CaptureRequest, DepartedPane, DrainMessage, DrainOutput, Drains, GatewayHandle, Margin,
-    PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec, SessionId, foreground_program,
+    CaptureRequest, DepartedPane, DrainMessage, DrainOrder, DrainOutput, Drains, GatewayHandle,
+    Margin, PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec, SessionId,
+    foreground_program,
 };
 
 /// The interval of searches for an agent in a pane that prints; processes take longer to start.
@@ -395,7 +396,7 @@ impl SessionPanes {
                 if pane.compare(*captured, now)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
                 {
-                    pipes.drains.mark(token.clone());
+                    pipes.drains.order(DrainOrder::Mark(token.clone()));
                 }
             }
             PaneReply::Captured(mut captured) => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::event::PaneId;
-use crate::tmux::{Drains, PipeToken};
+use crate::tmux::{DrainOrder, Drains, PipeToken};
 
 pub(in crate::observe) struct SessionPipes {
     pub drains: Drains,
@@ -34,7 +34,7 @@ impl SessionPipes {
         match self.drains.prepare(pane) {
             Ok((token, command)) => {
                 if let Some(earlier) = self.requested.insert(pane.clone(), token) {
-                    self.drains.forget(earlier);
+                    self.drains.order(DrainOrder::Forget(earlier));
                 }
                 Some(command)
             }
@@ -53,13 +53,13 @@ impl SessionPipes {
     /// Closes a pipe; its drain may be connected or still expected.
     pub fn close(&mut self, token: &PipeToken) {
         self.owners.remove(token);
-        self.drains.forget(token.clone());
+        self.drains.order(DrainOrder::Forget(token.clone()));
     }
 
     /// Discards the openings without a reply: all replies have arrived, so tmux did not open them.
     pub fn discard_requested(&mut self) {
         for (_, token) in self.requested.drain() {
-            self.drains.forget(token);
+            self.drains.order(DrainOrder::Forget(token));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
+use super::super::procfs::PROGRAM;
 use crate::error::{Error, Result};
 
 /// Returns the tmux command that opens the pipe of a pane.
@@ -83,9 +84,6 @@ pub(super) fn path_of_hex(text: &str) -> Option<PathBuf> {
     let bytes = bytes.filter(|_| is_hex && digits.len().is_multiple_of(2) && !digits.is_empty())?;
     Some(OsString::from_vec(bytes).into())
 }
-
-/// The default program.
-const PROGRAM: &str = "td-observe";
 
 /// The program that drains panes: `td-observe`, or another program that passes its second and third argument
 /// to [`drain`](super::drain) if the first one is `drain`.

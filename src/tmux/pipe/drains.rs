@@ -73,7 +73,7 @@ pub(crate) enum DrainOutput {
     Bytes(Vec<u8>),
     /// A gap in the bytes of the pane.
     Dropped(DroppedBytes),
-    /// All bytes up to the call of [`Drains::mark`] have arrived.
+    /// All bytes up to [`DrainOrder::Mark`] have arrived.
     Mark,
     /// The pane's output has ended or goes to another pipe; all bytes until then have arrived.
     Ended,
@@ -81,8 +81,10 @@ pub(crate) enum DrainOutput {
     Lost,
 }
 
-enum DrainOrder {
+/// An order to the thread that reads the drains.
+pub(crate) enum DrainOrder {
     /// A drain will connect to this socket.
+    #[expect(private_interfaces, reason = "only `Drains::prepare` sends it")]
     Expect(PipeToken, DrainSocket),
     /// The pipe was not opened, or its bytes are no longer needed.
     Forget(PipeToken),
@@ -141,7 +143,7 @@ impl Drains {
     }
 
     /// Prepares a pipe: returns its token and the tmux command that opens it. Unless the drain connects, the
-    /// caller must call [`Drains::forget`].
+    /// caller must send [`DrainOrder::Forget`].
     ///
     /// # Errors
     /// When no socket can be created for the drain.
@@ -152,21 +154,6 @@ impl Drains {
         let command = pipe_pane(pane.as_str(), program, &socket.path(), &token.0);
         self.order(DrainOrder::Expect(token.clone(), socket));
         Ok((token, command))
-    }
-
-    /// Forgets a pipe that was not opened, or whose bytes are no longer needed.
-    pub fn forget(&self, token: PipeToken) {
-        self.order(DrainOrder::Forget(token));
-    }
-
-    /// Requests a mark after the present input of a drain.
-    pub fn mark(&self, token: PipeToken) {
-        self.order(DrainOrder::Mark(token));
-    }
-
-    /// Requests that a drain sends its present input and ends.
-    pub fn finish(&self, token: PipeToken) {
-        self.order(DrainOrder::Finish(token));
     }
 
     /// Returns the channel of the messages.
@@ -191,7 +178,8 @@ impl Drains {
         thread.join()
     }
 
-    fn order(&self, order: DrainOrder) {
+    /// Sends an order to the thread.
+    pub fn order(&self, order: DrainOrder) {
         // An error means that the thread has ended, which closes the channel of the messages.
         let _ = self.orders.send(order);
         // If the socket is full, the thread is already awake.

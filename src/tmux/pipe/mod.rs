@@ -21,5 +21,5 @@ mod drains;
 
 pub use command::DrainProgram;
 pub use drain::drain;
-pub(crate) use drains::{DrainMessage, DrainOutput, Drains, PipeToken};
+pub(crate) use drains::{DrainMessage, DrainOrder, DrainOutput, Drains, PipeToken};
 pub(crate) use frame::DroppedBytes;

@@ -9,11 +9,6 @@ use unicode_width::UnicodeWidthChar;
 /// The zero-width joiner: the next character goes into the same cell.
 pub(super) const JOINER: char = '\u{200d}';
 
-/// The longest cluster, in bytes: tmux drops marks beyond it.
-const CLUSTER_BYTES_MAX: usize = 32;
-/// The longest cluster before tmux 3.6, in bytes.
-const CLUSTER_BYTES_MAX_OLD: usize = 21;
-
 /// The number of different clusters from which on those that no cell shows are dropped: more than a
 /// screen usually has, in little memory.
 const CLUSTERS_MAX: usize = 4096;
@@ -56,6 +51,7 @@ type Cluster = (Box<str>, u8);
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
     pub widths: Widths,
+    /// The longest cluster: tmux drops marks beyond it.
     bytes_max: usize,
     texts: Vec<Cluster>,
     numbers: FxHashMap<Cluster, usize>,
@@ -70,9 +66,9 @@ impl Clusters {
         Self {
             widths: Widths::of(version),
             bytes_max: if version < TmuxVersion::new(3, 6) {
-                CLUSTER_BYTES_MAX_OLD
+                21
             } else {
-                CLUSTER_BYTES_MAX
+                32
             },
             texts: Vec::new(),
             numbers: FxHashMap::default(),
@@ -192,9 +188,6 @@ impl Clusters {
 // tmux uses the table of its C library, which is not known here. The tables are those of Debian's
 // builds. Where another library differs, the comparison of screens finds the difference.
 
-/// One range per line: first and last character, columns.
-const TABLES: &str = include_str!("widths.txt");
-
 /// The first version of each table.
 const VERSIONS: [TmuxVersion; 3] = [
     TmuxVersion::new(3, 3),
@@ -217,7 +210,7 @@ pub(super) struct Widths {
 impl Widths {
     pub fn of(version: TmuxVersion) -> Self {
         static READ: OnceLock<[Vec<Range>; VERSIONS.len()]> = OnceLock::new();
-        let tables = READ.get_or_init(|| read(TABLES));
+        let tables = READ.get_or_init(|| read(include_str!("widths.txt")));
         let at = VERSIONS.iter().rposition(|first| *first <= version);
         Self {
             ranges: &tables[at.unwrap_or(0)],
@@ -239,6 +232,7 @@ impl Widths {
     }
 }
 
+/// Reads the tables: one range per line, with the first and last character and the columns.
 fn read(text: &str) -> [Vec<Range>; VERSIONS.len()] {
     let mut tables: [Vec<Range>; VERSIONS.len()] = Default::default();
     let mut at = 0;
@@ -282,7 +276,7 @@ mod tests {
             while let Some(more) = clusters.combine(cell, '\u{301}') {
                 cell = more;
             }
-            assert_eq!(shown(&clusters, cell).len(), CLUSTER_BYTES_MAX_OLD);
+            assert_eq!(shown(&clusters, cell).len(), 21);
             assert_eq!(clusters.columns(cell), 2);
             assert_eq!(shown(&clusters, Cell::PADDING), "");
         }
@@ -332,8 +326,10 @@ mod tests {
 
         #[test]
         fn tables_are_complete_and_sorted() {
-            let lines = TABLES.lines().filter(|line| !line.starts_with(['#', 't']));
-            let tables = read(TABLES);
+            let lines = include_str!("widths.txt")
+                .lines()
+                .filter(|line| !line.starts_with(['#', 't']));
+            let tables = read(include_str!("widths.txt"));
             assert_eq!(tables.iter().map(Vec::len).sum::<usize>(), lines.count());
             for table in &tables {
                 assert!(table.iter().all(|range| range.0 <= range.1), "{table:?}");

@@ -238,8 +238,8 @@ pub(super) struct Scrolled {
     whole_inked: usize,
     /// The number of rows that have scrolled off since the last take.
     count: i64,
-    /// The number of rows that have ever scrolled off.
-    total: i64,
+    /// The number of rows that have ever scrolled off, which is the number of the top row.
+    pub total: i64,
     pub history: History,
 }
 
@@ -283,7 +283,7 @@ impl Scrolled {
     }
 
     pub fn push(&mut self, row: &GridRow, clusters: &Clusters, width: usize) {
-        if !row.inks.is_empty() {
+        if !row.inks.0.is_empty() {
             let before = self.text[self.whole..].chars().count();
             push_inked(row, clusters, (self.rows.len(), before), &mut self.inked);
         }
@@ -342,11 +342,6 @@ impl Scrolled {
     /// Returns the size of the lines and runs that wait to be taken, in bytes.
     pub fn bytes(&self) -> usize {
         self.whole + self.whole_inked * size_of::<Inked>()
-    }
-
-    /// Returns how many rows have ever scrolled off, which is the number of the top row.
-    pub fn total(&self) -> i64 {
-        self.total
     }
 
     /// Takes the whole lines. The open line stays.
@@ -476,7 +471,7 @@ impl GridRow {
     /// Empties the row. With a background, `room` is the whole width.
     pub fn reset(&mut self, room: usize) {
         self.cells.clear();
-        self.inks.clear();
+        self.inks.0.clear();
         self.room = room;
         self.wrapped = false;
     }
@@ -637,7 +632,7 @@ pub(super) fn push_inked(
     (line, before): (usize, usize),
     inked: &mut Vec<Inked>,
 ) {
-    if row.inks.is_empty() {
+    if row.inks.0.is_empty() {
         return;
     }
     // The cells do not determine the columns of characters after a tab.
@@ -651,7 +646,7 @@ pub(super) fn push_inked(
         column = to;
         chars
     };
-    for &Run { from, to, ink } in row.inks.runs() {
+    for &Run { from, to, ink } in &row.inks.0 {
         let run = Run {
             from: chars_to(from),
             to: chars_to(to),

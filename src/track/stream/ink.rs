@@ -5,7 +5,7 @@ use crate::event::Ink;
 /// The runs of a row that are not plain, in order and without overlaps. A row without styles allocates
 /// nothing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Inks(Vec<Run>);
+pub(super) struct Inks(pub Vec<Run>);
 
 /// A run of columns or characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,18 +17,6 @@ pub(super) struct Run {
 }
 
 impl Inks {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn runs(&self) -> &[Run] {
-        &self.0
-    }
-
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Sets the style of these columns. A plain style removes their runs.
     pub fn set(&mut self, from: usize, to: usize, ink: Ink) {
         if self.0.is_empty() && ink.is_plain() || from >= to {
@@ -123,7 +111,7 @@ mod tests {
                         cells[from..from + count].fill(ink(number));
                     }
                 }
-                let runs = inks.runs();
+                let runs = &inks.0;
                 prop_assert!(runs.iter().all(|run| run.from < run.to && !run.ink.is_plain()));
                 prop_assert!(runs.windows(2).all(|pair| pair[0].to <= pair[1].from));
                 let mut shown = vec![Ink::default(); 64];

@@ -69,7 +69,7 @@ impl Marks {
             _ => return,
         };
         let Position { x, y } = terminal.cursor;
-        let row = terminal.grid.scrolled.total() + y as i64;
+        let row = terminal.grid.scrolled.total + y as i64;
         let begins = mark == ShellMark::Input && terminal.saved.is_none();
         self.input = begins.then_some((row, x));
         self.waiting.push(mark);
@@ -97,7 +97,7 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
     if terminal.saved.is_some() {
         return None;
     }
-    let first = usize::try_from(row - terminal.grid.scrolled.total()).ok()?;
+    let first = usize::try_from(row - terminal.grid.scrolled.total).ok()?;
     let Position { x, y } = terminal.cursor;
     let mut text = String::new();
     for (at, grid_row) in terminal

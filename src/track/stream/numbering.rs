@@ -33,7 +33,7 @@ impl StreamTracker {
     /// printed since the last agreement.
     pub fn rows_to_compare(&self) -> u32 {
         let since = match self.agreed.anchor {
-            Some(anchor) => self.terminal.grid.scrolled.total() - anchor.scrolled,
+            Some(anchor) => self.terminal.grid.scrolled.total - anchor.scrolled,
             None => 0,
         };
         // 32 rows above the newly printed lines confirm their position. Capturing 1,000 rows costs the server
@@ -93,7 +93,7 @@ impl StreamTracker {
             // A line of which tmux has only the end is at the top of the history.
             row: (i64::from(capture.history_size) + start(line)).max(0),
             number: line.number,
-            scrolled: self.terminal.grid.scrolled.total(),
+            scrolled: self.terminal.grid.scrolled.total,
             history: i64::from(self.terminal.grid.scrolled.history.size),
             width: capture.width,
             pid: capture.pid,
@@ -273,7 +273,7 @@ impl StreamTracker {
         let at = lines.iter().position(|line| line.end() > row)?;
         let tmux = i64::from(capture.history_size);
         let room = i64::from(capture.history_limit.saturating_sub(capture.trim_step()));
-        let grown = self.terminal.grid.scrolled.total() - anchor.scrolled;
+        let grown = self.terminal.grid.scrolled.total - anchor.scrolled;
         let is_trimmed = tmux.max(anchor.row + grown + i64::from(capture.height)) >= room;
         // The program or a tmux command may have cleared the history.
         let history = i64::from(self.terminal.grid.scrolled.history.size);

@@ -45,11 +45,11 @@ pub fn sgr_rows(captured: &str, width: usize) -> (Vec<String>, Styles) {
             rest = token.rest;
         }
         // A styled blank is visible, for example in a bar.
-        let styled = inks.runs().last().map_or(0, |run| run.to);
+        let styled = inks.0.last().map_or(0, |run| run.to);
         let blank = text.chars().rev().take_while(|c| *c == ' ').count();
         let shown = styled.max(chars - blank);
         text.truncate(text.len() - (chars - shown));
-        styles.extend(inks.runs().iter().filter_map(|run| style(number, run)));
+        styles.extend(inks.0.iter().filter_map(|run| style(number, run)));
         rows.push(text);
     }
     (rows, Styles::new(styles))

@@ -23,7 +23,7 @@ impl Terminal {
         };
         let scrolled = &self.grid.scrolled;
         let mut inked = scrolled.open_inked();
-        if inked.is_empty() && rows.iter().all(|row| row.inks.is_empty()) {
+        if inked.is_empty() && rows.iter().all(|row| row.inks.0.is_empty()) {
             return inked;
         }
         let (mut line, mut before) = (0, 0);

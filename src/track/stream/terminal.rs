@@ -438,7 +438,7 @@ impl Terminal {
         let width = self.width();
         for row in &mut self.grid.rows {
             row.set_ascii(0, &full, width);
-            row.inks.clear();
+            row.inks.0.clear();
         }
         self.cursor = Position::default();
         (self.upper, self.lower) = (0, self.height() - 1);

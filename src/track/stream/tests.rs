@@ -1648,8 +1648,7 @@ mod terminal {
         let shown: Vec<&str> = shown.iter().map(|row| row.text.trim_end()).collect();
         assert_eq!(shown, rows, "{bytes:?}");
         assert_eq!(
-            pane.stream.terminal.grid.scrolled.total(),
-            scrolled,
+            pane.stream.terminal.grid.scrolled.total, scrolled,
             "{bytes:?}"
         );
     }

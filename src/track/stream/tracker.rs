@@ -8,6 +8,7 @@ use super::super::book::{Moved, Revisions, Taken};
 use super::super::capture::{Capture, PaneNumbers, Row};
 use super::super::change::{Change, GapReason};
 use super::super::lines::{LogicalLine, fills_row, group, used_rows};
+use super::super::throttle::LIVE_PERIOD;
 use super::super::tracker::{NormalScreen, Tracker, leave_out_notice};
 use super::agreement::{Agreement, SyncPoint};
 use super::grid::ScrolledOff;
@@ -24,9 +25,6 @@ const WAITING_BYTES_MAX: usize = 1024 * 1024;
 /// The interval between revisions: faster than people read, and progress at a thousand steps a second
 /// does not make a thousand events.
 const REVISION_PERIOD: Duration = Duration::from_millis(50);
-
-/// The interval at which a full-screen program's screen is reported.
-const SCREEN_PERIOD: Duration = Duration::from_millis(200);
 
 /// The number of reported lines that are kept for a resync.
 const RECENT_LINES: usize = 12;
@@ -224,7 +222,7 @@ impl StreamTracker {
         let screen = self
             .screen_at
             .filter(|_| self.screen_fed && self.terminal.saved.is_some())
-            .map(|at| at + SCREEN_PERIOD);
+            .map(|at| at + LIVE_PERIOD);
         [revisions, settled, screen].into_iter().flatten().min()
     }
 
@@ -667,7 +665,7 @@ impl StreamTracker {
         }
         let is_due = self
             .screen_at
-            .is_none_or(|at| now.saturating_sub(at) >= SCREEN_PERIOD);
+            .is_none_or(|at| now.saturating_sub(at) >= LIVE_PERIOD);
         if !self.screen_fed || !is_due {
             return;
         }

@@ -12,8 +12,8 @@ use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{
-    BASELINE_ROWS, DepartedPane, DrainMessage, DrainOutput, Margin, PaneCapture, PaneState,
-    bytes_read_by, foreground_program,
+    BASELINE_ROWS, DepartedPane, DrainMessage, DrainOrder, DrainOutput, Margin, PaneCapture,
+    PaneState, bytes_read_by, foreground_program,
 };
 use crate::track::{Capture, PaneNumbers, Row};
 
@@ -70,7 +70,7 @@ impl SessionPanes {
                     return None;
                 }
                 // What that session reported of the pane is unknown here.
-                let begin = Begin::Resume(&ResumePoint::new());
+                let begin = Begin::Resume(&ResumePoint::default());
                 self.open(id, unopened, captured, &begin, context)
             }
         }
@@ -185,7 +185,7 @@ impl SessionPanes {
                     && pane.is_streamed()
                     && is_moved
                 {
-                    pipes.drains.finish(token.clone());
+                    pipes.drains.order(DrainOrder::Finish(token.clone()));
                 }
                 self.begin_departure(id, pane, departed, now);
             }
@@ -321,7 +321,7 @@ impl SessionPanes {
             panes
                 .filter(|pane| pane.is_streamed())
                 .filter_map(Pane::pipe)
-                .for_each(|token| pipes.drains.finish(token.clone()));
+                .for_each(|token| pipes.drains.order(DrainOrder::Finish(token.clone())));
         }
     }
 
