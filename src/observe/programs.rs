@@ -137,10 +137,12 @@ impl PanePrograms {
     /// Returns when [`PanePrograms::handle_timeout`] is due if no process ends.
     pub fn deadline(&self) -> Option<Instant> {
         let observed = self.panes.values().filter(|running| running.is_observed);
-        let due = observed.filter_map(PaneProgram::deadline);
-        let waits = self.panes.values();
-        due.chain(waits.filter_map(|running| running.waits_until))
-            .min()
+        observed.filter_map(PaneProgram::deadline).min()
+    }
+
+    /// Returns when the wait for the exit of a closed pane's program is over.
+    pub fn end_due(&self, id: &PaneId) -> Option<Instant> {
+        self.panes.get(id)?.waits_until
     }
 
     /// Returns the events of jobs that are due.

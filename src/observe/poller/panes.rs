@@ -636,9 +636,13 @@ impl SessionPanes {
     /// Returns when [`SessionPanes::handle_timeout`] is due if nothing arrives; with `may_request`, also when
     /// a pane needs another request.
     pub fn deadline(&self, may_request: bool) -> Option<Instant> {
-        let due = self.slots.values().filter_map(|slot| match slot {
+        let due = self.slots.iter().filter_map(|(id, slot)| match slot {
             PaneSlot::Open(pane) => pane.deadline(may_request),
-            PaneSlot::Leaving(pane, _) => pane.deadline(false),
+            PaneSlot::Leaving(pane, _) => {
+                // While bytes arrive, the end of the wait for an exit changes nothing.
+                let end_due = self.programs.end_due(id).filter(|_| !pane.is_streamed());
+                [pane.deadline(false), end_due].into_iter().flatten().min()
+            }
             PaneSlot::Unwatched | PaneSlot::Unopened(_) => None,
         });
         due.chain(self.programs.deadline()).min()
