@@ -60,7 +60,7 @@ pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Rendere
         Some(rules) => console.without_decoration(rules),
         None => console,
     };
-    Renderer::Console(console)
+    Renderer::Console(Box::new(console))
 }
 
 /// Starts to print a new execution as a tree, except with `-q`.

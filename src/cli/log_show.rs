@@ -31,13 +31,14 @@ pub(super) fn page_options(
     let renderer = if options.json {
         Renderer::Json
     } else {
-        Renderer::Console(Console::new(ConsoleOptions {
+        let console = Console::new(ConsoleOptions {
             coloured: options.coloured,
             aligned: std::io::stdout().is_terminal(),
             verbose: options.verbose > 0,
             shows_snapshots,
             has_timestamps,
-        }))
+        });
+        Renderer::Console(Box::new(console))
     };
     PageOptions {
         renderer,
@@ -59,7 +60,7 @@ impl PageOptions {
     /// Holds back lines that may still be rewritten, until no more output arrives.
     pub fn holding(mut self) -> Self {
         if let Renderer::Console(console) = self.renderer {
-            self.renderer = Renderer::Console(console.holding());
+            self.renderer = Renderer::Console(Box::new(console.holding()));
         }
         self
     }

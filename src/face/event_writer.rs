@@ -25,7 +25,7 @@ pub(crate) enum Renderer {
     /// The wire format.
     Json,
     /// For people.
-    Console(Console),
+    Console(Box<Console>),
     /// For people, one execution.
     Tree(Tree),
 }
@@ -412,7 +412,7 @@ mod tests {
                 emitter.output_revised(&"%1".into(), 1, "10%");
                 emitter.output_update(&"%1".into(), 1, "all\n");
             };
-            let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
+            let console = || Renderer::Console(Box::new(Console::new(ConsoleOptions::default())));
             let text = printed(console(), Some(|| (80, 24)), emit);
             assert_eq!(
                 text,
@@ -437,7 +437,7 @@ mod tests {
                 emitter.output_revised(&pane, 1, "a 2");
                 update(3, "? yes\n");
             };
-            let console = Renderer::Console(Console::new(ConsoleOptions::default()));
+            let console = Renderer::Console(Box::new(Console::new(ConsoleOptions::default())));
             assert_eq!(
                 printed(console, Some(|| (80, 24)), emit),
                 "job | [watching 1 pane]\njob | a 1\njob | b 1\njob | ? \
@@ -445,7 +445,7 @@ mod tests {
              \r\u{1b}[Kjob | ? yes\n"
             );
             // On a low terminal the row has scrolled off, so it is printed again at the end.
-            let console = Renderer::Console(Console::new(ConsoleOptions::default()));
+            let console = Renderer::Console(Box::new(Console::new(ConsoleOptions::default())));
             let shown = printed(console, Some(|| (80, 2)), emit);
             assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");
         }
@@ -467,7 +467,7 @@ mod tests {
                 " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
             );
             assert_eq!(printed(tree(false), None, emit), "[stderr] oh\n50%\n");
-            let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
+            let console = || Renderer::Console(Box::new(Console::new(ConsoleOptions::default())));
             assert_eq!(
                 printed(console(), Some(|| (80, 24)), emit),
                 "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"

@@ -251,9 +251,13 @@ impl LastRevisions {
 
     /// Drops the revisions of an execution whose history has been shown.
     pub fn forget(&mut self, execution_id: &str) {
-        for (_, lines) in self.panes.extract_if(.., |(id, _), _| id == execution_id) {
-            self.bytes -= lines.values().map(LastRevision::bytes).sum::<usize>();
-        }
+        self.panes.retain(|(id, _), lines| {
+            let is_kept = id != execution_id;
+            if !is_kept {
+                self.bytes -= lines.values().map(LastRevision::bytes).sum::<usize>();
+            }
+            is_kept
+        });
     }
 
     fn lines_of(&mut self, id: &str, pane: &PaneId) -> Option<&mut BTreeMap<i64, LastRevision>> {

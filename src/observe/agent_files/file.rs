@@ -33,7 +33,11 @@ pub(super) fn read_at(file: &File, offset: u64, bytes: u64) -> io::Result<Vec<u8
 
 /// Opens a file without waiting: a program may have put a pipe in its place.
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    open_with(path, OFlags::empty())
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = i32::try_from((OFlags::NONBLOCK | flags).bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags)
@@ -45,10 +49,10 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a small file, at most `bytes_max` of it; `None` if it cannot be read.
-pub(super) fn read_small(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+/// Reads a small file, opened with these flags, at most `bytes_max` of it; `None` if it cannot be read.
+pub(super) fn read_small(path: &Path, flags: OFlags, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let file = open(path).ok()?;
+    let file = open_with(path, flags).ok()?;
     file.take(bytes_max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use super::file::{FileVersion, read_small};
 use crate::agent::{KnownAgent, StatusFile, StreamFormat};
 use crate::process::RunningAgent;
@@ -341,7 +343,7 @@ fn latest_days(sessions: &Path) -> Vec<PathBuf> {
 /// Parses a file, or only its first line.
 fn read_json<T: serde::de::DeserializeOwned>(file: &Path, is_first_line: bool) -> Option<T> {
     // The bytes of a file's first line that are read to identify the session. Codex writes up to 46 KB.
-    let bytes = read_small(file, 256 * 1024)?;
+    let bytes = read_small(file, OFlags::empty(), 256 * 1024)?;
     let end = memchr::memchr(b'\n', &bytes).filter(|_| is_first_line);
     serde_json::from_slice(&bytes[..end.unwrap_or(bytes.len())]).ok()
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::file::read_small;
 use crate::agent::{HookFile, is_session};
 use crate::timestamp::Timestamp;
+use rustix::fs::OFlags;
 
 /// The extension of report files.
 const EXTENSION: &str = "json";
@@ -83,6 +84,6 @@ pub(super) fn file_of(directory: &Path, session: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Option<HookFile> {
-    // A longer file is not one of ours.
-    HookFile::read(&read_small(path, 64 * 1024)?)
+    // A link or a longer file is not one of ours.
+    HookFile::read(&read_small(path, OFlags::NOFOLLOW, 64 * 1024)?)
 }

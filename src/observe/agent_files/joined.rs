@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
+
 use super::file::{FileVersion, Followed, read_small};
 use super::homes::{Located, Places};
 use super::hooks::HookFiles;
@@ -301,7 +303,13 @@ impl Status {
         let metadata = fs::metadata(&self.file.path).ok();
         let version = metadata.as_ref().map(FileVersion::of);
         if version.is_none() || version != self.file.seen {
-            let read = || StatusFile::read(&read_small(&self.file.path, STATUS_BYTES_MAX)?);
+            let read = || {
+                StatusFile::read(&read_small(
+                    &self.file.path,
+                    OFlags::empty(),
+                    STATUS_BYTES_MAX,
+                )?)
+            };
             let is_its = |status: &StatusFile| status.is_of(agent.pid, agent.started);
             self.content = version.and_then(|_| read()).filter(is_its);
             let is_settled = |age: Duration| age >= SETTLED_AGE;
