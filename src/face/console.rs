@@ -41,7 +41,7 @@ pub(crate) struct Console {
     printed: PrintedRows,
     policy: PanePolicy,
     /// The execution and the name of the last agent whose error was shown.
-    failed: Option<(String, String)>,
+    failed: Option<Box<(String, String)>>,
     /// The next time when a held line is due, in microseconds.
     deadline: Option<i64>,
 }
@@ -213,7 +213,7 @@ impl Console {
             }
         }
         if let TdEvent::Error { context, .. } = event {
-            self.failed = Some((id.to_owned(), context.clone()));
+            self.failed = Some(Box::new((id.to_owned(), context.clone())));
         }
         if let Some(lines) = conversation_lines(event, self.rows.options.verbose) {
             for (tone, text) in lines {
@@ -312,9 +312,7 @@ impl Console {
                 self.with_pane(id, pane, &label, at, out, |display, _| {
                     display.set_agent(agent)
                 });
-                let failed = self
-                    .failed
-                    .take_if(|(of, failed)| of == id && failed == name);
+                let failed = (self.failed).take_if(|failed| failed.0 == id && failed.1 == name);
                 let is_shown = match state.known() {
                     Some(AgentState::Done) => self.display(id, pane).is_turn_over,
                     Some(AgentState::Error) => failed.is_some(),
