@@ -261,7 +261,9 @@ impl Pane {
             self.emit_one(throttled, out);
         }
         let streamed = self.emit_streamed(out);
-        self.emit_death(out);
+        if self.death_due().is_some_and(|due| due <= out.now) {
+            self.died(self.life.ended.unwrap_or_default(), out);
+        }
         self.piping.handle_timeout(out.now);
         let due = self
             .turns
@@ -539,13 +541,6 @@ impl Pane {
     /// Returns when the wait for an exit status ends.
     fn death_due(&self) -> Option<Instant> {
         Some(self.life.dying? + STATUS_TIMEOUT)
-    }
-
-    /// Completes the output without an exit status, if the wait for it is over.
-    fn emit_death(&mut self, out: &mut PaneOutput<'_>) {
-        if self.death_due().is_some_and(|due| due <= out.now) {
-            self.died(self.life.ended.unwrap_or_default(), out);
-        }
     }
 
     fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {

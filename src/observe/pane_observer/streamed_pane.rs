@@ -262,18 +262,15 @@ impl StreamedPane {
         let difference = self.tracker.difference(capture);
         let differed =
             was_urgent || difference.is_some() || self.tracker.differs_above_screen(capture);
-        let changes = match differed {
-            false => {
-                self.tracker.confirm(capture);
-                Vec::new()
+        let changes = if differed {
+            if let Some(difference) = difference {
+                log::debug!("the bytes of a pane differ from its screen: {difference:?}");
             }
-            true => {
-                if let Some(difference) = difference {
-                    log::debug!("the bytes of a pane differ from its screen: {difference:?}");
-                }
-                let at = self.elapsed(now);
-                self.tracker.resync(&sync_point, at)
-            }
+            let at = self.elapsed(now);
+            self.tracker.resync(&sync_point, at)
+        } else {
+            self.tracker.confirm(capture);
+            Vec::new()
         };
         CheckResult {
             changes,
