@@ -16,9 +16,11 @@ mod ws;
 mod routes;
 mod server;
 
+#[cfg(feature = "tui")]
 mod access;
 pub(crate) mod client;
 
+#[cfg(feature = "tui")]
 pub(crate) use access::Observer;
 pub(crate) use client::{EventReader, EventSource, Unavailable, get, get_board, position, post};
 pub(crate) use http::percent_encoded;

@@ -54,6 +54,10 @@ pub(super) enum Audience {
     All(PathBuf),
     /// The face of this process, which finds the observer here. Another observer may run at the same time,
     /// because each run has a lock.
+    #[cfg_attr(
+        not(feature = "tui"),
+        expect(dead_code, reason = "the terminal UI reads it")
+    )]
     Face(Arc<OnceLock<ApiContext>>),
 }
 
