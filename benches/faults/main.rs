@@ -118,8 +118,9 @@ fn main() -> ExitCode {
         );
         is_clean &= tally.is_clean();
     }
-    match is_clean {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if is_clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -144,9 +144,10 @@ fn lines_of(table: &mut Table, producer: &str, words: &[&str]) {
 fn peak_mb(options: &[&str], words: &[&str], is_read: bool) -> f64 {
     let temp = tempfile::tempdir().unwrap();
     let mut command = with_words(observer(&temp, options), words);
-    let to = match is_read {
-        true => Stdio::piped(),
-        false => Stdio::null(),
+    let to = if is_read {
+        Stdio::piped()
+    } else {
+        Stdio::null()
     };
     let mut child = command.stdin(Stdio::null()).stdout(to).spawn().unwrap();
     let reader = child.stdout.take().map(|mut from| {

@@ -792,11 +792,12 @@ mod tests {
                 self.at += Duration::from_millis(100);
                 let context = ChangeContext {
                     at: self.at,
-                    redraw_cause: match disturbed {
-                        true => RedrawCause::Wiped {
+                    redraw_cause: if disturbed {
+                        RedrawCause::Wiped {
                             first_line: self.next,
-                        },
-                        false => RedrawCause::None,
+                        }
+                    } else {
+                        RedrawCause::None
                     },
                     alternate: changes
                         .iter()

@@ -109,9 +109,10 @@ fn a_chapter_on_a_terminal_goes_through_the_pager() {
         tmux.tmux(&["send-keys", "-t", &pane, &line, "Enter"]);
         wait_for(shown, crate::support::CEILING, || {
             let screen = tmux.screen(&pane);
-            match screen.contains(shown) && screen.contains("status: 0\n") {
-                true => Ok(()),
-                false => Err(screen),
+            if screen.contains(shown) && screen.contains("status: 0\n") {
+                Ok(())
+            } else {
+                Err(screen)
             }
         });
     }

@@ -264,9 +264,10 @@ fn open_lines_below_the_cursor_survive_a_detach() {
     server.wait_for_text("job", "2. that");
     wait_for("the first of them in the log", CEILING, || {
         let shown = text(&run(&["log", "--json", "job"], data.path()).stdout);
-        match shown.contains("Which one?") {
-            true => Ok(()),
-            false => Err(shown),
+        if shown.contains("Which one?") {
+            Ok(())
+        } else {
+            Err(shown)
         }
     });
     watch.signal(Signal::INT);

@@ -118,9 +118,10 @@ fn shells_complete_targets_runs_and_topics() {
             tmux.tmux(&["send-keys", "-t", &pane, "Tab"]);
             wait_for(&format!("{shell}: {typed}"), CEILING, || {
                 let screen = tmux.screen(&pane);
-                match screen.contains(&format!("td-observe {completed}")) {
-                    true => Ok(()),
-                    false => Err(screen),
+                if screen.contains(&format!("td-observe {completed}")) {
+                    Ok(())
+                } else {
+                    Err(screen)
                 }
             });
             // The line is deleted, so that nothing runs.

@@ -171,9 +171,10 @@ fn a_command_is_run_when_a_pane_enters_a_state() {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             lines.sort();
-            match lines.len() >= count {
-                true => Ok(lines),
-                false => Err(lines),
+            if lines.len() >= count {
+                Ok(lines)
+            } else {
+                Err(lines)
             }
         })
     };

@@ -131,9 +131,10 @@ impl<'a> Playback<'a> {
         let mut bytes = Vec::new();
         wait_for("the bytes", CEILING, || {
             self.bytes.read_to_end(&mut bytes).unwrap();
-            match self.taken + bytes.len() < self.written {
-                true => Err((self.taken, bytes.len(), self.written)),
-                false => Ok(()),
+            if self.taken + bytes.len() < self.written {
+                Err((self.taken, bytes.len(), self.written))
+            } else {
+                Ok(())
             }
         });
         self.taken += bytes.len();
@@ -281,9 +282,10 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -
 /// keeps tabs, whose width depends on their column; the rows of the screen are compared exactly.
 fn reads(line: &str, shown: &str) -> bool {
     let shown = shown.trim_end_matches([' ', '\t']);
-    match shown.contains('\t') {
-        true => letters(line) == letters(shown),
-        false => line == shown,
+    if shown.contains('\t') {
+        letters(line) == letters(shown)
+    } else {
+        line == shown
     }
 }
 
@@ -291,9 +293,10 @@ fn reads(line: &str, shown: &str) -> bool {
 /// at the end of a line (1192).
 fn ends(line: &str, shown: &str) -> bool {
     let shown = shown.trim_end_matches([' ', '\t']);
-    match shown.contains('\t') {
-        true => letters(line).ends_with(&letters(shown)),
-        false => line.ends_with(shown),
+    if shown.contains('\t') {
+        letters(line).ends_with(&letters(shown))
+    } else {
+        line.ends_with(shown)
     }
 }
 

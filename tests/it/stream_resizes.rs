@@ -280,9 +280,12 @@ impl<'a> Streamed<'a> {
         wait_for("the program", 3 * CEILING, || {
             if done() { Ok(()) } else { Err(()) }
         });
-        wait_for("rest", CEILING, || match self.resync() {
-            true => Ok(()),
-            false => Err(self.size_of_stream()),
+        wait_for("rest", CEILING, || {
+            if self.resync() {
+                Ok(())
+            } else {
+                Err(self.size_of_stream())
+            }
         });
         wait_for("the last line to settle", CEILING, || {
             self.take();

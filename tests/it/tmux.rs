@@ -227,9 +227,10 @@ fn hostile_names_are_handled() {
     );
     // tmux 3.7 and newer refuses control characters in names.
     let are_refused = tmux.version() >= TmuxVersion::new(3, 7);
-    let [tab, line, odd] = match are_refused {
-        true => ["tab here", "new line", "w 1 #[fg=red] %5 @1"],
-        false => ["tab\there", "new\nline", "w\t1\n#[fg=red] %5 @1"],
+    let [tab, line, odd] = if are_refused {
+        ["tab here", "new line", "w 1 #[fg=red] %5 @1"]
+    } else {
+        ["tab\there", "new\nline", "w\t1\n#[fg=red] %5 @1"]
     };
     for name in [
         "a b  c",

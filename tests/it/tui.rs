@@ -91,9 +91,10 @@ impl Stage {
     pub fn until(&self, what: &str, is_met: impl Fn(&str) -> bool) -> String {
         wait_for(what, CEILING, || {
             let screen = self.screen();
-            match is_met(&screen) {
-                true => Ok(screen),
-                false => Err(Shown(screen)),
+            if is_met(&screen) {
+                Ok(screen)
+            } else {
+                Err(Shown(screen))
             }
         })
     }

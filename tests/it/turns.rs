@@ -91,9 +91,10 @@ impl Agent {
         wait_for("a screen that is drawn anew", CEILING, || {
             let screen = self.server.screen(&pane);
             // The prompt, and nothing below it.
-            match screen.lines().count() < 10 && screen.trim_end().ends_with('>') {
-                true => Ok(()),
-                false => Err(screen),
+            if screen.lines().count() < 10 && screen.trim_end().ends_with('>') {
+                Ok(())
+            } else {
+                Err(screen)
             }
         });
     }
@@ -337,9 +338,12 @@ fn commands_are_run_at_the_ends_of_turns_and_sessions_once_each() {
     };
     for (count, question) in (1..).zip(["one", "two"]) {
         server.tmux(&["send-keys", "-t", &pane, question, "Enter"]);
-        wait_for("the command", CEILING, || match lines().len() >= count {
-            true => Ok(()),
-            false => Err(lines()),
+        wait_for("the command", CEILING, || {
+            if lines().len() >= count {
+                Ok(())
+            } else {
+                Err(lines())
+            }
         });
     }
     server.tmux(&["send-keys", "-t", &pane, "quit", "Enter"]);
@@ -382,15 +386,19 @@ fn a_pane_rests_after_its_turn_until_a_change_or_a_request() {
         if now != before {
             (before, since) = (now, std::time::Instant::now());
         }
-        match since.elapsed() > Duration::from_secs(3) {
-            true => Ok(()),
-            false => Err(now),
+        if since.elapsed() > Duration::from_secs(3) {
+            Ok(())
+        } else {
+            Err(now)
         }
     });
     agent.observed.engine().poll_now();
-    wait_for("a capture", CEILING, || match agent.captures() > before {
-        true => Ok(()),
-        false => Err(before),
+    wait_for("a capture", CEILING, || {
+        if agent.captures() > before {
+            Ok(())
+        } else {
+            Err(before)
+        }
     });
     agent.types("another one");
     agent.until_turns(2);

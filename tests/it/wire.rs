@@ -181,10 +181,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     let s = str::to_owned;
     let single = |event| vec![event];
     let style = |line, to: u32, sgr| td_observe::event::Style::new(line, 0, to, sgr);
-    let styles = |has: bool| match has {
-        true => Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]),
-        false => Styles::default(),
-    };
+    let styles = |has: bool| if has { Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]) } else { Styles::default() };
     match kind {
         K::LoopStarted => single(E::LoopStarted { execution_id, loop_type: s("Phase"), task_description: s("Add auth") }),
         K::PhaseStarted => single(E::PhaseStarted { execution_id, phase_index: 0, phase_name: s("p"), total_phases: usize::MAX }),

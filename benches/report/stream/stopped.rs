@@ -68,9 +68,12 @@ fn rows(table: &mut Table, lines: u64, pairs: usize, is_long: bool) {
         ratio: None,
         bar: Bar::Stated("< 50 MB", held < SERVER_BAR_KB),
     });
-    let is_good = |counted: &Counted| match is_long {
-        true => counted.is_counted(lines),
-        false => counted.is_whole(lines),
+    let is_good = |counted: &Counted| {
+        if is_long {
+            counted.is_counted(lines)
+        } else {
+            counted.is_whole(lines)
+        }
     };
     let good = stopped.iter().filter(|ran| is_good(&ran.counted)).count();
     let shown = stopped.iter().find(|ran| !is_good(&ran.counted));

@@ -168,25 +168,23 @@ impl Program {
         let mut screen = rows.split_off(shown);
         screen.resize(self.height - Self::FOOT, String::new());
         let across = self.width - 4;
-        match self.is_opencode {
-            true => {
-                screen.extend(["", "  ┃", "  ┃", "  ┃  Build · Mock Mock"].map(str::to_owned));
-                screen.push(format!("  ╹{}", "▀".repeat(across)));
-                screen.push(match is_over {
-                    true => "   /work     ctrl+p commands".to_owned(),
-                    false => format!(
-                        "   {} esc interrupt  ctrl+p commands",
-                        "■".repeat(self.beat % 8)
-                    ),
-                });
-            }
-            false => {
-                screen.push(format!(" {spinner} Thinking ({}s)", self.beat));
-                screen.push(format!("╭{}╮", "─".repeat(across)));
-                screen.push(format!("│ > {}│", " ".repeat(across.saturating_sub(3))));
-                screen.push(format!("╰{}╯", "─".repeat(across)));
-                screen.push(format!("  {}k tokens · esc to interrupt", self.beat));
-            }
+        if self.is_opencode {
+            screen.extend(["", "  ┃", "  ┃", "  ┃  Build · Mock Mock"].map(str::to_owned));
+            screen.push(format!("  ╹{}", "▀".repeat(across)));
+            screen.push(if is_over {
+                "   /work     ctrl+p commands".to_owned()
+            } else {
+                format!(
+                    "   {} esc interrupt  ctrl+p commands",
+                    "■".repeat(self.beat % 8)
+                )
+            });
+        } else {
+            screen.push(format!(" {spinner} Thinking ({}s)", self.beat));
+            screen.push(format!("╭{}╮", "─".repeat(across)));
+            screen.push(format!("│ > {}│", " ".repeat(across.saturating_sub(3))));
+            screen.push(format!("╰{}╯", "─".repeat(across)));
+            screen.push(format!("  {}k tokens · esc to interrupt", self.beat));
         }
         screen.resize(self.height, String::new());
         screen
@@ -277,13 +275,12 @@ fn events_of(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, 
                 for line in lines {
                     // Numbered words make each line unique.
                     number += 1;
-                    let line = match line.contains(char::is_alphanumeric) {
-                        false => line.clone(),
-                        true => {
-                            let words = (0..).zip(line.split(' '));
-                            let words = words.map(|(at, word)| format!("{word}{number}x{at}"));
-                            words.collect::<Vec<String>>().join(" ")
-                        }
+                    let line = if !line.contains(char::is_alphanumeric) {
+                        line.clone()
+                    } else {
+                        let words = (0..).zip(line.split(' '));
+                        let words = words.map(|(at, word)| format!("{word}{number}x{at}"));
+                        words.collect::<Vec<String>>().join(" ")
                     };
                     rows += model.rows(&line);
                     if rows > rows_max {

@@ -448,9 +448,10 @@ fn pairs_over_two_lines_are_redacted_as_in_a_stream() {
         assert_eq!(first, format!("{}\n", lines[0]));
         let second = settled(&mut redactor, 2, &format!("{}\n", lines[1]));
         let expected = lines[1].replace("kT9vQ2mZx7Lw", "[redacted:password]");
-        let expected = match lines[0].contains("client_secret") {
-            true => expected.replace("password", "secret"),
-            false => expected,
+        let expected = if lines[0].contains("client_secret") {
+            expected.replace("password", "secret")
+        } else {
+            expected
         };
         assert_eq!(second, format!("{expected}\n"));
     }

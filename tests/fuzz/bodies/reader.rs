@@ -49,13 +49,14 @@ pub fn run(bytes: &[u8]) {
     let Some(search) = Search::new(flags, pick, pattern) else {
         return;
     };
-    let filling = match search.is_filled {
-        true => [
+    let filling = if search.is_filled {
+        [
             &vec![b' '; BLOCK_BYTES - 1 - usize::from(pick) * log.len() / 256],
             &b"\n"[..],
         ]
-        .concat(),
-        false => Vec::new(),
+        .concat()
+    } else {
+        Vec::new()
     };
     one_file(&search, &[&filling, log].concat());
     files(&search, &filling, log, split);
@@ -299,9 +300,10 @@ fn write_closed(directory: &Path, number: usize, kind: Kind, bytes: &[u8]) -> (V
         &closed_path(directory, number, kind != Kind::Plain),
         &on_disk,
     );
-    match on_disk.starts_with(GZIP_MAGIC) {
-        true => unpacked(&on_disk, kind),
-        false => (on_disk, false),
+    if on_disk.starts_with(GZIP_MAGIC) {
+        unpacked(&on_disk, kind)
+    } else {
+        (on_disk, false)
     }
 }
 

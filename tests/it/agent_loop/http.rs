@@ -100,9 +100,10 @@ fn recorded_streams_are_answered_as_recorded() {
             let server = Server::once(move |connection| {
                 connection.send(if is_chunked { CHUNKED } else { STREAM }.as_bytes());
                 for piece in bytes.chunks(piece) {
-                    match is_chunked {
-                        true => connection.chunk(piece),
-                        false => connection.send(piece),
+                    if is_chunked {
+                        connection.chunk(piece)
+                    } else {
+                        connection.send(piece)
                     }
                 }
                 if is_chunked {

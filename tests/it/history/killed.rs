@@ -92,9 +92,10 @@ fn survives(kills: usize, more: &[&str]) -> usize {
         // A child that the observer had just forked holds its lock until it becomes tmux.
         let listed = wait_for("the lock to be free", CEILING, || {
             let listed = listed(data.path());
-            match listed["state"] == "running" {
-                true => Err(listed),
-                false => Ok(listed),
+            if listed["state"] == "running" {
+                Err(listed)
+            } else {
+                Ok(listed)
             }
         });
         assert_eq!(listed["state"], "cut off", "{listed}");

@@ -48,9 +48,10 @@ impl LogFile {
     fn read(path: PathBuf) -> Self {
         let mut bytes = Vec::new();
         let mut file = File::open(&path).unwrap();
-        let read = match path.extension().is_some_and(|ending| ending == "gz") {
-            true => MultiGzDecoder::new(file).read_to_end(&mut bytes),
-            false => file.read_to_end(&mut bytes),
+        let read = if path.extension().is_some_and(|ending| ending == "gz") {
+            MultiGzDecoder::new(file).read_to_end(&mut bytes)
+        } else {
+            file.read_to_end(&mut bytes)
         };
         read.unwrap_or_else(|error| panic!("{path:?}: {error}"));
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();

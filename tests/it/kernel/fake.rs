@@ -203,12 +203,11 @@ impl Fake {
             .unwrap();
         let is_ipc = manners.is_ipc;
         let path = directory.path().join("k");
-        let bound = (1..=5).map(|number| match is_ipc {
-            true => {
+        let bound = (1..=5).map(|number| {
+            if is_ipc {
                 let listener = UnixListener::bind(format!("{}-{number}", path.display())).unwrap();
                 (Listener::Unix(listener), number)
-            }
-            false => {
+            } else {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 let port = listener.local_addr().unwrap().port();
                 (Listener::Tcp(listener), port)

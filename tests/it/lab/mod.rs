@@ -144,9 +144,12 @@ impl<'a> Session<'a> {
         let screen = within(START, shows)
             .unwrap_or_else(|screen| panic!("{} starts: {screen}", self.agent.lab));
         // Some agents ask a question once they are ready.
-        let asks = || match self.screen().contains("(Y)es/(N)o") {
-            true => Ok(()),
-            false => Err(()),
+        let asks = || {
+            if self.screen().contains("(Y)es/(N)o") {
+                Ok(())
+            } else {
+                Err(())
+            }
         };
         if self.agent.lab == "aider" && within(3 * TYPING, asks).is_ok() {
             self.server

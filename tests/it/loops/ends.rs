@@ -275,9 +275,10 @@ fn a_check_that_exits_cleanly_after_a_signal_has_not_passed() {
     let args = ["--json", "--task", "x", "--agent", "true", "--check", check];
     let running = Running::start(place.command(&args));
     wait_for("the check", CEILING, || {
-        match place.work().join("pid").exists() {
-            true => Ok(()),
-            false => Err("it does not run"),
+        if place.work().join("pid").exists() {
+            Ok(())
+        } else {
+            Err("it does not run")
         }
     });
     running.signal(Signal::INT);
@@ -299,9 +300,10 @@ fn an_agent_has_time_to_save_its_state() {
         "trap 'sleep 0.3; touch saved; exit' TERM; touch begun; while :; do sleep 0.05; done";
     let running = Running::start(place.command(&args(agent, "true", &[])));
     wait_for("the agent", CEILING, || {
-        match place.work().join("begun").exists() {
-            true => Ok(()),
-            false => Err("it does not run"),
+        if place.work().join("begun").exists() {
+            Ok(())
+        } else {
+            Err("it does not run")
         }
     });
     running.signal(Signal::INT);

@@ -19,13 +19,12 @@ fn the_observer_ends_when_its_data_directory_is_removed() {
         let start = home.command(&["start", "--foreground", "-S", &socket]);
         let mut observer = Running::start(start);
         observer.wait_for("observing");
-        match is_replaced {
-            true => {
-                std::fs::rename(home.data(), home.data().with_extension("moved")).unwrap();
-                std::fs::create_dir(home.data()).unwrap();
-                std::fs::write(home.data().join("observer.json"), "another's").unwrap();
-            }
-            false => std::fs::remove_dir_all(home.data()).unwrap(),
+        if is_replaced {
+            std::fs::rename(home.data(), home.data().with_extension("moved")).unwrap();
+            std::fs::create_dir(home.data()).unwrap();
+            std::fs::write(home.data().join("observer.json"), "another's").unwrap();
+        } else {
+            std::fs::remove_dir_all(home.data()).unwrap()
         }
         let ended = observer.end();
         assert_code(&ended, 1);
@@ -50,9 +49,10 @@ fn a_watched_board_ends_with_its_reader() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     for is_observed in [true, false] {
-        match is_observed {
-            true => drop(home.start()),
-            false => assert_code(&home.run(&["stop"]), 0),
+        if is_observed {
+            home.start();
+        } else {
+            assert_code(&home.run(&["stop"]), 0);
         }
         let mut status = home.command(&["status", "--watch"]);
         let mut status = status
@@ -249,18 +249,17 @@ fn status_reads_a_directory_that_it_cannot_write() {
         // The superuser can write everywhere unless the capability is dropped.
         let mut limited = Command::new("setpriv");
         limited.args(["--bounding-set=-dac_override", "--inh-caps=-dac_override"]);
-        let mut status = match rustix::process::geteuid().is_root() {
-            true => {
-                limited.arg(status.get_program()).args(status.get_args());
-                for (name, value) in status.get_envs() {
-                    match value {
-                        Some(value) => limited.env(name, value),
-                        None => limited.env_remove(name),
-                    };
-                }
-                limited
+        let mut status = if rustix::process::geteuid().is_root() {
+            limited.arg(status.get_program()).args(status.get_args());
+            for (name, value) in status.get_envs() {
+                match value {
+                    Some(value) => limited.env(name, value),
+                    None => limited.env_remove(name),
+                };
             }
-            false => status,
+            limited
+        } else {
+            status
         };
         let output = status.output().unwrap();
         set_mode(0o700, 0o600);

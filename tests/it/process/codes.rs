@@ -48,9 +48,10 @@ fn a_command_that_cannot_be_started_prints_one_line_and_leaves_no_run() {
             let args = [options, &["--", program, "arg"]].concat();
             let output = Running::start(command(&args, data.path())).end();
             assert_code(&output, code);
-            let printed = match options.contains(&"--json") {
-                true => after_opening(&output.stdout),
-                false => &output.stdout,
+            let printed = if options.contains(&"--json") {
+                after_opening(&output.stdout)
+            } else {
+                &output.stdout
             };
             assert!(printed.is_empty(), "{output:#?}");
             let stderr = text(&output.stderr);

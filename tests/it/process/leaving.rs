@@ -166,9 +166,10 @@ fn the_run_of_a_killed_observer_is_cut_off_and_the_next_one_works() {
     let log = data.path().join("runs/the-run/events.jsonl");
     wait_for("the line in the log", CEILING, || {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
-        match text.contains("before\\n") {
-            true => Ok(()),
-            false => Err(text),
+        if text.contains("before\\n") {
+            Ok(())
+        } else {
+            Err(text)
         }
     });
     running.running.signal(Signal::KILL);

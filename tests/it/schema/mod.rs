@@ -193,9 +193,12 @@ fn the_guide_has_the_events_of_the_table_with_their_fields() {
                 .unwrap()
                 .keys()
                 .filter(|field| !matches!(field.as_str(), "type" | "execution_id"))
-                .map(|field| match required.contains(&field.as_str()) {
-                    true => field.clone(),
-                    false => format!("{field}?"),
+                .map(|field| {
+                    if required.contains(&field.as_str()) {
+                        field.clone()
+                    } else {
+                        format!("{field}?")
+                    }
                 })
                 .collect();
             // Older logs lack this field; this version always writes it.

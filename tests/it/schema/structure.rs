@@ -53,9 +53,12 @@ impl Structure {
         value: &Value,
         is_root: bool,
     ) -> Result<(), String> {
-        let ensure = |holds: bool| match holds {
-            true => Ok(()),
-            false => Err(format!("{expected} does not hold for {value}")),
+        let ensure = |holds: bool| {
+            if holds {
+                Ok(())
+            } else {
+                Err(format!("{expected} does not hold for {value}"))
+            }
         };
         match keyword {
             "$schema" | "$id" | "title" | "$defs" if is_root => Ok(()),

@@ -214,9 +214,12 @@ fn after_rapid_switching_the_view_has_only_lines_of_its_row() {
 #[track_caller]
 fn select(stage: &Stage, name: &str) {
     let title = format!("output {name} ");
-    let is_there = || match view_of(&stage.screen()).starts_with(&title) {
-        true => Ok(()),
-        false => Err(()),
+    let is_there = || {
+        if view_of(&stage.screen()).starts_with(&title) {
+            Ok(())
+        } else {
+            Err(())
+        }
     };
     for key in ["j", "k"].into_iter().cycle().take(40) {
         if within(Duration::from_millis(500), is_there).is_ok() {

@@ -329,9 +329,10 @@ fn a_signal_ends_several_waits() {
         &["a", "b", "--all", "--text", "never", "--state", "done"],
     );
     wait_for("a capture", CEILING, || {
-        match server.tmux(&["show", "-gqv", "@looked"]).is_empty() {
-            true => Err("none yet"),
-            false => Ok(()),
+        if server.tmux(&["show", "-gqv", "@looked"]).is_empty() {
+            Err("none yet")
+        } else {
+            Ok(())
         }
     });
     running.signal(Signal::INT);

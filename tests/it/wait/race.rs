@@ -367,9 +367,10 @@ impl Role {
                 if !lost && found.line != Some(*number) {
                     return Err("found under a wrong number");
                 }
-                match lost {
-                    true => tally.found_after_loss += 1,
-                    false => tally.found += 1,
+                if lost {
+                    tally.found_after_loss += 1
+                } else {
+                    tally.found += 1
                 }
             }
             (WaitEnd::Stopped(found), line) => {
