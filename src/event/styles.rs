@@ -56,7 +56,8 @@ pub(crate) fn sgr_operations(params: &str) -> impl Iterator<Item = SgrOperation>
             let code = number(first);
             let colour = match (code, subparameters) {
                 (38 | 48, Some(more)) => subparameter_colour(more),
-                (38 | 48, None) => next_colour(&mut parts),
+                // 58 is the colour of the underline, which is not kept.
+                (38 | 48 | 58, None) => next_colour(&mut parts),
                 (_, Some(_)) => continue,
                 (30..=37 | 40..=47, None) => indexed(code % 10),
                 (90..=97 | 100..=107, None) => indexed(code % 10 + 8),
@@ -87,7 +88,7 @@ fn indexed(number: u32) -> Option<Colour> {
     Some(Colour::Indexed(number as u8))
 }
 
-/// Returns the colour in the parameters after 38 or 48. An incomplete colour leaves its numbers.
+/// Returns the colour in the parameters after 38, 48 or 58. An incomplete colour leaves its numbers.
 fn next_colour<'t>(parts: &mut (impl Iterator<Item = &'t str> + Clone)) -> Option<Colour> {
     let mut ahead = parts.clone();
     let kind = ahead.next()?;
@@ -332,7 +333,8 @@ mod tests {
             ("38:2::1:2:3;48:5:9", "38;2;1;2;3;101"),
             ("38;2;1;2", "1;2"),
             ("38;9;7", "7;9"),
-            ("4:3;58;5;1;3", "1;3;5"),
+            ("4:3;58;5;1;3", "3"),
+            ("4;58;2;1;2;5;3", "3;4"),
         ] {
             let mut ink = Ink::default();
             ink.apply(params);
