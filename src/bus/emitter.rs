@@ -195,11 +195,11 @@ impl Inbox {
         let ts = self.clock.wall();
         let message = InboxMessage::Event { ts, live, event };
         // The fan-out ends before the gate is closed only if it panicked.
-        if self.sender.send(message).is_err() {
-            return Ok(Emitted::Closed);
-        }
-        self.doorbell.ring();
-        Ok(Emitted::Accepted)
+        Ok(if self.push(message) {
+            Emitted::Accepted
+        } else {
+            Emitted::Closed
+        })
     }
 
     fn refuse(&self, event: &TdEvent, live: bool) {

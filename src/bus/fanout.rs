@@ -4,10 +4,11 @@
 //! waiting for them: it sleeps on the inbox only. No user code runs on it. It ends with the message `Close`,
 //! which is always the last one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, TryRecvError, select_biased};
+use crossbeam_channel::{Receiver, select_biased};
 use rustc_hash::FxHashMap;
 
 use super::subscription::Filter;
@@ -27,6 +28,8 @@ const BATCH_EVENTS_MAX: usize = 256;
 pub(super) struct FanOut {
     inbox: Arc<Inbox>,
     messages: Receiver<InboxMessage>,
+    /// Messages that found the channel full, taken when it was empty. They precede what is in it now.
+    overflow: VecDeque<InboxMessage>,
     /// Redacts events before any lane receives them, so that no lane, log or face can omit it.
     redactor: Redactor,
     /// The next sequence number of each execution.
@@ -62,6 +65,7 @@ impl FanOut {
             lossless: LosslessSender::new(Arc::clone(&inbox)),
             inbox,
             messages,
+            overflow: VecDeque::new(),
             redactor,
             numbers: FxHashMap::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
@@ -83,7 +87,7 @@ impl FanOut {
             while is_open
                 && self.batch.len() < BATCH_EVENTS_MAX
                 && self.batch_bytes < self.batch_bytes_max
-                && let Ok(message) = self.messages.try_recv()
+                && let Some(message) = self.next()
             {
                 is_open = self.handle(message);
             }
@@ -109,30 +113,38 @@ impl FanOut {
         }
     }
 
+    /// Returns the next message, if there is one.
+    fn next(&mut self) -> Option<InboxMessage> {
+        if let Some(message) = self.overflow.pop_front() {
+            return Some(message);
+        }
+        // The sender lives as long as the inbox, so an error means that the channel is empty.
+        self.messages.try_recv().ok().or_else(|| {
+            self.overflow = self.inbox.take_overflow();
+            self.overflow.pop_front()
+        })
+    }
+
     /// Waits for the next message; returns `Wake` when a throttle's deadline has passed.
-    fn wait(&self) -> Option<InboxMessage> {
+    fn wait(&mut self) -> Option<InboxMessage> {
         let due = self
             .lanes
             .iter()
             .filter_map(|lane| lane.throttle.as_ref()?.deadline())
             .min();
-        let doorbell = &self.inbox.doorbell;
         let mut is_armed = false;
         let due = loop {
-            match self.messages.try_recv() {
-                Ok(message) => {
-                    if is_armed {
-                        doorbell.disarm();
-                    }
-                    return Some(message);
+            let next = self.next();
+            if next.is_some() {
+                if is_armed {
+                    self.inbox.doorbell.disarm();
                 }
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => {}
+                return next;
             }
             match due {
                 Some(due) => break due,
                 None if is_armed => park(None),
-                None => doorbell.arm(),
+                None => self.inbox.doorbell.arm(),
             }
             is_armed = !is_armed;
         };

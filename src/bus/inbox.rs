@@ -1,4 +1,4 @@
-//! The bus's inbox: a channel to the fan-out that is bounded by bytes, exact counts of refused events, and
+//! The bus's inbox: a queue to the fan-out that is bounded by bytes, exact counts of refused events, and
 //! closing.
 //!
 //! Emitters send and never wait. Only the fan-out receives.
@@ -8,7 +8,7 @@ use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering, fenc
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use rustc_hash::FxHashMap;
 
 use super::lossy_lane::LossyLane;
@@ -19,8 +19,13 @@ use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
 use crate::thread::{self, Waker, lock};
 use crate::timestamp::Timestamp;
 
+/// Number of messages in the channel to the fan-out, which takes them within microseconds. More of them, in a
+/// burst or while the fan-out gets no processor time, wait in a list.
+const CHANNEL_MESSAGES: usize = 8 * 1024;
+
 /// Fraction (1/n) of the queues to the log that a program's reader fills before it waits. Its own pipe holds the
-/// rest, and a log that keeps up needs less than a batch.
+/// rest, and a log that keeps up needs less than a batch. The inbox has an eighth of that, which is in the
+/// processor's caches.
 const READER_PART: u64 = 8;
 
 /// Fraction (1/n) of the queues to the log that the inbox may use although a slow log fills them, because
@@ -79,7 +84,8 @@ pub(super) struct Inbox {
     pub(super) clock: Clock,
     pub(super) lossless: LosslessAccount,
     pub(super) gate: Gate,
-    pub(super) sender: Sender<InboxMessage>,
+    sender: Sender<InboxMessage>,
+    overflow: Overflow,
     /// Rung after each message; the fan-out sleeps on it.
     pub(super) doorbell: Doorbell,
     /// Memory of the events that the fan-out has not passed on yet, in bytes.
@@ -98,6 +104,15 @@ pub(super) struct RefusedEvents {
     pub(super) counts: Mutex<RefusedCounts>,
 }
 
+/// The messages behind a full channel. While there are any, all new ones join them, so that each thread's messages
+/// keep their order. Bounded by the bytes of the events.
+#[derive(Debug, Default)]
+struct Overflow {
+    /// True while messages are here; changed under the lock.
+    is_used: AtomicBool,
+    messages: Mutex<VecDeque<InboxMessage>>,
+}
+
 /// Readers of child processes that wait for room in the inbox and the log.
 #[derive(Debug, Default)]
 struct RoomWaiters {
@@ -108,12 +123,13 @@ struct RoomWaiters {
 
 impl Inbox {
     pub(super) fn new(clock: Clock, lossless_bytes_max: usize) -> (Self, Receiver<InboxMessage>) {
-        let (sender, messages) = unbounded();
+        let (sender, messages) = bounded(CHANNEL_MESSAGES);
         let inbox = Self {
             clock,
             lossless: LosslessAccount::new(lossless_bytes_max),
             gate: Gate::default(),
             sender,
+            overflow: Overflow::default(),
             doorbell: Doorbell::default(),
             queued: AtomicU64::new(0),
             refused: RefusedEvents::default(),
@@ -156,30 +172,69 @@ impl Inbox {
         Some(std::mem::take(&mut *counts))
     }
 
+    /// Adds a message, behind all that the calling thread knows of; returns false if the fan-out has ended. The
+    /// caller has taken room for an event.
+    pub(super) fn push(&self, message: InboxMessage) -> bool {
+        let sent = if self.overflow.is_used.load(Ordering::Acquire) {
+            self.push_over(message)
+        } else {
+            match self.sender.try_send(message) {
+                Err(TrySendError::Full(message)) => self.push_over(message),
+                sent => sent.is_ok(),
+            }
+        };
+        self.doorbell.ring();
+        sent
+    }
+
+    fn push_over(&self, message: InboxMessage) -> bool {
+        let mut messages = lock(&self.overflow.messages);
+        if self.overflow.is_used.load(Ordering::Acquire) {
+            messages.push_back(message);
+            return true;
+        }
+        match self.sender.try_send(message) {
+            Err(TrySendError::Full(message)) => {
+                self.overflow.is_used.store(true, Ordering::Release);
+                messages.push_back(message);
+                drop(messages);
+                // The fan-out may have emptied the channel since, and sleep. If it is still full, the fan-out is
+                // awake.
+                let wake = self.sender.try_send(InboxMessage::Wake);
+                !matches!(wake, Err(TrySendError::Disconnected(_)))
+            }
+            sent => sent.is_ok(),
+        }
+    }
+
+    /// Takes the messages that follow those in the channel. Only the fan-out calls it, when the channel is empty.
+    pub(super) fn take_overflow(&self) -> VecDeque<InboxMessage> {
+        if !self.overflow.is_used.load(Ordering::Acquire) {
+            return VecDeque::new();
+        }
+        let mut messages = lock(&self.overflow.messages);
+        self.overflow.is_used.store(false, Ordering::Release);
+        std::mem::take(&mut *messages)
+    }
+
     /// Makes the fan-out check for refused events and for room.
     pub(super) fn wake_fanout(&self) {
-        // An error means that the fan-out has ended.
-        let _ = self.sender.send(InboxMessage::Wake);
-        self.doorbell.ring();
+        // False means that the fan-out has ended.
+        let _ = self.push(InboxMessage::Wake);
     }
 
     /// Sends a control message; returns false when the bus is closed.
     pub(super) fn control(&self, slot: GateSlot, message: InboxMessage) -> bool {
-        let Some(_pass) = self.gate.enter(slot) else {
-            return false;
-        };
-        let sent = self.sender.send(message).is_ok();
-        self.doorbell.ring();
-        sent
+        let pass = self.gate.enter(slot);
+        pass.is_some() && self.push(message)
     }
 
     /// Closes the gate and sends the last message.
     pub(super) fn close(&self) {
         self.gate.close();
         self.room.notify();
-        // No emitter sends any more. An error means that the fan-out has already ended.
-        let _ = self.sender.send(InboxMessage::Close);
-        self.doorbell.ring();
+        // No emitter sends any more. False means that the fan-out has already ended.
+        let _ = self.push(InboxMessage::Close);
     }
 
     /// Returns true if the queues to the log are at most half full.
@@ -189,7 +244,8 @@ impl Inbox {
 
     /// Returns true if a program's reader need not wait.
     pub(super) fn has_room_for_reader(&self) -> bool {
-        self.is_filled_below(READER_PART)
+        let queued = self.queued.load(Ordering::Relaxed);
+        queued <= self.lossless.bytes_max / READER_PART / 8 && self.is_filled_below(READER_PART)
     }
 
     /// Returns true if the queues to the log are filled to at most this fraction (1/n).

@@ -185,8 +185,7 @@ pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["mpsc::channel", "unbounded"],
-        // Its bound is the bytes of its events.
-        &["src/bus/inbox.rs"],
+        &[],
         "every queue is bounded",
     ),
 ];
@@ -218,11 +217,7 @@ pub const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
         &["src/clock.rs"],
         "only clock.rs reads time",
     ),
-    (
-        &["unbounded", "("],
-        &["src/bus/inbox.rs"],
-        "every queue is bounded",
-    ),
+    (&["unbounded", "("], &[], "every queue is bounded"),
     (
         &["unsafe"],
         &["src/process/os/pidfd.rs"],
