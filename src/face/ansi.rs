@@ -404,8 +404,9 @@ mod tests {
         #[test]
         fn each_character_keeps_the_colour_of_its_program(
             lines in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![
-                "\x1b[31m", "\x1b[0m", "\x1b[m", "\x1b[1;38;5;9m", "\x1b[39m", "\x1b[22m", "\x1b[4;48;2;1;2;3m",
-                "\x1b[2m", "\x1b[24m", "\x1b[7m", "\x1b[27;49m", "\x1b[3m", "\x1b[23m", "\x1b[91;102m", "a", "b",
+                // Bold and faint exclude each other in avt, but not in tmux, so they do here.
+                "\x1b[31m", "\x1b[0m", "\x1b[m", "\x1b[22;1;38;5;9m", "\x1b[39m", "\x1b[22m", "\x1b[4;48;2;1;2;3m",
+                "\x1b[22;2m", "\x1b[24m", "\x1b[7m", "\x1b[27;49m", "\x1b[3m", "\x1b[23m", "\x1b[91;102m", "a", "b",
             ]), 0..8), 1..6),
         ) {
             let lines: Vec<String> = lines.iter().map(|parts| parts.concat()).collect();
