@@ -158,7 +158,7 @@ pub(super) fn finish(
     let report = engine.shutdown();
     let failed =
         printing.is_some_and(|printing| finish_printing(printing, interrupted, signals, clock));
-    report_problems(&report) || failed
+    report_problems(report) || failed
 }
 
 /// Prints the remaining output; returns true if that failed.
@@ -189,13 +189,18 @@ pub(super) fn finish_printing(
     true
 }
 
-/// Prints the problems on standard error; returns true if there are any.
-pub(super) fn report_problems(report: &Report) -> bool {
-    let lines = problems(report);
-    for line in &lines {
-        super::output::print_message(line);
+/// Prints what was lost on standard error, in one line; returns true if that is a failure. Losses that the log
+/// itself records are none, nor is a run that another process writes, which has been announced.
+pub(super) fn report_problems(mut report: Report) -> bool {
+    if report.is_clean() {
+        return false;
     }
-    !lines.is_empty()
+    super::output::print_message(&report.to_string());
+    if let Some(log) = &mut report.log {
+        log.unlogged.clear();
+        log.lost.retain(|lost| !lost.is_recorded);
+    }
+    !report.is_clean()
 }
 
 /// Prints the number of lines beyond `--max-lines`, if there are any.
@@ -206,43 +211,6 @@ pub(super) fn print_lost_lines(lines: u64) {
         more => format!("{more} more lines were"),
     };
     message!("{lines} neither shown nor kept: see --max-lines");
-}
-
-fn problems(report: &Report) -> Vec<String> {
-    let mut lines: Vec<String> = report.panicked.iter().map(ToString::to_string).collect();
-    lines.extend(
-        report
-            .left
-            .iter()
-            .map(|name| format!("the thread {name} did not end in time")),
-    );
-    for lost in report.raw.iter().flat_map(|raw| &raw.lost) {
-        lines.push(format!(
-            "the raw recording of {} in {} is incomplete: {}",
-            lost.pane,
-            lost.path.display(),
-            lost.cause
-        ));
-    }
-    let Some(log) = &report.log else { return lines };
-    for lost in &log.lost {
-        lines.push(format!(
-            "events {} to {} of {} are not in the log {}: {}",
-            lost.first_seq,
-            lost.last_seq,
-            lost.execution_id,
-            lost.path.display(),
-            lost.cause
-        ));
-    }
-    if log.not_kept > 0 {
-        lines.push(format!(
-            "{} events belong to no run and were not kept",
-            log.not_kept
-        ));
-    }
-    lines.extend(log.problems.iter().map(|notice| notice.message.clone()));
-    lines
 }
 
 /// The file, which remains empty until the end, so that it never contains the report of an earlier run; and the
@@ -288,56 +256,5 @@ impl JunitFile {
         if let Err(cause) = written {
             message!("--junit: cannot write {:?}: {cause}", self.path);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::history::{LogReport, LostRun};
-    use crate::recording::{LostRecording, RecordingReport};
-
-    #[test]
-    fn a_quiet_end_prints_nothing() {
-        assert_eq!(problems(&Report::default()), Vec::<String>::new());
-    }
-
-    #[test]
-    fn losses_are_reported() {
-        let lost = LostRun {
-            execution_id: "job@1".into(),
-            path: "/data/runs/job@1".into(),
-            first_seq: 5,
-            last_seq: 9,
-            cause: "no space left on device".into(),
-        };
-        let log = LogReport {
-            lost: vec![lost],
-            ..LogReport::default()
-        };
-        let recording = LostRecording {
-            execution_id: "job@1".into(),
-            pane: "%3".into(),
-            path: "/data/runs/job@1/raw".into(),
-            cause: "no space left on device".to_owned(),
-        };
-        let raw = RecordingReport {
-            lost: vec![recording],
-            ..RecordingReport::default()
-        };
-        let report = Report {
-            log: Some(log),
-            raw: Some(raw),
-            left: vec!["td-coordinator".into()],
-            ..Report::default()
-        };
-        assert_eq!(
-            problems(&report),
-            [
-                "the thread td-coordinator did not end in time",
-                "the raw recording of %3 in /data/runs/job@1/raw is incomplete: no space left on device",
-                "events 5 to 9 of job@1 are not in the log /data/runs/job@1: no space left on device",
-            ]
-        );
     }
 }

@@ -537,7 +537,7 @@ impl StateWatch {
     /// Ends the watch, which restores the panes' pipes.
     pub fn end(self) {
         let report = self.engine.shutdown();
-        super::live::report_problems(&report);
+        super::live::report_problems(report);
         if let Err(panicked) = self.thread.join() {
             super::output::print_message(&panicked.to_string());
         }

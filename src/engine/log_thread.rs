@@ -15,7 +15,9 @@ use crate::bus::{EventBus, LaneInterrupt, LosslessLane, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::history::{LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunState};
+use crate::history::{
+    LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunDirectory, RunState,
+};
 use crate::thread::{self, Handle, Panicked};
 
 /// The number of queued commands: one for each run that is opened or closed while a batch is
@@ -31,7 +33,7 @@ pub(super) enum LogCommand {
     /// Write this run's events.
     Attach(Box<OpenRun>),
     /// Omit the events of this execution, which has no log.
-    Skip(ExecutionId),
+    Skip { run: RunDirectory, cause: String },
     /// Add to the run's metadata.
     AddMetadata {
         id: ExecutionId,
@@ -146,9 +148,10 @@ impl LogThreadState {
                         .retain(|(_, close)| close.id != *run.execution_id());
                     self.writer.attach(*run, now);
                 }
-                LogCommand::Skip(id) => {
-                    self.closing.retain(|(_, close)| close.id != id);
-                    self.writer.skipped.insert(id);
+                LogCommand::Skip { run, cause } => {
+                    self.closing
+                        .retain(|(_, close)| close.id != *run.execution_id());
+                    self.writer.skip(&run, cause);
                 }
                 LogCommand::AddMetadata { id, extra } => self.writer.add_metadata(&id, extra, now),
                 LogCommand::Close(close) => self.closing.push((now + CLOSE_AFTER, close)),

@@ -54,6 +54,53 @@ pub struct Report {
     pub left: Vec<String>,
 }
 
+impl Report {
+    /// Returns true if nothing was lost: every event that the engine accepted is in its log, if it has one, and every
+    /// thread has ended well. What a subscriber missed, it has been told ([`Delivery::Lagged`](crate::Delivery)).
+    pub fn is_clean(&self) -> bool {
+        self.problems().is_empty()
+    }
+
+    /// Returns each loss and each failure, in words.
+    fn problems(&self) -> Vec<String> {
+        let mut problems: Vec<String> = self.panicked.iter().map(ToString::to_string).collect();
+        let left = self.left.iter();
+        problems.extend(left.map(|name| format!("the thread {name} did not end in time")));
+        let recordings = self.raw.iter().flat_map(|raw| &raw.lost);
+        problems.extend(recordings.map(ToString::to_string));
+        if let Some(log) = &self.log {
+            let lost = log.lost.iter().chain(&log.unlogged);
+            problems.extend(lost.map(ToString::to_string));
+            if log.not_kept > 0 {
+                let events = log.not_kept;
+                problems.push(format!(
+                    "{events} events belong to no run and were not kept"
+                ));
+            }
+            problems.extend(log.problems.iter().map(|notice| notice.message.clone()));
+        }
+        problems
+    }
+}
+
+/// One line that names each loss, for people.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Further ones would not be read; the fields have them.
+        const NAMED_MAX: usize = 8;
+        let problems = self.problems();
+        if problems.is_empty() {
+            return f.write_str("nothing was lost");
+        }
+        let named = problems.len().min(NAMED_MAX);
+        f.write_str(&problems[..named].join("; "))?;
+        match problems.len() - named {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
 /// Configures an [`Engine`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is started"]
@@ -238,7 +285,8 @@ impl Engine {
     /// Returns an emitter for an execution of the caller, whose run is created or resumed.
     ///
     /// # Errors
-    /// If the engine is shutting down.
+    /// If the engine is shutting down; if it keeps history, but cannot open the run, for example because another
+    /// process or engine writes it ([`Error::is_locked`]). [`EventBus::emitter_for`] emits without a log.
     pub fn emitter_for(&self, id: impl Into<ExecutionId>, info: RunInfo) -> Result<EventEmitter> {
         self.runs.emitter(id.into(), info)
     }
@@ -444,5 +492,65 @@ impl fmt::Debug for Engine {
         f.debug_struct("Engine")
             .field("sources", &self.sources)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{LogReport, LostRun};
+    use crate::recording::{LostRecording, RecordingReport};
+
+    #[test]
+    fn a_report_names_each_loss_in_one_line() {
+        assert!(Report::default().is_clean());
+        assert_eq!(Report::default().to_string(), "nothing was lost");
+        let lost = |events, first_seq, last_seq| LostRun {
+            execution_id: "job@1".into(),
+            path: "/data/runs/job@1".into(),
+            events,
+            first_seq,
+            last_seq,
+            cause: "no space left on device".into(),
+            is_recorded: false,
+        };
+        let log = LogReport {
+            lost: vec![lost(5, 5, 9), lost(3, 5, 9)],
+            unlogged: vec![lost(1, 7, 7)],
+            ..LogReport::default()
+        };
+        let recording = LostRecording {
+            execution_id: "job@1".into(),
+            pane: "%3".into(),
+            path: "/data/runs/job@1/raw".into(),
+            cause: "no space left on device".to_owned(),
+        };
+        let raw = RecordingReport {
+            lost: vec![recording],
+            ..RecordingReport::default()
+        };
+        let mut report = Report {
+            log: Some(log),
+            raw: Some(raw),
+            left: vec!["td-coordinator".into()],
+            ..Report::default()
+        };
+        assert!(!report.is_clean());
+        let disk = "no space left on device";
+        assert_eq!(
+            report.to_string(),
+            [
+                "the thread td-coordinator did not end in time".to_owned(),
+                format!("the raw recording of %3 in /data/runs/job@1/raw is incomplete: {disk}"),
+                format!("events 5 to 9 of job@1 are not in the log /data/runs/job@1: {disk}"),
+                format!(
+                    "3 events between 5 and 9 of job@1 are not in the log /data/runs/job@1: {disk}"
+                ),
+                format!("event 7 of job@1 is not in the log /data/runs/job@1: {disk}"),
+            ]
+            .join("; ")
+        );
+        report.left = vec!["td-x".to_owned(); 10];
+        assert!(report.to_string().ends_with("; and 6 more"), "{report}");
     }
 }

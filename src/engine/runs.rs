@@ -86,9 +86,10 @@ impl RunRegistry {
         }
     }
 
-    /// Returns the emitter of a run that stays open until the engine's end.
+    /// Returns the emitter of a run that stays open until the engine's end. Fails if the engine keeps history, but
+    /// cannot open the run.
     pub fn emitter(&self, id: ExecutionId, info: RunInfo) -> Result<EventEmitter> {
-        Ok(self.open(RunName::Exact(id), info)?.emitter)
+        Ok(self.open_run(RunName::Exact(id), info, true)?.emitter)
     }
 
     /// Returns the existing or future run directory of an execution; `None` if the execution is
@@ -138,10 +139,10 @@ impl RunRegistry {
         }
         Some(opened)
     }
-}
 
-impl RunProvider for RunRegistry {
-    fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
+    /// Opens a run. One that cannot be opened is an error if it `must_be_kept`; otherwise it is observed without a
+    /// log.
+    fn open_run(&self, name: RunName, info: RunInfo, must_be_kept: bool) -> Result<OpenedRun> {
         let (name, info) = self.redacted(name, info);
         let mut state = self.state();
         if state.closed {
@@ -150,6 +151,9 @@ impl RunProvider for RunRegistry {
         if let RunName::Exact(id) = &name
             && let Some(open) = state.open.get_mut(id)
         {
+            if must_be_kept && self.log.is_some() && !open.is_kept {
+                return Err(Error::other(format!("{id} is observed without a log here")));
+            }
             open.users += 1;
             return Ok(OpenedRun {
                 emitter: open.emitter.clone(),
@@ -170,16 +174,18 @@ impl RunProvider for RunRegistry {
                 self.send(LogCommand::Attach(Box::new(run)));
                 (emitter, history)
             }
+            Some(Err(error)) if must_be_kept => return Err(error),
             failed => {
                 let label = match &name {
                     RunName::Exact(id) => id.clone(),
                     RunName::Labelled(label) => state.unused_id(label),
                 };
-                self.send(LogCommand::Skip(label.clone()));
-                let emitter = self.bus.emitter_for(label);
-                if let Some(Err(error)) = failed {
+                let emitter = self.bus.emitter_for(label.clone());
+                if let (Some((data, commands)), Some(Err(error))) = (&self.log, failed) {
+                    let (run, cause) = (data.run(&label), format!("{error:?}"));
+                    let why = format!("observing without a log: {cause}");
+                    commands.send(LogCommand::Skip { run, cause });
                     locked = locked_run(&error);
-                    let why = format!("observing without a log: {error:?}");
                     log::warn!("{why}");
                     emitter.warning("log", &why);
                 }
@@ -201,6 +207,12 @@ impl RunProvider for RunRegistry {
             history,
             locked,
         })
+    }
+}
+
+impl RunProvider for RunRegistry {
+    fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
+        self.open_run(name, info, false)
     }
 
     fn add_metadata(&self, id: &ExecutionId, mut extra: Map<String, Value>) {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
-use crate::history::background::{ClosingRun, LogNotice, LogNoticeKind, SyncJob, Syncer};
+use crate::history::background::{ClosingRun, LogNotice, LogNoticeKind, LostRun, SyncJob, Syncer};
 use crate::history::dir::{RunDirectory, RunLock};
 use crate::history::dir_handle::{EVENTS, METADATA, close_newest};
 use crate::history::events_file::{EventsFile, FileChange, PendingLimits, PendingLines};
@@ -98,6 +98,8 @@ pub(super) struct Reported {
     pub(super) clock: bool,
     pub(super) sync_failure: bool,
     rotation_failure: bool,
+    /// The number of lost events when writing last worked again.
+    lost: u64,
 }
 
 /// A run that is being written.
@@ -109,6 +111,8 @@ pub(super) struct ActiveRun {
     pub(super) events: EventsFile,
     metadata: RunMetadata,
     pub(super) pending: PendingLines,
+    /// The events that will not be in the log.
+    lost: LostRun,
     pub(super) next_seq: u64,
     /// The latest time of any event.
     pub(super) latest: Timestamp,
@@ -131,7 +135,10 @@ impl ActiveRun {
             let ts = clock.wall();
             pending.add_missing(LogGapRange { first, last, ts });
         }
+        let id = run.directory.execution_id().clone();
+        let path = run.directory.path().to_owned();
         Self {
+            lost: LostRun::new(id, path, String::new()),
             directory: run.directory,
             lock: run.lock,
             events: run.events,
@@ -199,7 +206,8 @@ impl ActiveRun {
         match &self.failure {
             None if was_failing => {
                 let path = self.directory.path();
-                let missing = match std::mem::take(&mut self.pending.dropped) {
+                let before = std::mem::replace(&mut self.reported.lost, self.lost.events);
+                let missing = match self.lost.events - before {
                     0 => ", and nothing is missing".to_owned(),
                     1 => "; 1 event is missing in it".to_owned(),
                     lost => format!("; {lost} events are missing in it"),
@@ -221,8 +229,8 @@ impl ActiveRun {
                 let limits = self.limits(context);
                 let before = self.pending.len();
                 let writer = &mut context.writer;
-                self.pending
-                    .drop_excess(writer, self.directory.execution_id(), limits);
+                self.pending.drop_excess(writer, &mut self.lost, limits);
+                self.explain_loss(None);
                 self.account(context, before);
             }
             _ => {}
@@ -427,11 +435,14 @@ impl ActiveRun {
         self.is_ending() && self.pending.is_empty() && !self.header_due
     }
 
-    /// Returns the numbers that did not reach the file, and the error.
-    pub(super) fn unwritten(&self) -> Option<(u64, u64, String)> {
-        let (first, last) = self.pending.seq_range()?;
-        let cause = self.failure.as_ref().map(|failing| failing.cause.clone());
-        Some((first, last, cause.unwrap_or_default()))
+    /// Returns what the log lacks, including what is still pending; `None` if it is complete.
+    pub(super) fn take_lost(&mut self) -> Option<LostRun> {
+        self.lost.is_recorded = self.pending.is_empty();
+        self.pending.give_up(&mut self.lost);
+        self.explain_loss(None);
+        let (id, path) = (self.lost.execution_id.clone(), self.lost.path.clone());
+        let lost = std::mem::replace(&mut self.lost, LostRun::new(id, path, String::new()));
+        (lost.events > 0).then_some(lost)
     }
 
     /// Converts the run for `td-sync`, which closes it.
@@ -491,9 +502,23 @@ impl ActiveRun {
         };
         let before = self.pending.len();
         let writer = &mut context.writer;
-        self.pending
-            .push(writer, self.directory.execution_id(), envelope, limits);
+        (self.pending).push(writer, &mut self.lost, envelope, limits);
+        self.explain_loss(Some(&envelope.event));
         self.account(context, before);
+    }
+
+    /// Keeps the cause of the first loss, which `event` may have brought.
+    fn explain_loss(&mut self, event: Option<&TdEvent>) {
+        if self.lost.events == 0 || !self.lost.cause.is_empty() {
+            return;
+        }
+        self.lost.cause = match (event, &self.failure) {
+            (Some(TdEvent::LogGap { .. }), _) => {
+                "more events were emitted than the queue to the log holds".to_owned()
+            }
+            (_, Some(failure)) => failure.cause.clone(),
+            (_, None) => "an event is longer than a line of a log may be".to_owned(),
+        };
     }
 
     /// Reports once per run that times are unreliable.

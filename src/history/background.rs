@@ -12,6 +12,7 @@
 //! within a file and discards the incomplete compressed file.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::fs::{File, FileTimes};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -458,27 +459,92 @@ impl LogNotice {
 pub struct LogReport {
     /// The number of bytes written to event files.
     pub bytes_written: u64,
-    /// Runs whose last events could not be written.
+    /// Runs that lack events in their log.
     pub lost: Vec<LostRun>,
-    /// The number of events of executions without an open run.
+    /// Executions whose run could not be opened, for example because another process writes it. Their events were
+    /// delivered, but are not in a log.
+    pub unlogged: Vec<LostRun>,
+    /// The number of events that belong to no run, or to further runs than [`LogReport::lost`] and
+    /// [`LogReport::unlogged`] hold, 1,000 each.
     pub not_kept: u64,
     /// Problems at the end: syncing, metadata, or a disk that did not respond.
     pub problems: Vec<LogNotice>,
 }
 
-/// A run whose last events could not be written.
+/// The events of a run that are not in its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostRun {
     /// The run's execution.
     pub execution_id: ExecutionId,
     /// The directory of the run.
     pub path: PathBuf,
-    /// The first number that is not in the file.
+    /// The number of these events.
+    pub events: u64,
+    /// The number of the first of these events.
     pub first_seq: u64,
-    /// The last number that was assigned.
+    /// The number of the last of these events.
     pub last_seq: u64,
-    /// The system's error message.
+    /// Why the first of them is missing.
     pub cause: String,
+    /// True if `LogGap` events in the log stand for all of them.
+    pub is_recorded: bool,
+}
+
+impl LostRun {
+    /// Creates the record of a run that lacks nothing so far.
+    pub(super) fn new(execution_id: ExecutionId, path: PathBuf, cause: String) -> Self {
+        Self {
+            execution_id,
+            path,
+            events: 0,
+            first_seq: u64::MAX,
+            last_seq: 0,
+            cause,
+            is_recorded: false,
+        }
+    }
+
+    /// Adds the events with these numbers.
+    pub(super) fn add(&mut self, first: u64, last: u64) {
+        self.events += last.saturating_sub(first) + 1;
+        self.first_seq = self.first_seq.min(first);
+        self.last_seq = self.last_seq.max(last);
+    }
+
+    /// Adds the events of another record of the same run.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.events += other.events;
+        self.first_seq = self.first_seq.min(other.first_seq);
+        self.last_seq = self.last_seq.max(other.last_seq);
+        self.is_recorded &= other.is_recorded;
+    }
+}
+
+impl fmt::Display for LostRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            execution_id,
+            path,
+            events,
+            first_seq,
+            last_seq,
+            cause,
+            ..
+        } = self;
+        match events {
+            1 => write!(f, "event {first_seq} of {execution_id} is not")?,
+            // Other events lie between them.
+            _ if last_seq.saturating_sub(*first_seq) >= *events => write!(
+                f,
+                "{events} events between {first_seq} and {last_seq} of {execution_id} are not"
+            )?,
+            _ => write!(
+                f,
+                "events {first_seq} to {last_seq} of {execution_id} are not"
+            )?,
+        }
+        write!(f, " in the log {}: {cause}", path.display())
+    }
 }
 
 #[cfg(test)]

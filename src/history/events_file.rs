@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 
 use crate::error::if_exists;
 use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
+use crate::history::background::LostRun;
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
 use crate::history::line::{LINE_BYTES_MAX, LineWriter, parse_line};
 use crate::history::tail::{self, Repair};
@@ -209,8 +210,6 @@ pub(super) struct PendingLines {
     /// True while text is dropped, which lasts until everything pending is written. Otherwise, short texts
     /// would pass between long ones, each with its own gap.
     is_dropping_text: bool,
-    /// The number of events that were dropped here or on the bus since writing last worked.
-    pub(super) dropped: u64,
 }
 
 impl PendingLines {
@@ -222,11 +221,12 @@ impl PendingLines {
         self.lines.is_empty() && self.gap.is_none()
     }
 
-    /// Appends the event if it fits, or adds its number to the gap.
+    /// Appends the event if it fits, or adds its number to the gap. Adds events that are dropped here, or were on
+    /// the bus, to `lost`.
     pub(super) fn push(
         &mut self,
         writer: &mut LineWriter,
-        id: &ExecutionId,
+        lost: &mut LostRun,
         envelope: &Envelope,
         limits: PendingLimits,
     ) {
@@ -244,7 +244,7 @@ impl PendingLines {
         let written = if is_text && self.is_dropping_text {
             false
         } else {
-            self.write_gap(writer, id);
+            self.write_gap(writer, &lost.execution_id);
             let before = self.lines.len();
             let is_encoded = writer.push(&mut self.lines, envelope).is_ok();
             // Readers reject longer lines.
@@ -261,11 +261,12 @@ impl PendingLines {
                 self.add_missing(gap);
             }
         }
-        self.dropped += match (&envelope.event, LogGapRange::of(envelope)) {
-            // Events that the bus dropped.
-            (TdEvent::LogGap { .. }, Some(gap)) => gap.last - gap.first + 1,
-            _ => u64::from(!written),
-        };
+        // A `LogGap` stands for events that the bus dropped.
+        if (!written || matches!(envelope.event, TdEvent::LogGap { .. }))
+            && let Some(LogGapRange { first, last, .. }) = LogGapRange::of(envelope)
+        {
+            lost.add(first, last);
+        }
     }
 
     /// Adds numbers whose events will not be in the file. The gap is written before the next line.
@@ -292,11 +293,16 @@ impl PendingLines {
         Some(first.first)
     }
 
-    /// Returns the first and last pending numbers; `None` if nothing numbered is pending.
-    pub(super) fn seq_range(&self) -> Option<(u64, u64)> {
-        let mut backwards = self.lines.rsplit(|&byte| byte == b'\n');
-        let last = self.gap.or_else(|| backwards.find_map(numbers))?;
-        Some((self.first_seq()?, last.last))
+    /// Adds the events of the pending lines to `lost`; those of gaps are there already.
+    pub(super) fn give_up(&self, lost: &mut LostRun) {
+        for line in self.lines.split(|&byte| byte == b'\n') {
+            if let Ok(envelope) = parse_line(line)
+                && !matches!(envelope.event, TdEvent::LogGap { .. })
+                && let Some(LogGapRange { first, last, .. }) = LogGapRange::of(&envelope)
+            {
+                lost.add(first, last);
+            }
+        }
     }
 
     /// Writes everything with `append`, which returns an error together with the number of bytes that it has
@@ -329,14 +335,13 @@ impl PendingLines {
     pub(super) fn drop_excess(
         &mut self,
         writer: &mut LineWriter,
-        id: &ExecutionId,
+        lost: &mut LostRun,
         limits: PendingLimits,
     ) {
         if self.lines.len() <= limits.text {
             return;
         }
         let before = std::mem::take(self);
-        self.dropped = before.dropped;
         for line in before
             .lines
             .split(|&byte| byte == b'\n')
@@ -348,7 +353,7 @@ impl PendingLines {
             match (&envelope.event, LogGapRange::of(&envelope)) {
                 // Already counted; the gap is written again before the next line.
                 (TdEvent::LogGap { .. }, Some(gap)) => self.add_missing(gap),
-                _ => self.push(writer, id, &envelope, limits),
+                _ => self.push(writer, lost, &envelope, limits),
             }
         }
         if let Some(gap) = before.gap {
@@ -396,8 +401,9 @@ mod tests {
     }
 
     /// Checks that the lines and their gaps account for each number once, in order.
-    fn accounted(lines: &[u8]) -> u64 {
-        let mut next = 1;
+    /// Returns the next number, and how many are in gaps.
+    fn accounted(lines: &[u8]) -> (u64, u64) {
+        let (mut next, mut missing) = (1, 0);
         for line in lines
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())
@@ -405,9 +411,16 @@ mod tests {
             let LogGapRange { first, last, .. } = numbers(line).unwrap();
             assert_eq!(first, next, "{}", String::from_utf8_lossy(lines));
             assert!(last >= first);
+            if line.windows(6).any(|text| text == b"LogGap") {
+                missing += last - first + 1;
+            }
             next = last + 1;
         }
-        next
+        (next, missing)
+    }
+
+    fn lost_run() -> LostRun {
+        LostRun::new("a".into(), "a".into(), String::new())
     }
 
     proptest! {
@@ -419,12 +432,13 @@ mod tests {
         ) {
             let (mut pending, mut writer) = (PendingLines::default(), LineWriter::default());
             let (id, mut file, mut seq) = (ExecutionId::from("a"), Vec::new(), 0);
+            let mut lost = lost_run();
             let mut limits = PendingLimits::NONE;
             for (step, is_text, size) in steps {
                 match step {
                     0..7 => {
                         seq += 1;
-                        pending.push(&mut writer, &id, &envelope(seq, is_text, size), limits);
+                        pending.push(&mut writer, &mut lost, &envelope(seq, is_text, size), limits);
                         prop_assert!(pending.len() <= limits.lifecycle);
                     }
                     7..9 => {
@@ -435,7 +449,7 @@ mod tests {
                             Err((kept, io::ErrorKind::StorageFull.into()))
                         });
                         limits = PendingLimits { text: 1000, lifecycle: 1500 };
-                        pending.drop_excess(&mut writer, &id, limits);
+                        pending.drop_excess(&mut writer, &mut lost, limits);
                         prop_assert!(pending.len() <= limits.lifecycle);
                     }
                     _ => {
@@ -452,28 +466,30 @@ mod tests {
                 file.extend_from_slice(lines);
                 Ok(())
             });
-            prop_assert_eq!(accounted(&file), seq + 1);
+            let (next, missing) = accounted(&file);
+            prop_assert_eq!((next, missing), (seq + 1, lost.events));
         }
     }
 
     #[test]
     fn life_cycle_events_have_reserved_room() {
         let (mut pending, mut writer) = (PendingLines::default(), LineWriter::default());
-        let id = ExecutionId::from("a");
+        let mut lost = lost_run();
         let limits = PendingLimits {
             text: 1000,
             lifecycle: 2000,
         };
         for seq in 1..=5 {
-            pending.push(&mut writer, &id, &envelope(seq, true, 400), limits);
+            pending.push(&mut writer, &mut lost, &envelope(seq, true, 400), limits);
         }
-        assert_eq!(pending.seq_range(), Some((1, 5)));
-        pending.push(&mut writer, &id, &envelope(6, false, 10), limits);
-        pending.push(&mut writer, &id, &envelope(7, true, 1), limits);
+        assert_eq!((lost.events, lost.first_seq, lost.last_seq), (4, 2, 5));
+        pending.push(&mut writer, &mut lost, &envelope(6, false, 10), limits);
+        pending.push(&mut writer, &mut lost, &envelope(7, true, 1), limits);
         let text = String::from_utf8(pending.lines.clone()).unwrap();
         let gap = r#"{"seq":5,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"LogGap","execution_id":"a","first_seq":2,"last_seq":5}}"#;
         assert_eq!(text.lines().nth(1), Some(gap));
         assert_eq!(text.lines().count(), 3);
-        assert_eq!(pending.seq_range(), Some((1, 7)));
+        pending.give_up(&mut lost);
+        assert_eq!((lost.events, lost.first_seq, lost.last_seq), (7, 1, 7));
     }
 }

@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Envelope, ExecutionId};
+use crate::event::{Envelope, ExecutionId, LogGapRange};
 use crate::history::active_run::{ActiveRun, RETRY_INTERVAL, WriterContext};
 use crate::history::background::{
     Chore, Chores, ClosingRun, LogNotice, LogNoticeKind, LogReport, LostRun, SyncJob, SyncPolicy,
     Syncer,
 };
-use crate::history::dir::DataDir;
+use crate::history::dir::{DataDir, RunDirectory};
 use crate::history::line::LineWriter;
 use crate::history::metadata::{RunState, host};
 use crate::history::open_run::OpenRun;
@@ -43,6 +43,44 @@ pub struct LogOptions {
     /// The amount of history to keep in addition to open runs. Applied when runs are opened and when a log
     /// continues in a new file.
     pub retention: Retention,
+}
+
+/// What the report will name.
+#[derive(Default)]
+struct Losses {
+    lost: Vec<LostRun>,
+    unlogged: Vec<LostRun>,
+    not_kept: u64,
+}
+
+impl Losses {
+    fn add(&mut self, lost: Option<LostRun>) {
+        if let Some(lost) = lost {
+            self.not_kept += add_lost(&mut self.lost, lost);
+        }
+    }
+
+    fn add_unlogged(&mut self, lost: LostRun) {
+        self.not_kept += add_lost(&mut self.unlogged, lost);
+    }
+}
+
+/// Adds what a run lacks; returns the number of its events if there are too many runs.
+fn add_lost(runs: &mut Vec<LostRun>, lost: LostRun) -> u64 {
+    // The number of runs that a report names; further ones add only to its count.
+    const LOST_RUNS_MAX: usize = 1000;
+    let is_same = |run: &&mut LostRun| run.execution_id == lost.execution_id;
+    if lost.events == 0 {
+        return 0;
+    }
+    if let Some(run) = runs.iter_mut().find(is_same) {
+        run.merge(&lost);
+    } else if runs.len() < LOST_RUNS_MAX {
+        runs.push(lost);
+    } else {
+        return lost.events;
+    }
+    0
 }
 
 /// Writes the events of all open runs unchanged. The bus has already redacted secrets
@@ -79,9 +117,10 @@ pub struct LogWriter {
     closing: Vec<ClosingRun>,
     unknown_executions: FxHashSet<ExecutionId>,
     /// Executions that are observed without a log until a run for them is attached or closed. Their events are
-    /// omitted, and do not count as lost.
-    pub(crate) skipped: FxHashSet<ExecutionId>,
-    not_kept: u64,
+    /// only counted.
+    unlogged: FxHashMap<ExecutionId, LostRun>,
+    /// What the closed runs lack.
+    losses: Losses,
     /// True if a run fails to write or waits for `td-sync` to close it. Checking all runs in every tick would
     /// make each batch more expensive with the number of open runs.
     needs_retry: bool,
@@ -122,8 +161,8 @@ impl LogWriter {
             pruned_at: None,
             closing: Vec::new(),
             unknown_executions: FxHashSet::default(),
-            skipped: FxHashSet::default(),
-            not_kept: 0,
+            unlogged: FxHashMap::default(),
+            losses: Losses::default(),
             needs_retry: false,
             uses: 0,
         })
@@ -134,7 +173,7 @@ impl LogWriter {
         let run = ActiveRun::new(run, &self.context.clock);
         let id = run.id().clone();
         self.unknown_executions.remove(&id);
-        self.skipped.remove(&id);
+        self.close_unlogged(&id);
         self.make_room_for_a_file();
         // Compresses files that an earlier writer left uncompressed.
         self.chores.offer(Chore::Compress(run.directory.clone()));
@@ -193,7 +232,6 @@ impl LogWriter {
     /// closed are marked as detached. Waits at most five seconds for a disk that does not respond.
     pub fn finish(mut self, now: Instant) -> LogReport {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
-        let mut lost = Vec::new();
         let mut jobs: Vec<_> = self
             .closing
             .drain(..)
@@ -207,16 +245,7 @@ impl LogWriter {
             let Some(mut run) = self.runs.remove(&id) else {
                 continue;
             };
-            if let Some((first_seq, last_seq, cause)) = run.unwritten() {
-                let path = run.directory.path().to_owned();
-                lost.push(LostRun {
-                    execution_id: id,
-                    path,
-                    first_seq,
-                    last_seq,
-                    cause,
-                });
-            }
+            self.losses.add(run.take_lost());
             if !run.is_ending() {
                 run.end(RunState::Detached, None);
             }
@@ -236,10 +265,14 @@ impl LogWriter {
                 message,
             });
         }
+        for (_, lost) in std::mem::take(&mut self.unlogged) {
+            self.losses.add_unlogged(lost);
+        }
         LogReport {
             bytes_written: self.context.bytes_written,
-            lost,
-            not_kept: self.not_kept,
+            lost: self.losses.lost,
+            unlogged: self.losses.unlogged,
+            not_kept: self.losses.not_kept,
             problems,
         }
     }
@@ -410,13 +443,12 @@ impl LogWriter {
 
     fn count_unknown(&mut self, group: &[Envelope]) {
         let Some(first) = group.first() else { return };
-        if self.skipped.contains(first.event.execution_id()) {
+        let numbers = group.iter().filter_map(LogGapRange::of);
+        if let Some(lost) = self.unlogged.get_mut(first.event.execution_id()) {
+            numbers.for_each(|numbers| lost.add(numbers.first, numbers.last));
             return;
         }
-        self.not_kept += group
-            .iter()
-            .filter(|envelope| envelope.seq.is_some())
-            .count() as u64;
+        self.losses.not_kept += numbers.count() as u64;
         let id = first.event.execution_id();
         // The number of executions without an open run that are reported individually; further ones are only
         // counted.
@@ -428,6 +460,19 @@ impl LogWriter {
             );
             self.context.notify(&id, LogNoticeKind::NotKept, message);
             self.unknown_executions.insert(id);
+        }
+    }
+
+    /// Counts the events of an execution from now on without writing them.
+    pub(crate) fn skip(&mut self, run: &RunDirectory, cause: String) {
+        let id = run.execution_id().clone();
+        let lost = LostRun::new(id.clone(), run.path().to_owned(), cause);
+        self.unlogged.entry(id).or_insert(lost);
+    }
+
+    fn close_unlogged(&mut self, execution_id: &str) {
+        if let Some(lost) = self.unlogged.remove(execution_id) {
+            self.losses.add_unlogged(lost);
         }
     }
 
@@ -451,7 +496,7 @@ impl LogWriter {
         exit_status: Option<i32>,
         now: Instant,
     ) {
-        self.skipped.remove(execution_id);
+        self.close_unlogged(execution_id);
         if let Some(run) = self.runs.get_mut(execution_id) {
             run.end(state, exit_status);
             self.flush(execution_id, now);
@@ -463,7 +508,8 @@ impl LogWriter {
     /// Queues ended runs for `td-sync`, which writes their final metadata.
     fn close_ended(&mut self) {
         let sync = self.policy != SyncPolicy::Never;
-        for (_, run) in self.runs.extract_if(|_, run| run.is_done()) {
+        for (_, mut run) in self.runs.extract_if(|_, run| run.is_done()) {
+            self.losses.add(run.take_lost());
             self.closing
                 .push(run.into_closing(&self.context.clock, sync));
         }

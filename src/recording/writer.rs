@@ -2,6 +2,7 @@
 //! disk does.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::io::Write;
@@ -53,6 +54,16 @@ pub struct LostRecording {
     pub path: PathBuf,
     /// The error message of the system.
     pub cause: String,
+}
+
+impl fmt::Display for LostRecording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pane, path, cause) = (&self.pane, self.path.display(), &self.cause);
+        write!(
+            f,
+            "the raw recording of {pane} in {path} is incomplete: {cause}"
+        )
+    }
 }
 
 pub(super) struct WriterThread {

@@ -45,6 +45,7 @@ mod law;
 mod layers;
 mod logger;
 mod loops;
+mod losses;
 mod printing;
 mod process;
 mod redact_samples;

@@ -255,7 +255,7 @@ impl Observer {
             }
         }
         drop(self.lock);
-        live::code(live::report_problems(&ended))
+        live::code(live::report_problems(ended))
     }
 }
 

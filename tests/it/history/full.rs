@@ -76,7 +76,7 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
     let output = watch.end();
     assert_code(&output, 0);
     let stderr = text(&output.stderr);
-    assert_eq!(stderr.matches("No space left").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("are kept in memory").count(), 1, "{stderr}");
     assert_eq!(stderr.matches("is written again").count(), 1, "{stderr}");
 
     // A live subscriber gets all lines.
@@ -113,6 +113,12 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
     // The report of the loss contains the number.
     let counted = format!("is written again; {} events are missing", lost.len());
     assert!(stderr.contains(&counted), "{counted}: {stderr}");
+    // So does the last line, with all losses of the run.
+    let last = stderr.lines().last().unwrap_or_default();
+    let summary = format!("{} events between ", lost.len());
+    let is_named =
+        last.contains(&summary) || last.contains(&format!("events {} to ", lost.first().unwrap()));
+    assert!(is_named && last.contains("not in the log"), "{stderr}");
     let printed = run(&["log", "full", "--json"], &data);
     assert_eq!(values(&printed.stdout).len(), kept.len());
 }

@@ -1,0 +1,191 @@
+//! Every event is delivered, logged or counted, and the engine's report names what its log lacks.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use td_observe::history::{DataDir, LogReader, Query, RunInfo};
+use td_observe::process::Command;
+use td_observe::{Builder, Delivery, Emitted, Engine, Report, Subscription, TdEvent};
+
+/// The events of each round; `TD_EVENTS=1000000` is what a thorough check takes.
+fn events_of_a_round() -> u64 {
+    let events = std::env::var("TD_EVENTS").ok();
+    events.map_or(10_000, |events| events.parse().unwrap())
+}
+
+/// Returns the received and the missed events, up to the end.
+fn read(mut events: Subscription) -> (u64, u64) {
+    let (mut received, mut missed) = (0, 0);
+    for delivery in events.iter() {
+        match delivery {
+            Delivery::Event(envelope) => received += envelope.n,
+            Delivery::Lagged { missed: more } => missed += more,
+        }
+    }
+    (received, missed)
+}
+
+/// Returns the events in a run's log, and those that its gaps stand for.
+#[track_caller]
+fn logged(data: &Path, id: &str) -> (u64, u64) {
+    let run = DataDir::new(data).run(&id.into());
+    let (mut events, mut missing, mut next) = (0, 0, 1);
+    for record in LogReader::open(&run, Query::all()).unwrap() {
+        let seq = record.envelope.seq.unwrap();
+        match record.envelope.event {
+            TdEvent::LogOpened { .. } => continue,
+            TdEvent::LogGap { first_seq, .. } => {
+                assert_eq!(first_seq, next, "{id}");
+                missing += seq - first_seq + 1;
+            }
+            _ => {
+                assert_eq!(seq, next, "{id}");
+                events += 1;
+            }
+        }
+        next = seq + 1;
+    }
+    (events, missing)
+}
+
+/// Emits events in as many threads, as fast as they can; returns how many were refused.
+fn emit(engine: &Engine, threads: u64, events: u64) -> u64 {
+    let refused = Arc::new(AtomicU64::new(0));
+    let emitting: Vec<_> = (0..threads)
+        .map(|thread| {
+            let emitter = engine
+                .emitter_for(format!("e{thread}"), RunInfo::default())
+                .unwrap();
+            let refused = Arc::clone(&refused);
+            thread::spawn(move || {
+                for number in 0..events / threads {
+                    let emitted = match number % 4 {
+                        0 => emitter.iteration_started(1),
+                        _ => emitter.token_received(1, "a token of some words"),
+                    };
+                    match emitted {
+                        Emitted::Accepted => {}
+                        Emitted::Refused => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                        Emitted::Closed => panic!("not closed yet"),
+                    }
+                }
+            })
+        })
+        .collect();
+    emitting
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    refused.load(Ordering::Relaxed)
+}
+
+/// What is lost in the log, by its report.
+fn lost(report: &Report) -> u64 {
+    let lost = report.log.iter().flat_map(|log| &log.lost);
+    lost.map(|run| run.events).sum()
+}
+
+#[test]
+fn a_burst_is_delivered_logged_or_counted_exactly() {
+    let events = events_of_a_round();
+    // 64 MiB hold this many of the test's events in any case.
+    let fits = events <= 200_000;
+    for (threads, capacity, is_logged, is_read) in [1, 4, 16]
+        .into_iter()
+        .flat_map(|threads| [10, 10_000, 200_000].map(|capacity| (threads, capacity)))
+        .flat_map(|(threads, capacity)| [true, false].map(|log| (threads, capacity, log)))
+        .flat_map(|(threads, capacity, log)| {
+            [true, false].map(|read| (threads, capacity, log, read))
+        })
+    {
+        let what = format!("{threads} threads, {capacity}, log {is_logged}, read {is_read}");
+        let data = tempfile::tempdir().unwrap();
+        let builder = Builder::new().capacity(capacity);
+        let engine = if is_logged {
+            builder.data_dir(data.path())
+        } else {
+            builder
+        };
+        let engine = engine.start().unwrap();
+        let subscription = engine.subscribe();
+        let reading = is_read.then(|| {
+            let subscription = engine.subscribe();
+            thread::spawn(move || read(subscription))
+        });
+        let refused = emit(&engine, threads, events);
+        let report = engine.shutdown();
+        assert!(!fits || refused == 0, "{what}: {refused} refused");
+        let (received, missed) = read(subscription);
+        assert_eq!(received + missed, events / threads * threads, "{what}");
+        assert!(received <= capacity as u64 && missed >= refused, "{what}");
+        if let Some(reading) = reading {
+            let (received, missed) = reading.join().unwrap();
+            assert_eq!(received + missed, events / threads * threads, "{what}");
+        }
+        assert_eq!(report.is_clean(), lost(&report) == 0, "{what}: {report}");
+        assert!(!fits || report.is_clean(), "{what}: {report}");
+        if is_logged {
+            let mut missing = 0;
+            for thread in 0..threads {
+                let (kept, gone) = logged(data.path(), &format!("e{thread}"));
+                assert_eq!(kept + gone, events / threads, "{what}");
+                missing += gone;
+            }
+            assert_eq!(missing, lost(&report), "{what}");
+            assert!(missing >= refused, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_report_names_the_events_that_the_path_to_the_log_did_not_hold() {
+    let data = tempfile::tempdir().unwrap();
+    let engine = Builder::new().data_dir(data.path()).start().unwrap();
+    let emitter = engine.emitter_for("burst", RunInfo::default()).unwrap();
+    let text = "x".repeat(1024 * 1024);
+    let refused = (0..400).filter(|_| emitter.token_received(1, &text) == Emitted::Refused);
+    let refused = refused.count() as u64;
+    let report = engine.shutdown();
+    let (kept, missing) = logged(data.path(), "burst");
+    assert_eq!(kept + missing, 400);
+    assert!(refused > 0 && missing >= refused, "{refused} {missing}");
+    assert_eq!(lost(&report), missing);
+    assert!(!report.is_clean());
+    let line = report.to_string();
+    assert!(line.contains("of burst are not in the log"), "{line}");
+    assert!(!line.contains('\n'), "{line}");
+}
+
+#[test]
+fn a_run_that_another_engine_writes_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    let start = || Builder::new().data_dir(data.path()).start().unwrap();
+    let (first, mut second) = (start(), start());
+    let emitter = first.emitter_for("held", RunInfo::default()).unwrap();
+    // An emitter says at once that its events would be in no log.
+    let error = second.emitter_for("held", RunInfo::default()).unwrap_err();
+    assert!(error.is_locked(), "{error:?}");
+    // A source observes without a log, and the report has its events.
+    let mut events = second.subscribe();
+    let job = second.execute_as("held", Command::new("echo").arg("a line"));
+    assert_eq!(job.unwrap().wait().unwrap().code(), 0);
+    let again = second.emitter_for("held", RunInfo::default());
+    let report = second.shutdown();
+    let emitted = events
+        .iter()
+        .filter(|one| matches!(one, Delivery::Event(_)));
+    let log = report.log.as_ref().unwrap();
+    let [unlogged] = &log.unlogged[..] else {
+        panic!("{report}")
+    };
+    assert_eq!(unlogged.events, emitted.count() as u64);
+    assert_eq!((&*unlogged.execution_id, unlogged.first_seq), ("held", 1));
+    assert!(log.lost.is_empty() && !report.is_clean(), "{report}");
+    let pid = std::process::id().to_string();
+    assert!(report.to_string().contains(&pid), "{report}");
+    // The job has ended, or it holds the execution without a log: an error in both cases.
+    assert!(again.is_err());
+    emitter.iteration_started(1);
+    assert!(first.shutdown().is_clean());
+}
