@@ -75,6 +75,7 @@ pub fn run(invocation: &Invocation, clock: &Clock, stop: &Stop) -> Result<ChildO
         stop_grace: Duration::ZERO,
         linger: Duration::ZERO,
         signals: &never(),
+        passed: &never(),
         stop,
     };
     let mut command = Command::new(&invocation.program);

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, test_kill_process_group,
-    waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group,
+    test_kill_process_group, waitid,
 };
 
 use crate::clock::Clock;
@@ -112,6 +112,14 @@ impl ProcessGroup {
         if self.status.is_none() || self.has_members() {
             // An error means that the group is gone.
             let _ = kill_process_group(self.pid(), signal);
+        }
+    }
+
+    /// Sends a signal to the child alone, as `kill PID` does.
+    pub(super) fn signal_child(&self, signal: Signal) {
+        if self.status.is_none() {
+            // An error means that the child is gone.
+            let _ = kill_process(self.pid(), signal);
         }
     }
 

@@ -68,6 +68,11 @@ pub(crate) trait ChildListener {
     fn stopped(&mut self, _signal: i32) -> bool {
         false
     }
+
+    /// Called with a signal for the child. Returns false if the child gets it in another way.
+    fn passes_on(&mut self, _signal: Signal, _now: Instant) -> bool {
+        true
+    }
 }
 
 /// The reasons to end a child, and the time for that.
@@ -83,6 +88,8 @@ pub(crate) struct Limits<'a> {
     pub linger: Duration,
     /// Signals that terminate the group.
     pub signals: &'a Receiver<Signal>,
+    /// Signals that the child gets as they are.
+    pub passed: &'a Receiver<Signal>,
     /// Closed when the observer stops.
     pub stop: &'a Stop,
 }
@@ -232,6 +239,11 @@ impl<'a> Supervisor<'a> {
             && listener.stopped(signal)
         {
             self.group.signal(Signal::CONT);
+        }
+        for signal in self.limits.passed.try_iter() {
+            if listener.passes_on(signal, now) {
+                self.group.signal_child(signal);
+            }
         }
         if self.kill_at.is_some() {
             return Ok(());

@@ -303,7 +303,12 @@ fn refused(matches: &ArgMatches) -> Option<Failure> {
             format!("{option} has no meaning here: leave it out")
         }
     };
-    Some(usage!("{name}: {why}; see td-observe {name} --help"))
+    let failure = usage!("{name}: {why}; see td-observe {name} --help");
+    Some(if name == "run" {
+        failure.of_run()
+    } else {
+        failure
+    })
 }
 
 #[cfg(test)]

@@ -22,6 +22,10 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 /// The time is up.
 pub(super) const TIMED_OUT: u8 = 124;
+/// `run` refuses what was typed, or fails before the command runs.
+const REFUSED: u8 = 125;
+/// The command cannot be started.
+const NOT_STARTED: u8 = 126;
 /// The program to run is missing.
 const MISSING: u8 = 127;
 /// The user has interrupted the program.
@@ -60,11 +64,19 @@ impl Failure {
         let code = if error.is_missing_program() {
             MISSING
         } else {
-            // The same code as in shells.
-            126
+            NOT_STARTED
         };
         // The message names the command, which may contain a secret.
         Self::new(code, rules.text(&format!("{error:?}")))
+    }
+
+    /// Returns the failure with the code for what `run` refuses on its own account, so that it differs from what its
+    /// command exits with, as far as possible. `env`, `nice` and `timeout` exit in the same way.
+    pub fn of_run(self) -> Self {
+        match self.code {
+            USAGE | FAILED => Self::new(REFUSED, self.text),
+            _ => self,
+        }
     }
 
     /// Creates the early end of a command whose standard output is closed, which is no error.

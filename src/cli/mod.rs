@@ -81,8 +81,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(NotParsed::Clap(error)) => return fail(&usage_error::failure(&error, &args)),
         Err(NotParsed::Refused(failure)) => return fail(&failure),
     };
+    let is_run = matches!(args.command, Command::Run(_));
     match dispatch(args) {
         Ok(code) => code,
+        Err(failure) if is_run => fail(&failure.of_run()),
         Err(failure) => fail(&failure),
     }
 }

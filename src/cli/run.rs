@@ -99,8 +99,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     // This process must be able to print while the command's group has the terminal.
     process::allow_background_output();
     let control = process::CommandControl::new();
-    let kill_control = control.clone();
-    let signals = Signals::catch(move || kill_control.kill())?;
+    let (kill_control, pass_control) = (control.clone(), control.clone());
+    let pass = move |signal| pass_control.pass(signal);
+    let signals = Signals::catch_and_pass(move || kill_control.kill(), pass)?;
     let clock = Clock::system();
     let id = config.execution_id.as_deref();
     let (mut engine, rules) = options::start(options, &config.keeping, id, &clock)?;

@@ -1,4 +1,5 @@
-//! Catches signals: the first INT, TERM, QUIT or HUP requests the end, a second INT forces it.
+//! Catches signals: the first INT, TERM, QUIT or HUP requests the end, a second INT forces it. USR1, USR2 and WINCH
+//! are passed on where there is a command that they may be meant for.
 //!
 //! `td-signals` blocks on signal-hook's pipe and sends one message for the first signal. On a second INT that
 //! the user types, it runs the cleanup and exits with 130. Further signals of a closing terminal or of a
@@ -8,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator;
 
 use super::failure::{Failure, INTERRUPTED};
@@ -17,6 +18,9 @@ use crate::thread::{self, Handle};
 
 /// Minimum time between two INT that the user types. Closer signals have the same cause.
 const TYPED_AGAIN: Duration = Duration::from_millis(300);
+
+/// The signals that a program may answer, and that end one that does not, except for WINCH.
+const PASSED: [i32; 3] = [SIGUSR1, SIGUSR2, SIGWINCH];
 
 /// Catches signals until it is dropped.
 pub(super) struct Signals {
@@ -29,12 +33,33 @@ pub(super) struct Signals {
 impl Signals {
     /// Starts to catch signals. A second INT runs `cleanup` before the exit.
     pub fn catch(cleanup: impl FnOnce() + Send + 'static) -> Result<Self, Failure> {
+        Self::catch_all(cleanup, None)
+    }
+
+    /// Starts to catch signals as [`Signals::catch`] does, and passes on those that programs answer.
+    pub fn catch_and_pass(
+        cleanup: impl FnOnce() + Send + 'static,
+        pass: impl Fn(i32) + Send + 'static,
+    ) -> Result<Self, Failure> {
+        Self::catch_all(cleanup, Some(Box::new(pass)))
+    }
+
+    fn catch_all(
+        cleanup: impl FnOnce() + Send + 'static,
+        pass: Option<Box<dyn Fn(i32) + Send>>,
+    ) -> Result<Self, Failure> {
         let mut caught = vec![SIGINT, SIGTERM, SIGQUIT];
         // `nohup` must keep its effect. Background jobs of a shell also ignore INT, but catching it allows
         // them to be stopped in order.
-        if !is_ignored(SIGHUP) {
-            caught.push(SIGHUP);
+        let mut unless_ignored = vec![SIGHUP];
+        if pass.is_some() {
+            unless_ignored.extend(PASSED);
         }
+        caught.extend(
+            unless_ignored
+                .into_iter()
+                .filter(|signal| !is_ignored(*signal)),
+        );
         let mut source = iterator::Signals::new(caught)
             .map_err(|error| failure!("cannot catch signals: {error}"))?;
         let handle = source.handle();
@@ -44,6 +69,10 @@ impl Signals {
             let clock = Clock::system();
             let mut interrupted: Option<Instant> = None;
             for signal in source.forever() {
+                if let Some(pass) = pass.as_ref().filter(|_| PASSED.contains(&signal)) {
+                    pass(signal);
+                    continue;
+                }
                 // Only the first signal finds room.
                 let _ = sender.try_send(signal);
                 if signal != SIGINT {

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
 
 use super::command_line::{self, visible_subcommands};
 use super::failure::Failure;
@@ -34,19 +34,46 @@ pub(super) fn failure(error: &clap::Error, typed: &[OsString]) -> Failure {
         }
         _ => folded(error),
     };
-    usage!("{text}; see {path} --help")
+    let failure = usage!("{text}; see {path} --help");
+    if place.get_name() == "run" {
+        failure.of_run()
+    } else {
+        failure
+    }
 }
 
 /// Returns the subcommand that the words name, and its path in words.
 fn place_of<'a>(command: &'a Command, typed: &[OsString]) -> (String, &'a Command) {
     let (mut path, mut place) = (PROGRAM.to_owned(), command);
-    for word in typed.iter().skip(1) {
-        if let Some(found) = word.to_str().and_then(|word| place.find_subcommand(word)) {
+    let mut words = typed.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        if let Some(found) = place.find_subcommand(&*word) {
             path = format!("{path} {}", found.get_name());
             place = found;
+        } else if takes_the_next_word(command, &word) || takes_the_next_word(place, &word) {
+            words.next();
         }
     }
     (path, place)
+}
+
+/// Returns true if the word is an option whose value is the word after it.
+fn takes_the_next_word(command: &Command, word: &str) -> bool {
+    let is_named = |option: &&Arg| match word.strip_prefix("--") {
+        Some(long) => option.get_long() == Some(long),
+        None => match word
+            .strip_prefix('-')
+            .map(|short| short.chars().collect::<Vec<_>>())
+        {
+            Some(short) => short.len() == 1 && option.get_short() == Some(short[0]),
+            None => false,
+        },
+    };
+    let option = command.get_arguments().find(is_named);
+    option.is_some_and(|option| {
+        let values = option.get_num_args();
+        option.get_action().takes_values() && values.is_none_or(|values| values.min_values() > 0)
+    })
 }
 
 const PROGRAM: &str = "td-observe";
@@ -178,9 +205,29 @@ mod tests {
                 (&["td-observe", "demo", "--seconds", "0"], "0"),
             ] {
                 let failure = failure(typed);
-                assert_eq!(failure.exit_code(), Failure::usage("").exit_code());
+                assert_eq!(failure, Failure::usage(failure.text()));
                 assert!(failure.text().contains(expected), "{typed:?}: {failure:?}");
                 assert!(!failure.text().contains("Usage:"), "{failure:?}");
+            }
+        }
+
+        /// What `run` refuses differs from what the command exits with.
+        #[test]
+        fn run_refuses_with_125() {
+            for (typed, is_run) in [
+                (&["td-observe", "run", "--max-lines", "0", "true"][..], true),
+                (&["td-observe", "run"], true),
+                (&["td-observe", "--color", "blue", "run", "true"], true),
+                (&["td-observe", "--data-dir", "watch", "run"], true),
+                (&["td-observe", "-L", "run", "watch", "--inteval"], false),
+                (
+                    &["td-observe", "watch", "--execution-id", "run", "--x"],
+                    false,
+                ),
+            ] {
+                let failure = failure(typed);
+                let refused = Failure::usage(failure.text()).of_run();
+                assert_eq!(failure == refused, is_run, "{typed:?}: {failure:?}");
             }
         }
 

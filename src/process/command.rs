@@ -19,6 +19,9 @@ use crate::clock::Clock;
 /// The default time between the termination of a command and its kill, and its limit when the observer stops.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
+/// The most signals that wait to be passed on: more than a command of which each asks the same.
+const PASSED_SIGNALS: usize = 16;
+
 /// A callback for printed text.
 pub(super) type OnOutput = Box<dyn FnMut(OutputStream, &str) + Send>;
 
@@ -317,6 +320,8 @@ impl fmt::Debug for Command {
 pub struct CommandControl {
     requests: Sender<Signal>,
     pub(super) signals: Receiver<Signal>,
+    pass_requests: Sender<Signal>,
+    pub(super) passed: Receiver<Signal>,
     pub(super) kill_handle: KillHandle,
     pub(super) modes: SavedModes,
 }
@@ -332,9 +337,12 @@ impl CommandControl {
     pub fn new() -> Self {
         // The first request terminates the command; further ones have no effect.
         let (requests, signals) = bounded(1);
+        let (pass_requests, passed) = bounded(PASSED_SIGNALS);
         Self {
             requests,
             signals,
+            pass_requests,
+            passed,
             kill_handle: KillHandle::default(),
             modes: SavedModes::default(),
         }
@@ -346,6 +354,15 @@ impl CommandControl {
         if let Some(signal) = Signal::from_named_raw(signal) {
             // A full channel already has a request.
             let _ = self.requests.try_send(signal);
+        }
+    }
+
+    /// Passes a signal on to the command alone, such as `SIGUSR1`, which many programs answer; one that is passed on
+    /// before the command has started reaches it then.
+    pub fn pass(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            // Signals are no queue: the system merges equal ones, too.
+            let _ = self.pass_requests.try_send(signal);
         }
     }
 

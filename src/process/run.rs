@@ -9,6 +9,7 @@ use std::process::{ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
 use pty_process::blocking as pty;
+use rustix::process::Signal;
 
 use super::command::{ByteSink, Command, CommandOutcome, CommandOutput, GRACE, OnOutput, Stdin};
 use super::output::{HeadTailBuffer, OutputBatcher, TextSink};
@@ -28,6 +29,9 @@ use crate::timestamp::Timestamp;
 
 /// The poll interval of the size of the user's terminal.
 const SIZE_CHECK: Duration = Duration::from_millis(200);
+
+/// The time within which the signal for a change of size arrives that was found by polling.
+const RESIZE_SIGNAL: Duration = Duration::from_secs(1);
 
 impl Command {
     /// Runs the command to its end in this thread and returns everything that it printed.
@@ -147,6 +151,7 @@ pub(super) fn run(
         byte_sink: command.byte_sink.take(),
         pty: started.pty.take(),
         size_checked_at: began,
+        resized_at: None,
         foreground: started.foreground.take(),
         has_warned_of_stop: false,
     };
@@ -166,6 +171,7 @@ struct CommandMonitor {
     byte_sink: Option<Box<dyn ByteSink>>,
     pty: Option<(pty_process::blocking::Pty, PtySize)>,
     size_checked_at: Instant,
+    resized_at: Option<Instant>,
     foreground: Option<ForegroundLoan>,
     has_warned_of_stop: bool,
 }
@@ -194,18 +200,19 @@ impl ChildListener for CommandMonitor {
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {
-        if now >= self.size_checked_at + SIZE_CHECK
-            && let Some((pty, size)) = &mut self.pty
-        {
-            self.size_checked_at = now;
-            if let Some(changed) = size.changed() {
-                *size = changed;
-                if let Err(error) = pty.resize(changed.of_pty()) {
-                    log::warn!("cannot resize the terminal of the command: {error}");
-                }
-            }
+        if now >= self.size_checked_at + SIZE_CHECK {
+            self.follow_size(now);
         }
         self.batcher.tick(now)
+    }
+
+    /// The command's own terminal sends the signal for a change of size when it is resized.
+    fn passes_on(&mut self, signal: Signal, now: Instant) -> bool {
+        if signal != Signal::WINCH {
+            return true;
+        }
+        self.follow_size(now);
+        self.resized_at.is_none_or(|at| now >= at + RESIZE_SIGNAL)
     }
 
     fn stopped(&mut self, signal: i32) -> bool {
@@ -227,6 +234,19 @@ impl ChildListener for CommandMonitor {
 }
 
 impl CommandMonitor {
+    /// Gives the command's own terminal the size of this program's terminal.
+    fn follow_size(&mut self, now: Instant) {
+        self.size_checked_at = now;
+        if let Some((pty, size)) = &mut self.pty
+            && let Some(changed) = size.changed()
+        {
+            (*size, self.resized_at) = (changed, Some(now));
+            if let Err(error) = pty.resize(changed.of_pty()) {
+                log::warn!("cannot resize the terminal of the command: {error}");
+            }
+        }
+    }
+
     /// Splits records. Their events are emitted after all text that was printed before them.
     fn split(
         &mut self,
@@ -341,6 +361,7 @@ impl StartedCommand {
             stop_grace,
             linger: LINGER,
             signals: &command.control.signals,
+            passed: &command.control.passed,
             stop,
         };
         let terminal = io::stdin();

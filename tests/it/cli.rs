@@ -181,6 +181,11 @@ pub fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{output:#?}");
 }
 
+/// Returns the exit code with which a command refuses what was typed.
+pub fn refused(args: &[&str]) -> i32 {
+    if args[0] == "run" { 125 } else { 2 }
+}
+
 /// Returns arguments that select the test's server, followed by `more`.
 pub fn on<'a>(socket: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     more.iter().copied().chain(["-S", socket]).collect()

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::cli::{assert_code, ends_quietly_unread, program, run, text};
+use crate::cli::{assert_code, ends_quietly_unread, program, refused, run, text};
 use crate::support::{TmuxServer, wait_for};
 
 const TOPICS: [&str; 12] = [
@@ -43,7 +43,7 @@ const COMMANDS: [&str; 15] = [
 #[track_caller]
 fn assert_refused(args: &[&str], data: &Path, parts: &[&str]) {
     let output = run(args, data);
-    assert_code(&output, 2);
+    assert_code(&output, refused(args));
     let complaint = text(&output.stderr);
     assert_eq!(complaint.lines().count(), 1, "{args:?}: {complaint}");
     for part in parts {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::bench::{LETTERS, letters};
-use crate::cli::{Running, assert_code, on, program, run, text};
+use crate::cli::{Running, assert_code, on, program, refused, run, text};
 use crate::support::TmuxServer;
 
 fn github(seed: u64) -> String {
@@ -383,7 +383,7 @@ fn known_values_are_redacted_in_every_form() {
         &["run", "--redact-env-file", "/nowhere/env", "--", "true"],
         data.path(),
     );
-    assert_code(&missing, 2);
+    assert_code(&missing, 125);
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn an_execution_id_with_a_secret_is_refused() {
         ],
     ] {
         let output = run(args, data.path());
-        assert_code(&output, 2);
+        assert_code(&output, refused(args));
         assert!(
             text(&output.stderr).contains("--execution-id"),
             "{output:#?}"

@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::program::{command, events_of};
+use super::program::{Arriving, command, events_of};
 use super::{end_of, kept};
 use crate::cli::{Running, after_opening, assert_code, text};
+use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn the_exit_code_is_that_of_the_command_or_128_plus_the_signal() {
@@ -64,7 +65,7 @@ fn a_command_that_cannot_be_started_prints_one_line_and_leaves_no_run() {
 }
 
 #[test]
-fn wrong_usage_exits_with_2_and_runs_nothing() {
+fn what_run_refuses_exits_with_125_and_runs_nothing() {
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join("ran");
     let touch = ["touch", file.to_str().unwrap()];
@@ -75,17 +76,56 @@ fn wrong_usage_exits_with_2_and_runs_nothing() {
         &["--execution-id", ""],
         &["--as", "klaude"],
         &["--nonsense"],
+        // These pass clap.
+        &["--junit", "/no/such/place/junit.xml"],
+        &["-L", "a", "-S", "/b"],
+        &["--keep-age", "soon"],
     ] {
         let args = [options, &["--"], &touch].concat();
         let output = Running::start(command(&args, data.path())).end();
-        assert_code(&output, 2);
+        assert_code(&output, 125);
         assert_eq!(text(&output.stderr).matches('\n').count(), 1, "{output:#?}");
         assert!(!file.exists(), "{options:?}");
     }
     for nothing in [&[][..], &["--"], &["--", ""]] {
         let output = Running::start(command(nothing, data.path())).end();
-        assert_code(&output, 2);
+        assert_code(&output, 125);
     }
+    // A data directory that cannot be written is known before the command runs, too.
+    let plain = data.path().join("plain");
+    fs::write(&plain, "a file").unwrap();
+    let output = Running::start(command(&touch, &plain)).end();
+    assert_code(&output, 125);
+    assert!(!file.exists());
+}
+
+/// Signals that programs answer reach the command, also those that would end this program.
+#[test]
+fn signals_that_programs_answer_are_passed_on() {
+    let script = "trap 'echo USR1' USR1; trap 'echo USR2' USR2; trap 'echo WINCH; exit 7' WINCH
+        echo ready; while :; do sleep 0.01; done";
+    for options in [&[][..], &["--pty"]] {
+        let data = tempfile::tempdir().unwrap();
+        let args = [options, &["--", "sh", "-c", script]].concat();
+        let mut running = Arriving::start(command(&args, data.path()));
+        running.until("ready");
+        for (signal, name) in [
+            (Signal::USR1, "USR1"),
+            (Signal::USR2, "USR2"),
+            (Signal::WINCH, "WINCH"),
+        ] {
+            kill_process(Pid::from_child(&running.running.child), signal).unwrap();
+            running.until(name);
+        }
+        assert_code(&running.end().0, 7);
+    }
+    // A command that does not answer ends by the signal, and that is its exit code.
+    let data = tempfile::tempdir().unwrap();
+    let args = ["--", "sh", "-c", "echo ready; exec sleep 1000"];
+    let mut running = Arriving::start(command(&args, data.path()));
+    running.until("ready");
+    kill_process(Pid::from_child(&running.running.child), Signal::USR1).unwrap();
+    assert_code(&running.end().0, 128 + 10);
 }
 
 /// A command inherits the same as from a shell, and nothing of the program.

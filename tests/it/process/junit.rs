@@ -114,7 +114,7 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
         &format!("touch {}", ran.display()),
         data.path(),
     );
-    assert_code(&output, 2);
+    assert_code(&output, 125);
     assert!(text(&output.stderr).starts_with("td-observe: --junit: cannot write"));
     assert!(!ran.exists());
 }
@@ -126,7 +126,7 @@ fn an_earlier_report_survives_a_command_that_is_refused() {
     std::fs::write(&path, "earlier").unwrap();
     let file = path.to_str().unwrap();
     let missing = ["--junit", file, "--redact", "/nowhere/rules.toml"];
-    assert_code(&script(&missing, "true", data.path()), 2);
+    assert_code(&script(&missing, "true", data.path()), 125);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "earlier");
 }
 
