@@ -120,9 +120,10 @@ pub use observe::{
 pub use thread::Panicked;
 pub use timestamp::Timestamp;
 
-/// The channels in signatures: [`Engine::done`], [`Clock::at`] and [`agent_loop::LlmClient::stream`].
+/// The channels in signatures, such as [`Subscription::ready`] and [`Clock::at`], and what selects them: the
+/// same items as those of the crate `crossbeam-channel`, version 0.5.
 pub mod channel {
-    pub use crossbeam_channel::{Receiver, Sender};
+    pub use crossbeam_channel::{Receiver, Sender, select, select_biased};
 }
 
 /// The examples of README, compiled.

@@ -166,19 +166,26 @@ impl<T> Handle<T> {
     }
 }
 
-/// Wakes a parked thread; see [`park`].
+/// Wakes a parked thread, see [`park`], or rings a channel that a thread selects.
 #[derive(Clone, Debug)]
-pub(crate) struct Waker(thread::Thread);
+pub(crate) enum Waker {
+    Thread(thread::Thread),
+    Bell(Sender<()>),
+}
 
 impl Waker {
     /// Returns a waker for the calling thread.
     pub(crate) fn current() -> Self {
-        Self(thread::current())
+        Self::Thread(thread::current())
     }
 
-    /// Ends the thread's current or next park.
+    /// Ends the thread's current or next park, or makes the channel ready.
     pub(crate) fn wake(&self) {
-        self.0.unpark();
+        match self {
+            Self::Thread(thread) => thread.unpark(),
+            // A full channel is ready.
+            Self::Bell(bell) => drop(bell.try_send(())),
+        }
     }
 }
 

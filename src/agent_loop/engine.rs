@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::IterationOutcome;
 use crate::history::{RunInfo, RunKind, RunState};
-use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
+use crate::observe::{Job, JobHandle, JobName, JobRun, Source, SourceContext};
 use crate::process::{Command, ValidationResult, validate_until_stopped};
 use crossbeam_channel::select_biased;
 use serde_json::{Map, Value};
@@ -477,12 +477,12 @@ impl LoopEngine {
 
 /// Creates the job that runs a loop. `extra` is added to the metadata of the run.
 pub(crate) fn loop_job(
-    name: RunName,
+    name: JobName,
     mut engine: LoopEngine,
     extra: Map<String, Value>,
 ) -> (impl Source, JobHandle<LoopOutcome, Cancel>) {
     let cancel = engine.cancel();
-    let work = move |context: &SourceContext| {
+    let work = move |context: &SourceContext, job: JobRun<'_>| {
         engine.clock = context.clock.clone();
         if !engine.directory.is_dir() {
             let error = Error::invalid("the working directory does not exist:");
@@ -494,18 +494,18 @@ pub(crate) fn loop_job(
             identity: None,
             extra,
         };
-        run(&mut engine, name, info, context)
+        run(&mut engine, job, info, context)
     };
-    Job::new("td-loop".to_owned(), cancel, work)
+    Job::new("td-loop".to_owned(), name, cancel, work)
 }
 
 fn run(
     engine: &mut LoopEngine,
-    name: RunName,
+    job: JobRun<'_>,
     info: RunInfo,
     context: &SourceContext,
 ) -> Result<LoopOutcome> {
-    let opened = context.runs.open(name, info)?;
+    let opened = job.open(context, info)?;
     let emitter = opened.emitter;
     let id = emitter.execution_id().clone();
     if engine.progress.iteration > 0 && opened.history.is_none() {

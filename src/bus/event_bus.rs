@@ -11,7 +11,7 @@ use super::fanout::FanOut;
 use super::inbox::{Emitted, GateSlot, Inbox, InboxMessage};
 use super::lossless_lane::LosslessLane;
 use super::lossy_lane::LossyLane;
-use super::subscription::{EventFilter, Filter, Predicate, Subscription};
+use super::subscription::{Filter, Predicate, Subscription};
 use super::throttle::Throttle;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -175,30 +175,39 @@ impl EventBus {
         self.subscribe_with(SubscribeOptions::default())
     }
 
-    /// Subscribes to the selected events emitted after this call. The argument is a [`Filter`] or a
-    /// closure.
-    ///
-    /// The fan-out applies a [`Filter`]: events that it excludes take no room in the lane and never count as
-    /// missed. A closure runs in the subscriber's own `recv`: events that it excludes take room in the lane
-    /// and count as missed if they are dropped there.
+    /// Subscribes to the events emitted after this call for which the closure returns true. It runs in the
+    /// subscriber's own `recv`: events that it excludes take room in the lane, and count as missed if they are
+    /// dropped there.
     ///
     /// ```
-    /// use td_observe::{EventBus, EventKind, Filter, TdEvent};
-    /// let bus = EventBus::new(10_000);
-    /// let warnings = bus.subscribe_filtered(Filter::all().kind(EventKind::Warning));
-    /// let of_one = bus.subscribe_filtered(|event: &TdEvent| event.execution_id() == "abc123");
-    /// # drop((warnings, of_one));
+    /// let bus = td_observe::EventBus::new(10_000);
+    /// let mut events = bus.subscribe_filtered(|e| e.execution_id() == "abc123");
+    /// bus.emitter_for("abc123").iteration_started(1);
+    /// bus.emitter_for("another").iteration_started(1);
+    /// bus.close();
+    /// assert_eq!(events.iter().count(), 1);
     /// ```
-    pub fn subscribe_filtered(&self, filter: impl EventFilter) -> Subscription {
-        let (filter, predicate) = filter.into_parts();
-        let options = SubscribeOptions {
-            filter,
-            ..SubscribeOptions::default()
-        };
-        self.open_lane(options, predicate, None).0
+    pub fn subscribe_filtered(
+        &self,
+        selects: impl Fn(&TdEvent) -> bool + Send + 'static,
+    ) -> Subscription {
+        let predicate: Predicate = Box::new(selects);
+        self.open_lane(SubscribeOptions::default(), Some(predicate), None)
+            .0
     }
 
-    /// Subscribes to events emitted after this call, with a filter, a capacity and a throttle.
+    /// Subscribes to events emitted after this call, with a filter, a capacity and a throttle. The fan-out applies
+    /// the filter: events that it excludes take no room in the lane, and never count as missed.
+    ///
+    /// ```
+    /// use td_observe::{EventBus, EventKind, Filter, SubscribeOptions};
+    /// let bus = EventBus::new(10_000);
+    /// let warnings = bus.subscribe_with(SubscribeOptions {
+    ///     filter: Filter::all().kind(EventKind::Warning),
+    ///     ..SubscribeOptions::default()
+    /// });
+    /// # drop(warnings);
+    /// ```
     pub fn subscribe_with(&self, options: SubscribeOptions) -> Subscription {
         self.open_lane(options, None, None).0
     }

@@ -128,6 +128,10 @@ impl LaneQueue {
         self.pop()
     }
 
+    fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.missed == 0
+    }
+
     fn pop(&mut self) -> Option<LaneItem> {
         let item = self.items.pop_front()?;
         if let LaneItem::Segment(segment) = &item {
@@ -205,18 +209,31 @@ impl LossyLane {
         drop(items);
     }
 
-    /// Takes the next entry. If the lane is empty and the caller sleeps, the next change to it wakes the calling
-    /// thread.
-    pub(super) fn take(&self, sleeps: bool) -> Result<LaneItem, TryRecvError> {
+    /// Takes the next entry. If the lane is empty, the next change to it wakes the sleeper, if there is one.
+    pub(super) fn take(
+        &self,
+        sleeper: impl FnOnce() -> Option<Waker>,
+    ) -> Result<LaneItem, TryRecvError> {
         let mut state = lock(&self.0);
         state.sleeper = None;
         match state.queue.take() {
             Some(item) => Ok(item),
             None if state.is_closed => Err(TryRecvError::Closed),
             None => {
-                state.sleeper = sleeps.then(Waker::current);
+                state.sleeper = sleeper();
                 Err(TryRecvError::Empty)
             }
+        }
+    }
+
+    /// Wakes the sleeper now if the lane has an entry or is closed, else at the next change.
+    pub(super) fn wake_when_ready(&self, sleeper: Waker) {
+        let mut state = lock(&self.0);
+        if state.queue.is_empty() && !state.is_closed {
+            state.sleeper = Some(sleeper);
+        } else {
+            drop(state);
+            sleeper.wake();
         }
     }
 }

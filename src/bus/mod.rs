@@ -26,7 +26,7 @@ pub(crate) use self::emitter::{BlockingEmitter, EventEmitter};
 pub(crate) use self::event_bus::{BusOptions, EventBus, SubscribeOptions};
 pub(crate) use self::lossless_lane::{LaneInterrupt, LosslessLane};
 pub use self::lossy_lane::{RecvError, RecvTimeoutError, TryRecvError};
+pub use self::subscription::EventRef;
 #[cfg(feature = "cli")]
 pub(crate) use self::subscription::Filter;
 pub(crate) use self::subscription::{Delivery, Subscription};
-pub use self::subscription::{EventFilter, EventRef};

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use rustc_hash::FxHashSet;
 
 use super::lossy_lane::{LaneItem, LossyLane, Segment};
 use super::lossy_lane::{RecvError, RecvTimeoutError, TryRecvError};
 use crate::clock::Clock;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
-use crate::thread::park;
+use crate::thread::{Waker, park};
 
 /// The receiving end of a lossy lane, from [`EventBus::subscribe`](crate::EventBus::subscribe) and its
 /// siblings.
@@ -41,6 +42,8 @@ pub struct Subscription {
     /// The segment in progress and the index of its next envelope; at most one batch, in addition to those in
     /// the lane.
     reading: Option<(Arc<Segment>, usize)>,
+    /// The channel of [`Subscription::ready`], once it was asked for.
+    bell: OnceLock<(Sender<()>, Receiver<()>)>,
 }
 
 impl Subscription {
@@ -50,6 +53,7 @@ impl Subscription {
             clock,
             predicate,
             reading: None,
+            bell: OnceLock::new(),
         }
     }
 
@@ -68,7 +72,55 @@ impl Subscription {
     /// [`TryRecvError::Empty`] when none is ready, [`TryRecvError::Closed`] when the bus is closed
     /// and all events have been read.
     pub fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
-        self.next(false)
+        let next = self.next(false);
+        if let Some((bell, _)) = self.bell.get()
+            && !matches!(next, Err(TryRecvError::Empty))
+        {
+            // There may be more: the channel stays ready until a call finds nothing. A full one is ready.
+            let _ = bell.try_send(());
+        }
+        next
+    }
+
+    /// Returns a channel for [`select!`](crate::channel::select) that has a message while a delivery may be
+    /// ready, or the bus is closed. Take the delivery with [`try_recv`](Self::try_recv), which may also find
+    /// none. The channel only rings: the messages themselves mean nothing, and one is enough for many
+    /// deliveries.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use td_observe::bus::TryRecvError;
+    /// use td_observe::channel::select;
+    /// use td_observe::{Clock, EventBus};
+    ///
+    /// let bus = EventBus::new(10_000);
+    /// let mut events = bus.subscribe();
+    /// let timeout = Clock::system().after(Duration::from_secs(60));
+    /// bus.emitter_for("abc123").iteration_started(1);
+    /// bus.close();
+    /// let mut received = 0;
+    /// loop {
+    ///     select! {
+    ///         recv(events.ready()) -> _ => match events.try_recv() {
+    ///             Ok(_) => received += 1,
+    ///             Err(TryRecvError::Empty) => {}
+    ///             Err(TryRecvError::Closed) => break,
+    ///         },
+    ///         recv(timeout) -> _ => break,
+    ///     }
+    /// }
+    /// assert_eq!(received, 1);
+    /// ```
+    pub fn ready(&self) -> &Receiver<()> {
+        // One message suffices: it stays until it is received.
+        let (bell, ready) = self.bell.get_or_init(|| bounded(1));
+        let bell = Waker::Bell(bell.clone());
+        if self.reading.is_some() {
+            bell.wake();
+        } else {
+            self.lane.wake_when_ready(bell);
+        }
+        ready
     }
 
     /// Waits for the next delivery, at most for `timeout`.
@@ -115,13 +167,18 @@ impl Subscription {
         }
     }
 
-    /// Returns the next delivery. If none is ready and the caller sleeps, the next change of the lane wakes it.
-    fn next(&mut self, sleeps: bool) -> Result<Delivery, TryRecvError> {
+    /// Returns the next delivery. If none is ready, the next change of the lane wakes the caller if it parks, and
+    /// otherwise the receiver of the bell.
+    fn next(&mut self, parks: bool) -> Result<Delivery, TryRecvError> {
         loop {
             if let Some(delivery) = self.next_in_segment() {
                 return Ok(delivery);
             }
-            match self.lane.take(sleeps)? {
+            let bell = &self.bell;
+            match self.lane.take(|| match (parks, bell.get()) {
+                (true, _) => Some(Waker::current()),
+                (false, bell) => bell.map(|(bell, _)| Waker::Bell(bell.clone())),
+            })? {
                 LaneItem::Missed(missed) => return Ok(Delivery::Lagged { missed }),
                 LaneItem::Segment(segment) => {
                     let start = segment.start;
@@ -331,30 +388,3 @@ fn bit(kind: EventKind) -> u64 {
 
 /// A closure that selects events in the subscriber's thread.
 pub(super) type Predicate = Box<dyn Fn(&TdEvent) -> bool + Send>;
-
-/// An argument of [`EventBus::subscribe_filtered`](crate::EventBus::subscribe_filtered): a
-/// [`Filter`], or a closure `|event: &TdEvent| -> bool`.
-pub trait EventFilter: sealed::EventFilter {}
-
-impl<F: sealed::EventFilter> EventFilter for F {}
-
-pub(super) mod sealed {
-    use super::{Filter, Predicate, TdEvent};
-
-    pub trait EventFilter {
-        /// Splits the filter into the part that the fan-out applies and the part that `recv` applies.
-        fn into_parts(self) -> (Filter, Option<Predicate>);
-    }
-
-    impl EventFilter for Filter {
-        fn into_parts(self) -> (Filter, Option<Predicate>) {
-            (self, None)
-        }
-    }
-
-    impl<F: Fn(&TdEvent) -> bool + Send + 'static> EventFilter for F {
-        fn into_parts(self) -> (Filter, Option<Predicate>) {
-            (Filter::all(), Some(Box::new(self)))
-        }
-    }
-}

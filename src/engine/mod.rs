@@ -12,22 +12,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 use serde_json::{Map, Value};
 
 use crate::agent_loop::{Cancel, LoopEngine, LoopOutcome, loop_job};
-use crate::bus::{BusOptions, EventBus, EventEmitter, EventFilter, SubscribeOptions, Subscription};
+use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::ExecutionId;
+use crate::event::{ExecutionId, TdEvent};
 use crate::history::{
     DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
 #[cfg(all(feature = "cli", feature = "kernel"))]
 use crate::kernel::{KernelHandle, KernelTask, kernel_job};
 use crate::observe::{
-    AgentWatch, AgentsReport, Coordinator, JobHandle, RunName, Source, SourceContext, Watch,
-    agents_job, command_job, request_poll,
+    AgentWatch, AgentsReport, Coordinator, JobHandle, JobIds, RunName, RunningWatch, Source,
+    SourceContext, Watch, WatchHandle, agents_job, command_job,
 };
 use crate::process::{Command, CommandControl, CommandOutcome};
 use crate::recording::RecordingReport;
@@ -199,10 +199,11 @@ impl Builder {
         Ok(Engine {
             sources: Vec::new(),
             panicked: Vec::new(),
-            poll_requesters: Vec::new(),
+            watches: Vec::new(),
+            jobs: JobIds::default(),
             alive: Some(Arc::new(alive)),
             done,
-            running,
+            running: Some(running),
             stop,
             runs: Arc::new(runs),
             log_thread,
@@ -236,15 +237,21 @@ impl Builder {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// An engine that is dropped, such as by an early `?` or a panic, stops in the same order as
+/// [`shutdown`](Self::shutdown): no child process is left, and each run is closed. What went wrong is logged
+/// then.
 pub struct Engine {
     sources: Vec<Handle<()>>,
     /// The panics of sources that have ended.
     panicked: Vec<Panicked>,
-    poll_requesters: Vec<Sender<()>>,
+    watches: Vec<RunningWatch>,
+    jobs: JobIds,
     /// Each source holds a clone; `done` is closed when all are dropped.
     alive: Option<Arc<StopGuard>>,
     done: Stop,
-    running: StopGuard,
+    /// `None` once the engine is stopped.
+    running: Option<StopGuard>,
     stop: Stop,
     runs: Arc<RunRegistry>,
     log_thread: Option<LogThread>,
@@ -258,9 +265,13 @@ impl Engine {
         self.bus.subscribe()
     }
 
-    /// Returns a subscription to the selected events from now on; see [`EventBus::subscribe_filtered`].
-    pub fn subscribe_filtered(&self, filter: impl EventFilter) -> Subscription {
-        self.bus.subscribe_filtered(filter)
+    /// Returns a subscription to the events from now on for which the closure returns true; see
+    /// [`EventBus::subscribe_filtered`].
+    pub fn subscribe_filtered(
+        &self,
+        selects: impl Fn(&TdEvent) -> bool + Send + 'static,
+    ) -> Subscription {
+        self.bus.subscribe_filtered(selects)
     }
 
     /// Returns a subscription with options: filtered, merged, with another capacity.
@@ -296,11 +307,14 @@ impl Engine {
     ///
     /// # Errors
     /// If the interval is zero, or threads cannot be started.
-    pub fn watch(&mut self, watch: Watch) -> Result<()> {
+    pub fn watch(&mut self, watch: Watch) -> Result<WatchHandle> {
         let (coordinator, poll_requester) = Coordinator::new(watch)?;
-        self.attach(coordinator)?;
-        self.poll_requesters.push(poll_requester);
-        Ok(())
+        let (guard, stop) = stop_pair();
+        let done = self.attach(coordinator, stop)?;
+        let watch = RunningWatch::new(poll_requester, guard, done);
+        self.watches.retain(|watch| !watch.has_ended());
+        self.watches.push(watch.clone());
+        Ok(WatchHandle(watch))
     }
 
     /// Runs a command on its own thread and observes it. Its run is named after the program and the
@@ -326,23 +340,32 @@ impl Engine {
         command: Command,
     ) -> Result<JobHandle<CommandOutcome, CommandControl>> {
         let name = RunName::at(&command.name(), self.clock.wall());
-        self.attach_job(command_job(name, command))
+        self.execute_named(name, command)
     }
 
     /// Runs a command under this name. An existing run is resumed.
     ///
     /// # Errors
-    /// The same as [`Engine::execute`].
+    /// The same as [`Engine::execute`]; `is_invalid_input()` while another job of this engine has this name.
     pub fn execute_as(
         &mut self,
         id: impl Into<ExecutionId>,
         command: Command,
     ) -> Result<JobHandle<CommandOutcome, CommandControl>> {
-        self.attach_job(command_job(RunName::Exact(id.into()), command))
+        self.execute_named(RunName::Exact(id.into()), command)
+    }
+
+    fn execute_named(
+        &mut self,
+        name: RunName,
+        command: Command,
+    ) -> Result<JobHandle<CommandOutcome, CommandControl>> {
+        let name = self.jobs.claim(name)?;
+        self.attach_job(command_job(name, command))
     }
 
     fn attach_job<H>(&mut self, (job, handle): (impl Source, H)) -> Result<H> {
-        self.attach(job)?;
+        self.attach(job, self.stop.clone())?;
         Ok(handle)
     }
 
@@ -362,9 +385,10 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// If there is nothing to watch, the interval is zero, or threads cannot be started.
+    /// If there is nothing to watch, the interval is zero, another job of this engine has the same name, or threads
+    /// cannot be started.
     pub fn watch_agents(&mut self, watch: AgentWatch) -> Result<JobHandle<AgentsReport>> {
-        self.attach_job(agents_job(watch)?)
+        self.attach_job(agents_job(watch, &self.jobs, self.clock.wall())?)
     }
 
     /// Runs an agentic loop on its own thread. Its run is named after the time, for example
@@ -374,8 +398,9 @@ impl Engine {
     /// Several loops may run at once; each has its own id and files.
     ///
     /// # Errors
-    /// If threads cannot be started. [`JobHandle::wait`] reports a loop that cannot be started: its
-    /// directory does not exist, or its run cannot be opened.
+    /// If threads cannot be started; `is_invalid_input()` while another job of this engine has the same name.
+    /// [`JobHandle::wait`] reports a loop that cannot be started: its directory does not exist, or its run cannot
+    /// be opened.
     pub fn run_loop(
         &mut self,
         id: Option<ExecutionId>,
@@ -386,13 +411,15 @@ impl Engine {
             Some(id) => RunName::Exact(id),
             None => RunName::at("loop", self.clock.wall()),
         };
+        let name = self.jobs.claim(name)?;
         self.attach_job(loop_job(name, engine, extra))
     }
 
     /// Runs code on a kernel, or listens to it, on its own thread, as [`Engine::execute`] does.
     #[cfg(all(feature = "cli", feature = "kernel"))]
     pub(crate) fn run_kernel(&mut self, task: KernelTask) -> Result<KernelHandle> {
-        self.attach_job(kernel_job(task))
+        let name = self.jobs.claim(task.name.clone())?;
+        self.attach_job(kernel_job(task, name))
     }
 
     /// Adds data to the metadata of an open run, in place of earlier data with the same names.
@@ -404,7 +431,7 @@ impl Engine {
     /// Polls everything at once without waiting for the next tick, for example after a command was
     /// typed into a pane.
     pub fn poll_now(&self) {
-        self.poll_requesters.iter().for_each(request_poll);
+        self.watches.iter().for_each(RunningWatch::poll_now);
     }
 
     /// Returns a channel that is closed when all attached sources have ended. No source can be
@@ -414,17 +441,19 @@ impl Engine {
         self.done.clone()
     }
 
-    fn attach(&mut self, source: impl Source) -> Result<()> {
+    /// Starts a source, which ends when `stop` is closed; returns the channel that is closed when it has ended.
+    fn attach(&mut self, source: impl Source, stop: Stop) -> Result<Stop> {
         let Some(alive) = self.alive.clone() else {
             return Err(Error::other("the engine accepts no more sources"));
         };
         let context = SourceContext {
-            stop: self.stop.clone(),
+            stop,
             clock: self.clock.clone(),
             runs: self.runs.clone(),
         };
+        let (ended, done) = stop_pair();
         let handle = thread::spawn(source.name(), move || {
-            let _alive = alive;
+            let _until_end = (alive, ended);
             Box::new(source).run(context);
         })?;
         // Ended sources are dropped: an engine may run many commands.
@@ -434,39 +463,32 @@ impl Engine {
             }
         }
         self.sources.push(handle);
-        Ok(())
+        Ok(done)
     }
 
     /// Stops everything in order: sources observe one last time, and everything that they emitted
     /// is delivered and written. Subscriptions end when they are read to their end.
-    pub fn shutdown(self) -> Report {
-        let Self {
-            sources,
-            panicked,
-            poll_requesters,
-            alive,
-            running,
-            runs,
-            log_thread,
-            bus,
-            clock,
-            ..
-        } = self;
-        drop((running, alive));
+    pub fn shutdown(mut self) -> Report {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Report {
+        drop((self.running.take(), self.alive.take()));
+        self.watches.iter().for_each(RunningWatch::stop);
+        let (runs, bus) = (&self.runs, &self.bus);
         runs.recordings.begin_shutdown();
         let mut report = Report {
-            panicked,
+            panicked: std::mem::take(&mut self.panicked),
             ..Report::default()
         };
-        let deadline = clock.now() + SOURCE_END;
-        for source in sources {
+        let deadline = self.clock.now() + SOURCE_END;
+        for source in self.sources.drain(..) {
             match source.join_deadline(deadline) {
                 Ok(Ok(())) => {}
                 Ok(Err(panicked)) => report.panicked.push(panicked),
                 Err(source) => report.left.push(source.name().to_owned()),
             }
         }
-        drop(poll_requesters);
         runs.refuse_new_runs();
         // The bus still accepts warnings.
         report.raw = runs.finish_recordings();
@@ -477,13 +499,26 @@ impl Engine {
             }
         }
         bus.close();
-        if let Some(log_thread) = log_thread {
+        if let Some(log_thread) = self.log_thread.take() {
             match log_thread.finish() {
                 Ok(log) => report.log = Some(log),
                 Err(panicked) => report.panicked.push(panicked),
             }
         }
         report
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // `shutdown` has stopped it and returned the report.
+        if self.running.is_none() {
+            return;
+        }
+        let report = self.stop();
+        if !report.is_clean() {
+            log::error!("{report}");
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{OutputStream, TdEvent};
 use crate::history::{RunInfo, RunKind, RunState};
-use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
+use crate::observe::{Job, JobHandle, JobName, JobRun, RunName, Source, SourceContext};
 use crate::process::{ByteSink, TextEvents};
 use crate::thread::{self, Stop, is_stopped};
 
@@ -114,15 +114,14 @@ impl TaskControl {
 
 pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
-pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, KernelHandle) {
+pub(crate) fn kernel_job(task: KernelTask, name: JobName) -> (impl Source, KernelHandle) {
     let thread = format!("td-cells {}", task.label);
     let control = task.control.clone();
-    Job::new(thread, control, move |context: &SourceContext| {
-        run(task, context)
-    })
+    let work = move |context: &SourceContext, job: JobRun<'_>| run(task, context, job);
+    Job::new(thread, name, control, work)
 }
 
-fn run(mut task: KernelTask, context: &SourceContext) -> Result<KernelOutcome> {
+fn run(mut task: KernelTask, context: &SourceContext, job: JobRun<'_>) -> Result<KernelOutcome> {
     let stop = context.stop.clone();
     let clock = context.clock.clone();
     let mut kernel = match &task.kernel {
@@ -143,7 +142,7 @@ fn run(mut task: KernelTask, context: &SourceContext) -> Result<KernelOutcome> {
         identity: None,
         extra: std::mem::take(&mut task.extra),
     };
-    let emitter = context.runs.open(task.name.clone(), info)?.emitter;
+    let emitter = job.open(context, info)?.emitter;
     let id = emitter.execution_id().clone();
     let ran = match task.cells.take() {
         Some(cells) => run_cells(&mut kernel, cells, task, &emitter, context),

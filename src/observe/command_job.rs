@@ -3,8 +3,8 @@
 
 use serde_json::Map;
 
-use super::job::{Job, JobHandle};
-use super::{RunName, Source, SourceContext};
+use super::job::{Job, JobHandle, JobName, JobRun};
+use super::{Source, SourceContext};
 use crate::agent::Format;
 use crate::event::ExecutionId;
 use crate::history::{RunInfo, RunKind, RunState};
@@ -12,16 +12,16 @@ use crate::process::{Command, CommandControl, CommandOutcome, observe_command};
 
 /// Creates the job that runs and observes `command`.
 pub(crate) fn command_job(
-    name: RunName,
+    name: JobName,
     command: Command,
 ) -> (impl Source, JobHandle<CommandOutcome, CommandControl>) {
     let thread = format!("td-run {}", command.name());
     let control = command.control.clone();
-    let work = move |context: &SourceContext| {
+    let work = move |context: &SourceContext, run: JobRun<'_>| {
         let info = info(&command);
         let mut opened: Option<ExecutionId> = None;
         let open = || {
-            let run = context.runs.open(name, info)?;
+            let run = run.open(context, info)?;
             opened = Some(run.emitter.execution_id().clone());
             Ok(run.emitter)
         };
@@ -37,7 +37,7 @@ pub(crate) fn command_job(
         }
         outcome
     };
-    Job::new(thread, control, work)
+    Job::new(thread, name, control, work)
 }
 
 fn info(command: &Command) -> RunInfo {

@@ -51,7 +51,7 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// Creates a coordinator, and the channel for [`request_poll`].
+    /// Creates a coordinator, and the channel that requests an immediate poll.
     ///
     /// # Errors
     /// When the schedule is invalid.
@@ -420,11 +420,6 @@ impl CoordinatorThread {
 
 fn is_same(earlier: Option<&Arc<Listing>>, listing: &Arc<Listing>) -> bool {
     earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, listing))
-}
-
-/// Requests an immediate poll; a pending request suffices.
-pub(crate) fn request_poll(requester: &Sender<()>) {
-    let _ = requester.try_send(());
 }
 
 impl CoordinatorThread {

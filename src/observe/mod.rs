@@ -21,14 +21,15 @@ pub(crate) use agent_files::HookFiles;
 pub(crate) use agent_files::agents_job;
 pub use agent_files::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
 pub(crate) use command_job::command_job;
-pub(crate) use coordinator::{Coordinator, request_poll};
-pub(crate) use job::Job;
+pub(crate) use coordinator::Coordinator;
 pub use job::JobHandle;
+pub(crate) use job::{Job, JobIds, JobName, JobRun};
 #[cfg(feature = "cli")]
 pub(crate) use pane_observer::PIPE_CONTEXT;
 pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
 pub(crate) use polled_pane::PolledPane;
 pub(crate) use source::{OpenedRun, RunName, RunProvider, Source, SourceContext};
-pub use watch::Watch;
+pub(crate) use watch::RunningWatch;
 #[cfg(feature = "cli")]
 pub(crate) use watch::report_absent;
+pub use watch::{Watch, WatchHandle};

@@ -1,12 +1,17 @@
 //! The description of what to watch on a tmux server: built by the user, read by the coordinator.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
 
 use super::pane_observer::turns::TurnRules;
 use super::poller::panes::Selection;
 use crate::agent::{Markers, StateRules};
 use crate::event::{ExecutionId, PaneId};
+use crate::thread::{Stop, StopGuard, is_stopped, lock};
 use crate::tmux::{
     DrainProgram, ListedSession, Listing, PaneState, PollSchedule, Server, ServerIdentity,
     SessionId, Target,
@@ -202,6 +207,59 @@ impl Watch {
     pub fn baseline_lines(mut self, lines: usize) -> Self {
         self.baseline_lines = lines;
         self
+    }
+}
+
+/// A running watch of an [`Engine`](crate::Engine). Dropping the handle changes nothing: the watch runs until
+/// all its targets have ended, or the engine ends.
+#[derive(Debug)]
+pub struct WatchHandle(pub(crate) RunningWatch);
+
+impl WatchHandle {
+    /// Ends this watch alone, and waits for its end: its panes are read one last time, and its sessions' runs end
+    /// as detached.
+    pub fn stop(self) {
+        self.0.stop();
+        // The coordinator's own limits end this wait.
+        let _ = self.0.done.recv();
+    }
+
+    /// Returns a channel that is closed when the watch has ended, for
+    /// [`select!`](crate::channel::select).
+    pub fn done(&self) -> &Receiver<Infallible> {
+        &self.0.done
+    }
+}
+
+/// The engine's side of a watch.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningWatch {
+    poll_requester: Sender<()>,
+    /// `None` once the watch is to end.
+    guard: Arc<Mutex<Option<StopGuard>>>,
+    done: Stop,
+}
+
+impl RunningWatch {
+    pub fn new(poll_requester: Sender<()>, guard: StopGuard, done: Stop) -> Self {
+        Self {
+            poll_requester,
+            guard: Arc::new(Mutex::new(Some(guard))),
+            done,
+        }
+    }
+
+    /// Requests an immediate poll; a pending request suffices.
+    pub fn poll_now(&self) {
+        let _ = self.poll_requester.try_send(());
+    }
+
+    pub fn stop(&self) {
+        *lock(&self.guard) = None;
+    }
+
+    pub fn has_ended(&self) -> bool {
+        is_stopped(&self.done)
     }
 }
 

@@ -298,7 +298,7 @@ fn a_subscriber_that_is_dropped_or_panics_does_not_affect_others() {
         let bus = Arc::new(EventBus::new(100_000));
         let steady = bus.subscribe();
         let mut leaving = bus.subscribe();
-        let panicking = bus.subscribe_filtered(|_: &TdEvent| -> bool { panic!("on purpose") });
+        let panicking = bus.subscribe_filtered(|_| panic!("on purpose"));
         let emitter = bus.emitter_for("a");
         let reader = thread::spawn(move || read_all(steady));
         let producer = thread::spawn(move || {
@@ -343,12 +343,15 @@ fn a_subscription_begins_at_its_creation() {
 #[test]
 fn filters_and_closures_select_events() {
     let bus = EventBus::new(10_000);
-    let by_closure = bus.subscribe_filtered(|event: &TdEvent| event.execution_id() == "a");
+    let by_closure = bus.subscribe_filtered(|e| e.execution_id() == "a");
     let by_data = bus.subscribe_with(SubscribeOptions {
         filter: Filter::all().kinds([EventKind::Warning, EventKind::Error]),
         ..Default::default()
     });
-    let by_filter = bus.subscribe_filtered(Filter::all().kind(EventKind::Error));
+    let by_filter = bus.subscribe_with(SubscribeOptions {
+        filter: Filter::all().kind(EventKind::Error),
+        ..Default::default()
+    });
     let nothing = bus.subscribe_with(SubscribeOptions {
         filter: Filter::all().kinds([]),
         ..Default::default()

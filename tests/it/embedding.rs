@@ -3,8 +3,13 @@
 #[path = "embed.rs"]
 mod example;
 
+use td_observe::channel::select;
+use td_observe::history::DataDir;
+use td_observe::tmux::Target;
+use td_observe::{Builder, Clock, Subscription, TdEvent, Watch};
+
 use crate::observed::logs;
-use crate::support::TmuxServer;
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 #[test]
 fn the_documented_example_watches_a_real_pane() {
@@ -35,4 +40,69 @@ fn the_documented_example_watches_a_real_pane() {
     });
     let logs = logs(&data);
     assert_eq!(logs.len(), 1, "job-10 has no run: {:?}", logs.keys());
+}
+
+/// Each watch has a handle that ends it alone.
+#[test]
+fn a_watch_is_stopped_alone() {
+    let server = TmuxServer::new();
+    for name in ["first", "second"] {
+        server.new_session(name, 40, 5, "cat");
+    }
+    let data = server.directory().join("data");
+    let mut engine = Builder::new().data_dir(&data).start().unwrap();
+    let mut events = engine.subscribe();
+    let watch = |name: &str| Watch::new(server.server()).target(Target::parse(name).unwrap());
+    let first = engine.watch(watch("first")).unwrap();
+    let second = engine.watch(watch("second")).unwrap();
+    let until = |events: &mut Subscription, is_it: &dyn Fn(&TdEvent) -> bool| loop {
+        let next = events.recv_timeout(CEILING).unwrap().into_envelope();
+        if next.is_some_and(|envelope| is_it(&envelope.event)) {
+            return;
+        }
+    };
+    for _ in 0..2 {
+        until(&mut events, &|event| {
+            matches!(event, TdEvent::PaneOpened { .. })
+        });
+    }
+    first.stop();
+    let state = |name: &str| {
+        let runs = DataDir::new(&data)
+            .runs(Clock::system().wall())
+            .unwrap()
+            .runs;
+        let run = runs.into_iter().find(|run| run.label == name).unwrap();
+        run.state.as_str().to_owned()
+    };
+    assert_eq!(state("second"), "running");
+    wait_for("the end of its run", CEILING, || match &*state("first") {
+        "detached" => Ok(()),
+        other => Err(other.to_owned()),
+    });
+    for name in ["first", "second"] {
+        server.tmux(&["send-keys", "-t", name, &format!("to {name}"), "Enter"]);
+    }
+    until(&mut events, &|event| match event {
+        TdEvent::OutputUpdate { chunk, .. } => {
+            assert!(!chunk.contains("to first"), "{chunk}");
+            chunk.contains("to second")
+        }
+        _ => false,
+    });
+    // The second ends by itself.
+    server.tmux(&["kill-session", "-t", "second"]);
+    let ceiling = Clock::system().after(CEILING);
+    select! {
+        recv(second.done()) -> end => assert!(end.is_err()),
+        recv(ceiling) -> _ => panic!("it does not end"),
+    }
+    // The first is watched again, in its run.
+    let again = engine.watch(watch("first")).unwrap();
+    until(&mut events, &|event| {
+        matches!(event, TdEvent::PaneOpened { .. })
+    });
+    assert_eq!(state("first"), "running");
+    drop(again);
+    assert!(engine.shutdown().panicked.is_empty());
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::super::{Job, JobHandle, RunName, Source, SourceContext};
+use super::super::{Job, JobHandle, JobIds, JobRun, RunName, Source, SourceContext};
 use super::output_file::{OutputFile, ReadContext, TurnEnd};
 use super::search::{Found, Places};
 use super::verdict::Verdict;
@@ -497,34 +497,38 @@ pub struct AgentsReport {
 ///
 /// # Errors
 /// `is_invalid_input()` when `watch` has no places, or its interval is zero.
-pub(crate) fn agents_job(watch: AgentWatch) -> Result<(impl Source, JobHandle<AgentsReport>)> {
+pub(crate) fn agents_job(
+    mut watch: AgentWatch,
+    ids: &JobIds,
+    wall: Timestamp,
+) -> Result<(impl Source, JobHandle<AgentsReport>)> {
     if watch.places.is_empty() {
         return Err(Error::invalid("there are no agents to follow"));
     }
     if watch.polling.every.is_zero() {
         return Err(Error::invalid("the interval is zero"));
     }
-    let work = move |context: &SourceContext| follow(watch, context);
-    Ok(Job::new("td-agents".to_owned(), (), work))
+    let name = ids.claim(match watch.execution_id.take() {
+        Some(id) => RunName::Exact(id),
+        None => RunName::at("agents", wall),
+    })?;
+    let work = move |context: &SourceContext, run: JobRun<'_>| follow(watch, context, run);
+    Ok(Job::new("td-agents".to_owned(), name, (), work))
 }
 
-fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
+fn follow(watch: AgentWatch, context: &SourceContext, run: JobRun<'_>) -> Result<AgentsReport> {
     let AgentWatch {
         mut places,
         mut polling,
-        execution_id,
         follows,
+        ..
     } = watch;
     polling.clock = context.clock.clone();
     let every = polling.every;
-    let name = match execution_id {
-        Some(id) => RunName::Exact(id),
-        None => RunName::at("agents", context.clock.wall()),
-    };
     let since = context.clock.wall();
     let found = places.find(since);
     let mut searched_at = context.clock.now();
-    let emitter = context.runs.open(name, info(&found.new))?.emitter;
+    let emitter = run.open(context, info(&found.new))?.emitter;
     let agents = AgentRegistry::new(emitter.clone(), polling);
     take(&agents, &emitter, found, since);
     let mut is_full_reported = false;

@@ -1,6 +1,7 @@
 //! Lossless and throttled lanes: room, gaps, deadlines and ends.
 
 use super::*;
+use td_observe::channel::select;
 
 #[test]
 fn live_events_have_no_number_and_do_not_reach_lossless_lanes() {
@@ -308,4 +309,93 @@ fn custom_events_are_delivered_and_read_back() {
     };
     assert_eq!(event.type_name(), "BuildQueued");
     assert_eq!(event.fields()["position"], 3);
+}
+
+/// Reads two subscriptions in one thread with `select!`, one delivery for each message of the channel: nothing is
+/// left when the bus is closed, and nothing hangs.
+#[test]
+fn subscriptions_are_read_with_select() {
+    with_timeout(|| {
+        for (capacity, pause) in [(10_000_000, 0), (10_000_000, 1000), (64, 0)] {
+            let bus = Arc::new(EventBus::new(capacity));
+            let mut all = bus.subscribe();
+            let mut selected = bus.subscribe_filtered(|e| e.execution_id() == "1");
+            // A channel that is kept is ready as long as deliveries are.
+            let kept = selected.ready().clone();
+            let emitters: Vec<_> = (0..4)
+                .map(|id: u32| {
+                    let emitter = bus.emitter_for(id.to_string());
+                    thread::spawn(move || {
+                        for number in 0..20_000 {
+                            emitter.iteration_started(number);
+                            if pause > 0 && number % pause == 0 {
+                                thread::sleep(Duration::from_micros(300));
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let closing = Arc::clone(&bus);
+            let closer = thread::spawn(move || {
+                emitters.into_iter().for_each(|one| one.join().unwrap());
+                closing.close();
+            });
+            let (mut counts, mut closed) = ([(0, 0); 2], [false; 2]);
+            while closed != [true; 2] {
+                // A closed one stays ready, and the other one has its turn, too.
+                let (next, of) = select! {
+                    recv(all.ready()) -> _ => (all.try_recv(), 0),
+                    recv(kept) -> _ => (selected.try_recv(), 1),
+                };
+                match next {
+                    Ok(Delivery::Event(envelope)) => counts[of].0 += envelope.n,
+                    Ok(Delivery::Lagged { missed }) => counts[of].1 += missed,
+                    Err(TryRecvError::Empty) => {}
+                    Err(TryRecvError::Closed) => closed[of] = true,
+                }
+            }
+            closer.join().unwrap();
+            assert!(all.ready().try_recv().is_ok() && selected.ready().try_recv().is_ok());
+            let [(received, missed), (of_one, missed_of_one)] = counts;
+            assert_eq!(received + missed, 80_000);
+            if capacity > 64 {
+                assert_eq!((received, of_one), (80_000, 20_000));
+            } else {
+                assert!(of_one + missed_of_one <= 80_000);
+            }
+        }
+    });
+}
+
+/// A channel that is asked for anew rings for what is there already, whoever has taken its last message.
+#[test]
+fn a_subscription_is_ready_while_it_has_deliveries() {
+    let bus = EventBus::new(100);
+    let mut events = bus.subscribe();
+    assert!(events.ready().is_empty());
+    let emitter = bus.emitter_for("a");
+    for number in 0..3 {
+        emitter.iteration_started(number);
+    }
+    events.ready().recv_timeout(CEILING).unwrap();
+    // Its message is taken, and its deliveries are not.
+    assert!(events.ready().try_recv().is_ok());
+    assert!(events.try_recv().is_ok());
+    assert!(events.ready().try_recv().is_ok());
+    while events
+        .recv_timeout(CEILING)
+        .unwrap()
+        .envelope()
+        .unwrap()
+        .seq
+        != Some(3)
+    {}
+    while events.ready().try_recv().is_ok() {
+        assert_eq!(events.try_recv().unwrap_err(), TryRecvError::Empty);
+    }
+    bus.close();
+    for _ in 0..3 {
+        events.ready().recv_timeout(CEILING).unwrap();
+        assert_eq!(events.try_recv().unwrap_err(), TryRecvError::Closed);
+    }
 }

@@ -1,12 +1,15 @@
 //! Commands of an engine: each has its own run, however it ends.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use td_observe::channel::select;
 use td_observe::process::Command;
-use td_observe::{Builder, Engine, Envelope, Subscription, TdEvent};
+use td_observe::{Builder, Clock, Engine, Envelope, Error, Subscription, TdEvent};
 
-use super::{end_of, group_in, kept_of, text_of};
+use super::{Group, end_of, group_in, kept_of, text_of};
 use crate::support::CEILING;
 
 fn engine(data: &Path) -> (Engine, Subscription) {
@@ -134,4 +137,105 @@ fn a_command_with_a_dropped_handle_runs_to_its_end() {
     engine.shutdown();
     assert_eq!(text_of(&remaining(events), "stdout"), "done\n");
     assert_eq!(state(data.path(), "alone")["state"], "completed");
+}
+
+/// A command with a grandchild; returns its group once both run.
+#[track_caller]
+fn start_group(engine: &mut Engine) -> Group {
+    let (sender, receiver) = channel();
+    let on_output = move |_, text: &str| sender.send(text.to_owned()).unwrap();
+    let script = "sleep 1000 & echo $$; wait";
+    let command = Command::shell(script).on_output(on_output);
+    engine.execute_as("long", command).unwrap();
+    group_in(&receiver.recv_timeout(CEILING).unwrap())
+}
+
+/// An early `?` or a panic leaves no process and no open run.
+#[test]
+fn a_dropped_engine_ends_its_jobs_and_closes_its_runs() {
+    for panics in [false, true] {
+        let data = tempfile::tempdir().unwrap();
+        let (sender, group) = channel();
+        let ended = catch_unwind(AssertUnwindSafe(|| -> Result<(), Error> {
+            let (mut engine, _events) = engine(data.path());
+            let own = engine.emitter_for("own", Default::default())?;
+            own.warning("work", "began");
+            sender.send(start_group(&mut engine)).unwrap();
+            assert!(!panics, "on purpose");
+            engine.execute_as("long", Command::new("true")).map(drop)
+        }));
+        assert_eq!(ended.is_err(), panics, "{ended:?}");
+        // Before the engine is gone, so that nothing is left when the program ends.
+        let group = group.recv().unwrap();
+        assert_eq!(group.members(), [""; 0]);
+        assert_eq!(end_of(&kept_of(data.path(), "long")), (None, Some(15)));
+        assert_eq!(state(data.path(), "long")["state"], "failed");
+        assert_eq!(state(data.path(), "own")["state"], "detached");
+        assert_eq!(kept_of(data.path(), "own").len(), 1);
+    }
+}
+
+#[test]
+fn two_jobs_under_one_id_are_refused_while_the_first_runs() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut engine, _events) = engine(data.path());
+    let group = start_group(&mut engine);
+    let refused = engine.execute_as("long", Command::new("true"));
+    let error = refused.unwrap_err();
+    assert!(error.is_invalid_input(), "{error:?}");
+    assert!(error.to_string().contains("a job long runs"), "{error}");
+    let agents = td_observe::AgentWatch::new()
+        .path(data.path().join("a.output"))
+        .unwrap()
+        .execution_id("long");
+    assert!(engine.watch_agents(agents).unwrap_err().is_invalid_input());
+    let other = engine.execute_as("other", Command::new("true")).unwrap();
+    other.wait().unwrap();
+    // Its id is free once it has ended.
+    let again = engine.execute_as("other", Command::new("true")).unwrap();
+    again.wait().unwrap();
+    engine.shutdown();
+    group.until_empty();
+}
+
+#[test]
+fn a_handle_tells_the_run_and_the_end_without_waiting() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut engine, _events) = engine(data.path());
+    let command = Command::shell("trap 'exit 3' TERM; echo $$; while :; do sleep 0.01; done");
+    let (sender, receiver) = channel();
+    let mut job = engine
+        .execute(command.on_output(move |_, text: &str| sender.send(text.to_owned()).unwrap()))
+        .unwrap();
+    let id = job.execution_id().unwrap().clone();
+    assert!(id.as_str().starts_with("sh@"), "{id}");
+    let group = group_in(&receiver.recv_timeout(CEILING).unwrap());
+    assert!(job.try_wait().unwrap().is_none());
+    assert!(
+        job.wait_timeout(Duration::from_millis(1))
+            .unwrap()
+            .is_none()
+    );
+    job.control().end(15);
+    let ceiling = Clock::system().after(CEILING);
+    select! {
+        recv(job.done()) -> end => assert!(end.is_err()),
+        recv(ceiling) -> _ => panic!("it does not end"),
+    }
+    group.until_empty();
+    assert_eq!(job.try_wait().unwrap().unwrap().code(), 3);
+    assert_eq!(job.wait_timeout(CEILING).unwrap().unwrap().code(), 3);
+    assert_eq!(job.wait().unwrap().code(), 3);
+    assert_eq!(end_of(&kept_of(data.path(), id.as_str())), (Some(3), None));
+
+    let mut missing = engine.execute(Command::new("td-no-such-program")).unwrap();
+    assert!(missing.execution_id().unwrap_err().is_gone());
+    assert!(
+        missing
+            .wait_timeout(CEILING)
+            .unwrap_err()
+            .is_missing_program()
+    );
+    assert!(missing.try_wait().unwrap_err().is_missing_program());
+    assert!(missing.wait().unwrap_err().is_missing_program());
 }
