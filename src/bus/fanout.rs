@@ -39,6 +39,8 @@ pub(super) struct FanOut {
     batch_bytes_max: usize,
     /// True if the batch is for lossy lanes only.
     batch_live: bool,
+    /// The time of the last event.
+    last_ts: Option<Timestamp>,
     lanes: Vec<LossySender>,
     lossless: LosslessSender,
     /// Threads to wake once the batch is in every lane. A thread that woke earlier could take the processor
@@ -74,6 +76,7 @@ impl FanOut {
             // beside all events that were accepted while there was room.
             batch_bytes_max: (1024 * 1024).min(lossless_bytes_max / 64),
             batch_live: false,
+            last_ts: None,
             lanes: Vec::new(),
             sleepers: Vec::new(),
         }
@@ -169,6 +172,7 @@ impl FanOut {
                 }
                 self.batch_bytes += event.memory_bytes();
                 self.redactor.event(&mut event);
+                self.last_ts = Some(ts);
                 let seq = (!live).then(|| self.number(&event));
                 self.batch.push(Envelope::new(seq, ts, event));
             }
@@ -236,7 +240,8 @@ impl FanOut {
             self.inbox.release(bytes as u64);
         }
         if let Some(refused) = self.inbox.take_refused() {
-            let ts = self.inbox.clock.wall();
+            // Events that are queued behind them may be seconds old, and times are in order.
+            let ts = self.last_ts.unwrap_or_else(|| self.inbox.clock.wall());
             for ((id, kind, live), events) in refused {
                 self.account_refused(&id, kind, live, events, ts);
             }
