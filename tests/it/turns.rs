@@ -225,6 +225,22 @@ done"#;
 }
 
 #[test]
+fn without_the_mode_for_agents_a_marker_is_text() {
+    let mut agent = Agent::new(AGENT, |watch| watch);
+    for question in ["one", "two"] {
+        agent.types(question);
+        agent
+            .observed
+            .until_line(&format!("⏺ You asked: {question}"));
+    }
+    agent.observed.stop();
+    assert_eq!(turns(&agent.observed.seen), Vec::<&TdEvent>::new());
+    let replay = agent.observed.replay(&agent.pane);
+    let markers = replay.texts().into_iter().filter(|text| *text == MARKER);
+    assert_eq!(markers.count(), 2);
+}
+
+#[test]
 fn silence_ends_a_turn_if_enabled_and_is_reported_as_inferred() {
     let script = "while printf '> ' && IFS= read -r asked; do echo \"about $asked\"; done";
     let mut agent = Agent::new(script, |watch| {

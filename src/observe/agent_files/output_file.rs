@@ -996,6 +996,11 @@ mod tests {
             let mut case = Case::new();
             std::fs::create_dir(case.path()).unwrap();
             case.warned("no regular file");
+            // Its name cannot be looked up; a missing permission is the same to the program.
+            let mut case = Case::new();
+            case.append(WORKS);
+            case.file = OutputFile::new(case.path().join("below"), Timestamp::default());
+            case.warned("cannot be read");
         }
 
         #[test]

@@ -114,6 +114,50 @@ fn a_loop_without_an_emitter_has_the_same_result() {
     assert_eq!((never.success, never.end), (false, LoopEnd::MaxIterations));
 }
 
+/// A tool that cannot continue.
+struct Broken;
+
+impl Tool for Broken {
+    fn name(&self) -> &str {
+        "write"
+    }
+
+    fn description(&self) -> &str {
+        "Writes n."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+
+    fn call(&mut self, _: &Value, _: &Cancel) -> Result<String, ToolError> {
+        Err(ToolError::fatal("the disk is gone"))
+    }
+}
+
+#[test]
+fn an_iteration_whose_tool_cannot_continue_says_so() {
+    let place = Place::new();
+    let bus = EventBus::new(10_000);
+    let mut seen = bus.subscribe();
+    let spec = Spec::of_task("Count").check("false");
+    let outcome = LoopEngine::new(spec, Scripted { calls: 0 })
+        .tools(Toolbox::new().with(Broken))
+        .directory(place.work())
+        .max_iterations(2)
+        .run(Some(&bus.emitter_for("loop-1")));
+    assert!(!outcome.success, "{outcome:?}");
+    bus.close();
+    let events: Vec<Envelope> = (seen.iter())
+        .filter_map(|delivery| delivery.into_envelope())
+        .collect();
+    let broken = IterationOutcome::ToolError {
+        tool: "write".into(),
+        error: "the disk is gone".into(),
+    };
+    assert_eq!(outcomes(&events)[0], broken, "{events:?}");
+}
+
 #[test]
 fn several_loops_run_at_once_with_their_own_ids_and_files() {
     const LOOPS: usize = 5;
