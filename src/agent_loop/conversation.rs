@@ -422,10 +422,10 @@ impl<'a> TurnReporter<'a> {
     /// Reports a prompt that is sent to the model.
     pub fn prompt(&mut self, turn: u32, text: &str) {
         if let Some(target) = &self.target {
-            // Only the answer reports the number of tokens.
+            // Only the answer states a number of tokens.
             target
                 .emitter
-                .prompt_sent(target.iteration, &summary(text), 0);
+                .prompt_sent(target.iteration, &summary(text), None);
         }
         self.part(ConversationPart::Prompt { turn, text });
     }

@@ -15,7 +15,7 @@ use super::tool::{RunningCommand, Toolbox};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::IterationOutcome;
+use crate::event::{IterationOutcome, TdEvent};
 use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, JobName, JobRun, Source, SourceContext};
 use crate::process::{Command, ValidationResult, validate_until_stopped};
@@ -54,6 +54,9 @@ pub struct LoopEngine {
     pub(super) max_turns: Option<u32>,
     timeout: Option<Duration>,
     pub(super) check_timeout: Option<Duration>,
+    check_lines_max: u64,
+    /// The number of lines of checks beyond the limit.
+    lost_lines: u64,
     pub(super) ignored: Option<PathBuf>,
     pub(super) cancel: Cancel,
     pub(super) running_check: RunningCommand,
@@ -67,8 +70,8 @@ impl LoopEngine {
         Self::of(spec, LoopAgent::Client(Box::new(client)))
     }
 
-    /// Creates a loop that runs this command in the loop's directory. The command's standard error is
-    /// stored together with that of the check.
+    /// Creates a loop that runs this command in the loop's directory. The command's output is stored in files
+    /// beside those of the check.
     pub fn of_command(spec: Spec, command: super::CommandClient) -> Self {
         Self::of(spec, LoopAgent::command(command))
     }
@@ -84,6 +87,9 @@ impl LoopEngine {
             max_turns: None,
             timeout: None,
             check_timeout: None,
+            // The default limit of lines of a check that become events.
+            check_lines_max: 1_000_000,
+            lost_lines: 0,
             ignored: None,
             cancel: Cancel::new(),
             running_check: RunningCommand::default(),
@@ -129,6 +135,13 @@ impl LoopEngine {
     /// Sets the timeout of a check, which then fails with exit code 124; defaults to none.
     pub fn check_timeout(mut self, timeout: Duration) -> Self {
         self.check_timeout = Some(timeout);
+        self
+    }
+
+    /// Limits the number of lines of a check that are emitted and stored; defaults to 1,000,000. One warning
+    /// reports the cut, and [`LoopOutcome::lost_lines`] counts the others.
+    pub fn check_line_limit(mut self, lines: u64) -> Self {
+        self.check_lines_max = lines;
         self
     }
 
@@ -181,8 +194,14 @@ impl LoopEngine {
         if let Some(emitter) = emitter
             && !self.progress.is_resumed
         {
-            // The type of loop in `LoopStarted`, as TaskDaemon names it.
-            emitter.loop_started("Phase", &self.spec.task);
+            let phases = self.spec.phases.iter().map(|phase| phase.name.clone());
+            emitter.emit(TdEvent::LoopStarted {
+                execution_id: emitter.execution_id().clone(),
+                // The type of loop, as TaskDaemon names it.
+                loop_type: "Phase".to_owned(),
+                task_description: self.spec.task.clone(),
+                phases: Some(phases.collect()),
+            });
         }
         let end = match deadline {
             None => Ok(self.run_phases(&reporter, None)),
@@ -197,6 +216,8 @@ impl LoopEngine {
         reporter.loop_completed(LoopOutcome {
             success: end == LoopEnd::Passed,
             iterations: self.progress.iteration,
+            lost_lines: self.lost_lines,
+            has_whole_messages: self.agent.has_whole_messages(),
             end,
         })
     }
@@ -390,7 +411,7 @@ impl LoopEngine {
 
     /// Determines the outcome from the end of the conversation and, unless that failed, from the check.
     fn judge(
-        &self,
+        &mut self,
         phase: &Phase,
         conversation: &Conversation,
         reporter: &LoopReporter<'_>,
@@ -440,7 +461,7 @@ impl LoopEngine {
     }
 
     fn check(
-        &self,
+        &mut self,
         check: &str,
         reporter: &LoopReporter<'_>,
         files: &IterationFiles,
@@ -448,8 +469,7 @@ impl LoopEngine {
         let control = self.running_check.begin();
         let mut command = Command::shell(check)
             .directory(&self.directory)
-            // Maximum number of lines of a check that become events.
-            .line_limit(1_000_000)
+            .line_limit(self.check_lines_max)
             // Maximum size of each output of a check that is kept for the next prompt.
             .collect(256 << 10)
             .clock(self.clock.clone())
@@ -458,14 +478,15 @@ impl LoopEngine {
         if let Some(timeout) = self.check_timeout {
             command = command.timeout(timeout);
         }
-        let iteration = self.progress.iteration;
-        validate_until_stopped(
+        let result = validate_until_stopped(
             command,
             check,
             reporter.emitter,
-            iteration,
+            self.progress.iteration,
             self.cancel.stop(),
-        )
+        )?;
+        self.lost_lines += result.lost_lines;
+        Ok(result)
     }
 
     fn fingerprint(&self) -> Option<u64> {

@@ -53,6 +53,11 @@ pub struct LoopOutcome {
     pub success: bool,
     /// The number of iterations.
     pub iterations: u32,
+    /// The number of lines of checks beyond the limit, which were only counted.
+    pub lost_lines: u64,
+    /// True if the loop's agent wrote whole messages: see
+    /// [`StreamParser::has_whole_messages`](crate::agent::StreamParser::has_whole_messages).
+    pub has_whole_messages: bool,
     /// The reason why the loop ended.
     pub end: LoopEnd,
 }

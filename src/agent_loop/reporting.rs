@@ -115,9 +115,13 @@ impl IterationFiles {
         }
     }
 
-    /// Stores the standard error of the agent's command.
-    pub fn write_stderr(&self, bytes: &[u8]) {
-        lock(&self.0).write(IterationFile::Stderr, bytes);
+    /// Stores the output of the agent's command.
+    pub fn write_agent_output(&self, stream: OutputStream, bytes: &[u8]) {
+        let file = match stream {
+            OutputStream::Stdout => IterationFile::AgentStdout,
+            OutputStream::Stderr => IterationFile::AgentStderr,
+        };
+        lock(&self.0).write(file, bytes);
     }
 }
 
@@ -127,9 +131,15 @@ impl OpenFiles {
         self.warn_on_error(created)
     }
 
+    /// Appends to a file, and creates it if it does not exist: a model may have no command.
     fn write(&mut self, file: IterationFile, bytes: &[u8]) {
-        let text = self.texts.iter_mut().find(|(of, _)| *of == file);
-        let written = text.map_or(Ok(()), |(_, text)| text.push_bytes(bytes));
+        let at = self.texts.iter().position(|(of, _)| *of == file);
+        let at = at.or_else(|| {
+            let text = self.create(file)?;
+            self.texts.push((file, text));
+            Some(self.texts.len() - 1)
+        });
+        let written = at.map_or(Ok(()), |at| self.texts[at].1.push_bytes(bytes));
         self.warn_on_error(written);
     }
 
@@ -154,35 +164,32 @@ pub(super) fn warn(emitter: Option<&EventEmitter>, message: &str) {
     }
 }
 
-// The agent of a loop: any model, or a command whose standard error is also emitted and stored.
+// The agent of a loop: any model, or a command whose output is also stored, and its standard error emitted.
 
 pub(super) enum LoopAgent {
     Client(Box<dyn LlmClient>),
     Command {
         client: Box<CommandClient>,
-        stderr: Arc<Mutex<StderrSink>>,
+        sink: Arc<Mutex<AgentSink>>,
     },
 }
 
-/// The destinations of a command's standard error in the current iteration.
+/// The destinations of a command's output in the current iteration.
 #[derive(Default)]
-pub(super) struct StderrSink {
-    writer: Option<OutputWriter>,
+pub(super) struct AgentSink {
+    /// Emits standard error.
+    stderr: Option<OutputWriter>,
     files: Option<IterationFiles>,
 }
 
 impl LoopAgent {
     pub fn command(client: CommandClient) -> Self {
-        let stderr = Arc::new(Mutex::new(StderrSink::default()));
-        let sink = Arc::clone(&stderr);
-        let client = client.on_output(move |stream, bytes| {
-            if stream == OutputStream::Stderr {
-                lock(&sink).write(bytes);
-            }
-        });
+        let sink = Arc::new(Mutex::new(AgentSink::default()));
+        let output = Arc::clone(&sink);
+        let client = client.on_output(move |stream, bytes| lock(&output).write(stream, bytes));
         Self::Command {
             client: Box::new(client),
-            stderr,
+            sink,
         }
     }
 
@@ -198,10 +205,17 @@ impl LoopAgent {
     fn map_command(self, change: impl FnOnce(CommandClient) -> CommandClient) -> Self {
         match self {
             Self::Client(client) => Self::Client(client),
-            Self::Command { client, stderr } => Self::Command {
+            Self::Command { client, sink } => Self::Command {
                 client: Box::new(change(*client)),
-                stderr,
+                sink,
             },
+        }
+    }
+
+    pub fn has_whole_messages(&self) -> bool {
+        match self {
+            Self::Client(_) => false,
+            Self::Command { client, .. } => client.has_whole_messages(),
         }
     }
 
@@ -220,32 +234,33 @@ impl LoopAgent {
         }
     }
 
-    /// Emits and stores the command's standard error in this iteration.
+    /// Stores the command's output in this iteration, and emits its standard error.
     pub fn begin_iteration(&self, emitter: Option<&EventEmitter>, files: &IterationFiles) {
-        self.set_stderr(StderrSink {
-            writer: emitter.map(|emitter| emitter.writer(OutputStream::Stderr)),
+        self.set_sink(AgentSink {
+            stderr: emitter.map(|emitter| emitter.writer(OutputStream::Stderr)),
             files: Some(files.clone()),
         });
     }
 
     /// Ends the iteration. Dropping the writer emits an unfinished line.
     pub fn end_iteration(&self) {
-        self.set_stderr(StderrSink::default());
+        self.set_sink(AgentSink::default());
     }
 
-    fn set_stderr(&self, sink: StderrSink) {
-        if let Self::Command { stderr, .. } = self {
-            *lock(stderr) = sink;
+    fn set_sink(&self, new: AgentSink) {
+        if let Self::Command { sink, .. } = self {
+            *lock(sink) = new;
         }
     }
 }
 
-impl StderrSink {
-    fn write(&mut self, bytes: &[u8]) {
+impl AgentSink {
+    fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
         if let Some(files) = &self.files {
-            files.write_stderr(bytes);
+            files.write_agent_output(stream, bytes);
         }
-        if let Some(writer) = &mut self.writer {
+        let stderr = self.stderr.as_mut();
+        if let Some(writer) = stderr.filter(|_| stream == OutputStream::Stderr) {
             // The writer never fails: the bus counts events that it must drop.
             let _ = std::io::Write::write_all(writer, bytes);
         }

@@ -145,14 +145,31 @@ impl Fold<'_> {
                 row.note_output(at);
             }),
             TdEvent::LoopStarted {
-                task_description, ..
+                task_description,
+                phases,
+                ..
             } => {
                 self.name_if_new(id, task_description);
-                self.execution(id, ExecutionKind::Loop, Row::begin);
+                self.execution(id, ExecutionKind::Loop, |row, at| {
+                    row.phases.clone_from(phases);
+                    row.begin(at);
+                });
             }
+            TdEvent::PhaseStarted {
+                phase_index,
+                total_phases,
+                ..
+            } => self.execution(id, ExecutionKind::Loop, |row, _| {
+                row.keep_phases(total_phases.saturating_sub(*phase_index));
+            }),
             TdEvent::LoopCompleted { success, .. } => {
                 let status = i32::from(!success);
-                self.execution(id, ExecutionKind::Loop, |row, at| row.end(Some(status), at));
+                self.execution(id, ExecutionKind::Loop, |row, at| {
+                    if *success {
+                        row.keep_phases(0);
+                    }
+                    row.end(Some(status), at);
+                });
             }
             TdEvent::ToolCallStarted {
                 tool_name,

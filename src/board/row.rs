@@ -164,6 +164,8 @@ pub struct Row {
     pub gaps: u64,
     /// The number of errors.
     pub errors: u64,
+    /// The phases that a loop has not completed, the current one first; `None` if they are unknown.
+    pub phases: Option<Vec<String>>,
     /// The agent's state when its observer ended. Not part of the JSON.
     #[serde(skip)]
     pub(super) last_observed: Option<Box<LastObserved>>,
@@ -200,6 +202,7 @@ impl Row {
             turns: 0,
             gaps: 0,
             errors: 0,
+            phases: None,
             last_observed: None,
         }
     }
@@ -323,6 +326,13 @@ impl Row {
         }
     }
 
+    /// Removes completed phases of a loop, so that this many remain.
+    pub(super) fn keep_phases(&mut self, remaining: usize) {
+        if let Some(phases) = &mut self.phases {
+            phases.drain(..phases.len().saturating_sub(remaining));
+        }
+    }
+
     /// Records the time of printed output.
     pub(super) fn note_output(&mut self, at: Timestamp) {
         self.last_output = Some(at);
@@ -370,6 +380,7 @@ impl Serialize for Row {
         map.serialize_entry("turns", &self.turns)?;
         map.serialize_entry("gaps", &self.gaps)?;
         map.serialize_entry("errors", &self.errors)?;
+        map.serialize_entry("phases", &self.phases)?;
         map.serialize_entry("attention", &self.attention())?;
         map.end()
     }

@@ -76,6 +76,11 @@ const FIELDS: &[RowField] = &[
     ("gaps", "The number of confirmed gaps.", u64::schema),
     ("errors", "The number of errors.", u64::schema),
     (
+        "phases",
+        "The phases that a loop has not completed, the current one first; null if they are unknown.",
+        || or_null(Vec::<String>::schema()),
+    ),
+    (
         "attention",
         "The urgency with which the row asks for the user.",
         || names(Attention::ALL.map(Attention::as_str)),

@@ -464,6 +464,7 @@ fn commands_loops_and_background_agents_have_rows() {
                 pane: None,
                 pid: Some(7),
                 cell: None,
+                verification: None,
             },
         ),
         at(
@@ -492,6 +493,7 @@ fn commands_loops_and_background_agents_have_rows() {
                 execution_id: id("l"),
                 loop_type: "ralph".into(),
                 task_description: "Fix the tests".into(),
+                phases: None,
             },
         ),
         at(

@@ -262,7 +262,18 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             message!("listening; other clients connect with {}", path.display());
         }
     };
-    let can_ask = !is_listening && !options.json && has_user();
+    // Code that comes from standard input leaves no answers there.
+    let is_code_read = typed
+        .file
+        .as_ref()
+        .is_some_and(|file| file.as_os_str() == "-");
+    let ask = if is_listening || is_code_read {
+        None
+    } else if io::stdin().is_terminal() {
+        (!options.json && io::stdout().is_terminal()).then(ask)
+    } else {
+        Some(answer_from_input())
+    };
     let task = KernelTask {
         control,
         kernel: config.kernel,
@@ -271,8 +282,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         label: config.label,
         extra: config.extra,
         lines_max: typed.max_lines,
-        ask: can_ask.then(ask),
+        ask,
         byte_sink,
+        is_coloured: options.coloured,
         recorder: copy.map(|copy| Box::new(copy) as _),
         on_connected: is_listening.then(|| Box::new(print_connection) as _),
     };
@@ -435,18 +447,20 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The answer at the end of the input; Jupyter's kernels raise `EOFError` from it.
 const END: &str = "\u{4}";
 
-/// Returns true if a user can answer.
-pub(super) fn has_user() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal()
+/// Returns a callback that answers with the lines of standard input.
+fn answer_from_input() -> Ask {
+    let mut unread = Vec::new();
+    Box::new(move |_, is_over| read_line(&mut unread, is_over))
 }
 
 /// Returns a callback that asks on the terminal.
-pub(super) fn ask() -> Ask {
-    Box::new(|question, is_over| {
+fn ask() -> Ask {
+    let mut unread = Vec::new();
+    Box::new(move |question, is_over| {
         thread::park(Some(SHOWN_WITHIN));
         write(&format!(" ?   {}", one_line(&question.prompt)));
         let _hidden = question.is_password.then(HiddenInput::begin);
-        let answer = read_line(is_over);
+        let answer = read_line(&mut unread, is_over);
         if question.is_password || answer.is_none() {
             write("\n");
         }
@@ -471,11 +485,17 @@ fn write(text: &str) {
     }
 }
 
-/// Reads a line from the terminal; `None` if the question is over.
-fn read_line(is_over: &dyn Fn() -> bool) -> Option<String> {
+/// Reads a line of standard input; `None` if the question is over. What was read after the line stays in
+/// `unread`.
+fn read_line(unread: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> Option<String> {
     let stdin = io::stdin();
-    let mut bytes = Vec::new();
-    loop {
+    let end = loop {
+        if let Some(at) = memchr::memchr(b'\n', unread) {
+            break at + 1;
+        }
+        if unread.len() > ANSWER_BYTES_MAX {
+            break unread.len();
+        }
         if is_over() {
             return None;
         }
@@ -485,17 +505,15 @@ fn read_line(is_over: &dyn Fn() -> bool) -> Option<String> {
         }
         let mut chunk = [0; 4096];
         match rustix::io::read(&stdin, &mut chunk) {
-            Ok(0) if bytes.is_empty() => return Some(END.to_owned()),
-            Ok(0) => break,
-            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Ok(0) if unread.is_empty() => return Some(END.to_owned()),
+            Ok(0) => break unread.len(),
+            Ok(count) => unread.extend_from_slice(&chunk[..count]),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(_) => return Some(END.to_owned()),
         }
-        if bytes.contains(&b'\n') || bytes.len() > ANSWER_BYTES_MAX {
-            break;
-        }
-    }
-    let text = String::from_utf8_lossy(&bytes);
+    };
+    let line: Vec<u8> = unread.drain(..end).collect();
+    let text = String::from_utf8_lossy(&line);
     Some(text.lines().next().unwrap_or_default().to_owned())
 }
 
@@ -550,7 +568,8 @@ pub(super) struct TypedKernel {
     /// Continue after cells that fail
     #[arg(long)]
     pub allow_errors: bool,
-    /// Show and keep at most N lines; a warning marks the cut
+    /// Show and keep at most N lines, and the last lines of standard error if a cell fails; a warning
+    /// marks the cut
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_lines: Option<u64>,
     /// The name of the run [default: FILE@SECONDS or KERNEL@SECONDS]

@@ -213,6 +213,16 @@ pub(super) fn print_lost_lines(lines: u64) {
     message!("{lines} neither shown nor kept: see --max-lines");
 }
 
+/// Prints how an agent that wrote whole messages writes them word by word, if people read them.
+pub(super) fn print_streaming_hint(has_whole_messages: bool, options: &Options) {
+    if has_whole_messages && !options.json && !options.quiet {
+        message!(
+            "hint: the agent printed whole messages: with --include-partial-messages Claude Code prints \
+             each word as it comes"
+        );
+    }
+}
+
 /// The file, which remains empty until the end, so that it never contains the report of an earlier run; and the
 /// report that is being collected.
 pub(super) struct JunitFile {

@@ -51,6 +51,8 @@ struct Settings {
     agent_timeout: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check_timeout: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_lines: Option<u64>,
     directory: PathBuf,
 }
 
@@ -161,6 +163,7 @@ fn new_settings(typed: &TypedLoop) -> Result<Settings, Failure> {
         timeout: typed.timeout,
         agent_timeout: typed.agent_timeout,
         check_timeout: typed.check_timeout,
+        max_lines: typed.max_lines,
         directory,
     })
 }
@@ -197,6 +200,7 @@ fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
         timeout: typed.timeout.or(was.timeout),
         agent_timeout: typed.agent_timeout.or(was.agent_timeout),
         check_timeout: typed.check_timeout.or(was.check_timeout),
+        max_lines: typed.max_lines.or(was.max_lines),
         directory: typed.directory.clone().unwrap_or(was.directory),
     };
     let checks = settings.spec.phases.iter().flat_map(|phase| &phase.check);
@@ -311,6 +315,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Some(timeout) = settings.check_timeout {
         looping = looping.check_timeout(timeout);
     }
+    if let Some(lines) = settings.max_lines {
+        looping = looping.check_line_limit(lines);
+    }
     if let Ok(Some(path)) = options.data_path() {
         looping = looping.ignore_changes_in(path);
     }
@@ -332,6 +339,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         junit.finish(problem.as_deref());
     }
     let outcome = outcome?;
+    live::print_lost_lines(outcome.lost_lines);
+    live::print_streaming_hint(outcome.has_whole_messages, options);
     Ok(match outcome.end {
         // Success would state that the checks have passed.
         _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
@@ -394,6 +403,10 @@ pub(super) struct TypedLoop {
     /// End a check after this time
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub check_timeout: Option<Duration>,
+    /// Show and keep at most N lines of each check, and the last lines of standard error if it fails; a
+    /// warning marks the cut
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_lines: Option<u64>,
     /// Run the agent and the checks in this directory [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,

@@ -121,15 +121,8 @@ fn write(from: &ByteReceiver, to: &mut File) -> io::Result<()> {
 
 impl ByteSink for PassThrough {
     fn take(&mut self, stream: OutputStream, bytes: &[u8]) {
-        let bytes = &bytes[..self.limit.end(bytes)];
-        if bytes.is_empty() {
-            return;
-        }
-        // Where both outputs are one file, their order is kept as far as two threads can.
-        self.queues[1 - stream.index()].hurry();
-        let bytes = self.stamped(stream, bytes);
-        self.queues[stream.index()].push(&bytes);
-        self.has_bytes[stream.index()] = true;
+        let bytes = &bytes[..self.limit.end(stream, bytes)];
+        self.write(stream, bytes);
     }
 
     fn has_room(&self, stream: OutputStream) -> bool {
@@ -141,6 +134,11 @@ impl ByteSink for PassThrough {
         let has_bytes = std::mem::take(&mut self.has_bytes[index]);
         is_stopped(&self.ended[index]) || !has_bytes && has_no_reader(&self.outputs[index])
     }
+
+    fn explain_failure(&mut self) {
+        let bytes = self.limit.take_explanation();
+        self.write(OutputStream::Stderr, &bytes);
+    }
 }
 
 /// Returns true for a pipe whose reading end is closed. For other outputs, a write fails.
@@ -150,6 +148,17 @@ fn has_no_reader(output: &OwnedFd) -> bool {
 }
 
 impl PassThrough {
+    fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        // Where both outputs are one file, their order is kept as far as two threads can.
+        self.queues[1 - stream.index()].hurry();
+        let bytes = self.stamped(stream, bytes);
+        self.queues[stream.index()].push(&bytes);
+        self.has_bytes[stream.index()] = true;
+    }
+
     /// Returns the bytes, with the time before each line if configured.
     fn stamped<'b>(&mut self, stream: OutputStream, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let Some(local_time) = &mut self.local_time else {

@@ -375,6 +375,7 @@ mod tests {
                         "i32" | "u32" | "u64" | "PaneId" | "String" | "Box<String" => {
                             value_of(inner.trim_end_matches('>').trim_start_matches("Box<"))
                         }
+                        "Vec<String" => vec(text(), 0..3).prop_map(|texts| json!(texts)).boxed(),
                         _ => texts.boxed(),
                     },
                     None => panic!("no values for fields of type {other}"),

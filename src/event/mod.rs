@@ -29,7 +29,7 @@ pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
     AgentState, Completion, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
     PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, ToolCalls,
-    TurnEvidence, UnknownName,
+    TurnEvidence, UnknownName, Verification,
 };
 pub(crate) use schema::{FieldSchema, envelope_schema};
 #[cfg(feature = "tui")]

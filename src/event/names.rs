@@ -209,6 +209,14 @@ named_values! {
         Moved = "moved",
     }
 
+    /// The verdict on code before it runs, in [`TdEvent::ExecutionStarted`](super::TdEvent::ExecutionStarted).
+    Verification {
+        /// The code is complete.
+        Correct = "correct",
+        /// The code is invalid or incomplete.
+        Incorrect = "incorrect",
+    }
+
     /// The viewer of a pane, in [`TdEvent::PaneSeen`](super::TdEvent::PaneSeen).
     PaneViewer {
         /// A client of the tmux server, whose current window contains the pane.

@@ -7,6 +7,7 @@ use super::ids::{EndEvidence, ExecutionId, PaneId};
 use super::names::{
     AgentState, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, NamedValue, OutputStream,
     PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    Verification,
 };
 use super::styles::Styles;
 use super::table::event_table;

@@ -16,7 +16,9 @@ macro_rules! event_table {
                 /// The kind of loop, such as `ralph`.
                 loop_type: String,
                 /// The task, in the user's words.
-                task_description | "task": String,
+                task_description | "task": String;
+                /// The names of the phases ahead, in their order, if they are known.
+                phases: Option<Vec<String> >,
             }
             /// A phase of a loop begins.
             PhaseStarted phase_started lifecycle {
@@ -52,8 +54,8 @@ macro_rules! event_table {
                 iteration: u32,
                 /// The beginning of the prompt, at most 200 characters where this crate cuts it.
                 prompt_summary: String,
-                /// The length of the prompt in tokens, if it is known; 0 otherwise.
-                token_count: u64;
+                /// The length of the prompt in tokens, where the agent states it.
+                token_count: Option<u64>;
                 /// The agent's pane, if the agent runs in one.
                 pane: Option<PaneId>,
             }
@@ -284,6 +286,8 @@ macro_rules! event_table {
                 pid: Option<u32>,
                 /// The number of the kernel's cell, for code that a kernel runs.
                 cell: Option<u32>,
+                /// The kernel's verdict on the syntax of the code before it runs, if it gave one.
+                verification: Option<EnumOrUnknown<Verification> >,
             }
             /// A child process or a cell printed text.
             ExecutionOutput execution_output text {

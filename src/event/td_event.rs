@@ -10,7 +10,7 @@ use super::json::{BorrowedText, Scan};
 use super::names::{
     AgentState, Completion, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
     PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, ToolCalls,
-    TurnEvidence,
+    TurnEvidence, Verification,
 };
 use super::styles::Styles;
 use super::table::event_table;
@@ -294,6 +294,9 @@ macro_rules! event_arg {
     (is_stderr bool) => {
         OutputStream
     };
+    (token_count Option<u64>) => {
+        impl Into<Option<u64>>
+    };
     ($field:ident String) => {
         &str
     };
@@ -321,6 +324,9 @@ macro_rules! event_field {
     };
     (is_stderr $arg:ident bool) => {
         $arg == OutputStream::Stderr
+    };
+    (token_count $arg:ident Option<u64>) => {
+        $arg.into()
     };
     ($field:ident $arg:ident String) => {
         $arg.to_owned()

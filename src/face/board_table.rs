@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::ansi::rows_of;
+use super::describe::phases_ahead;
 use super::sanitize::{one_line, with_ellipsis};
 use crate::board::{Attention, Row};
 use crate::timestamp::Timestamp;
@@ -99,10 +100,24 @@ pub(super) fn agent_of(row: &Row) -> String {
     one_line(row.agent.as_deref().unwrap_or("-"))
 }
 
-/// Returns the last text of a row: the agent's question, or else its last line.
+/// Returns the last text of a row: the agent's question, or else its last line, after the phases ahead of a
+/// loop.
 pub(super) fn last_text(row: &Row) -> String {
-    let last = row.asks.as_deref().unwrap_or(&row.last_line);
-    one_line(last).trim().to_owned()
+    let last = row.asks.as_deref().unwrap_or(&row.last_line).trim();
+    one_line(&match (phases_of(row), last) {
+        (None, last) => last.to_owned(),
+        (Some(phases), "") => phases,
+        (Some(phases), last) => format!("{phases}: {last}"),
+    })
+}
+
+/// Returns the phases ahead of a loop that runs, unless its only phase is the task itself.
+pub(super) fn phases_of(row: &Row) -> Option<String> {
+    match row.phases.as_deref()? {
+        [] => None,
+        [only] if *only == row.name => None,
+        phases => Some(phases_ahead(phases)).filter(|_| !row.has_ended()),
+    }
 }
 
 /// Returns the state of a row, with its exit status if it has one.

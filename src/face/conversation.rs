@@ -103,7 +103,7 @@ mod tests {
             execution_id: execution_id.clone(),
             iteration: 1,
             prompt_summary: "fix it\n\nplease".into(),
-            token_count: 0,
+            token_count: None,
             pane: pane.clone(),
         };
         assert_eq!(shown(&prompt), ["> fix it", "  please"]);

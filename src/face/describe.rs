@@ -36,6 +36,8 @@ pub(super) struct Description {
     pub form: Form,
     pub tone: Tone,
     pub text: String,
+    /// The number of a kernel's cell.
+    cell: Option<u32>,
     duration_ms: Option<u64>,
     /// True if only verbose output shows the description.
     pub is_detail: bool,
@@ -59,6 +61,7 @@ impl Description {
             form,
             tone,
             text,
+            cell: None,
             duration_ms: None,
             is_detail: false,
         }
@@ -66,6 +69,11 @@ impl Description {
 
     fn after(mut self, duration_ms: u64) -> Self {
         self.duration_ms = Some(duration_ms);
+        self
+    }
+
+    fn of_cell(mut self, cell: Option<u32>) -> Self {
+        self.cell = cell;
         self
     }
 
@@ -83,6 +91,15 @@ impl Description {
         }
     }
 
+    /// Returns the label of a labelled description, with the number of its cell: `code 2`.
+    pub fn numbered_label(&self) -> Option<String> {
+        let label = self.label()?;
+        Some(match self.cell {
+            None => label.to_owned(),
+            Some(cell) => format!("{label} {cell}"),
+        })
+    }
+
     pub fn text_with_duration(&self) -> String {
         match self.duration_ms {
             None => self.text.clone(),
@@ -93,19 +110,19 @@ impl Description {
     /// Returns the text with its mark: `[tool] Bash`, `[turn completed]`, `… 3 lines lost`.
     pub fn marked(&self) -> String {
         let text = self.text_with_duration();
-        match self.form {
-            Form::Labelled(label) => format!("[{label}] {text}"),
-            Form::Statement => format!("[{text}]"),
-            Form::Missing => format!("… {text}"),
+        match (self.form, self.numbered_label()) {
+            (Form::Missing, _) => format!("… {text}"),
+            (_, Some(label)) => format!("[{label}] {text}"),
+            (_, None) => format!("[{text}]"),
         }
     }
 
     /// Returns the text without marks, for titles and markers.
     pub fn plain(&self) -> String {
         let text = self.text_with_duration();
-        match self.form {
-            Form::Labelled(label) => format!("{label} {text}"),
-            Form::Statement | Form::Missing => text,
+        match self.numbered_label().filter(|_| self.form != Form::Missing) {
+            Some(label) => format!("{label} {text}"),
+            None => text,
         }
     }
 }
@@ -228,7 +245,7 @@ fn describe_job(event: &TdEvent) -> Option<Description> {
                     0 => String::new(),
                     more => format!(" (and {})", count(more as u64, "more line")),
                 };
-                labelled("code", Tone::Plain, format!("{first}{more}"))
+                labelled("code", Tone::Plain, format!("{first}{more}")).of_cell(*cell)
             }
             None => labelled("command", Tone::Plain, command.clone()),
         },
@@ -236,10 +253,13 @@ fn describe_job(event: &TdEvent) -> Option<Description> {
             exit_code,
             signal,
             duration_ms,
+            cell,
             ..
         } => {
             let (tone, verdict) = verdict((*exit_code, *signal), ("SUCCESS", "FAILURE"));
-            labelled("execution_status", tone, verdict).after(*duration_ms)
+            labelled("execution_status", tone, verdict)
+                .of_cell(*cell)
+                .after(*duration_ms)
         }
         TdEvent::ValidationStarted { command, .. } => {
             labelled("validation", Tone::Plain, command.clone())
@@ -253,8 +273,17 @@ fn describe_job(event: &TdEvent) -> Option<Description> {
             labelled("validation", tone, verdict).after(*duration_ms)
         }
         TdEvent::LoopStarted {
-            task_description, ..
-        } => labelled("loop", Tone::Plain, first_line(task_description)),
+            task_description,
+            phases,
+            ..
+        } => {
+            let task = first_line(task_description);
+            let text = match phases.as_deref() {
+                Some(phases @ [_, _, ..]) => format!("{task} ({})", phases_ahead(phases)),
+                _ => task,
+            };
+            labelled("loop", Tone::Plain, text)
+        }
         TdEvent::PhaseStarted {
             phase_index,
             phase_name,
@@ -306,6 +335,11 @@ fn describe_job(event: &TdEvent) -> Option<Description> {
         }
         _ => return None,
     })
+}
+
+/// Returns the phases ahead of a loop in their order: `Form → Session`.
+pub(super) fn phases_ahead(phases: &[String]) -> String {
+    phases.join(" → ")
 }
 
 /// Returns the first line of a task, with an ellipsis if more follows.

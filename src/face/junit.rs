@@ -412,6 +412,7 @@ mod tests {
                 execution_id: "l".into(),
                 loop_type: "ralph".into(),
                 task_description: "t".into(),
+                phases: None,
             };
             let failed = TdEvent::IterationCompleted {
                 execution_id: "l".into(),

@@ -46,7 +46,7 @@ mod samples;
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
 pub(crate) use board_table::{BoardTable, server_names};
 #[cfg(feature = "tui")]
-use board_table::{age_of, agent_of, last_text, row_names, state_in_words};
+use board_table::{age_of, agent_of, last_text, phases_of, row_names, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
 #[cfg(feature = "tui")]
 pub(crate) use event_writer::is_dumb;

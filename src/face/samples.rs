@@ -154,6 +154,7 @@ pub(super) fn started(command: &str) -> TdEvent {
         pane: None,
         pid: None,
         cell: None,
+        verification: None,
     }
 }
 

@@ -263,6 +263,7 @@ mod tests {
             pane: None,
             pid: None,
             cell: None,
+            verification: None,
         });
         let label = labels.label("make@17", None);
         assert_eq!(label.text, "make@17");

@@ -14,15 +14,18 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::describe::{describe, duration, lagged};
+use super::describe::{count, describe, duration, lagged};
 use super::local_time::RowTime;
 use super::sanitize::one_line;
 use super::sanitize::{Tone, push_styled};
 use super::session_labels::{live_text, push_event, push_row};
 use super::stream_lines::StreamLines;
-use crate::event::{Envelope, EventKind, TdEvent};
+use crate::event::{EnumOrUnknown, Envelope, EventKind, TdEvent, Verification};
 
 const TEXT: &str = " │   ";
+
+/// The number of lines of a cell's code that are shown.
+const CODE_LINES_MAX: usize = 10;
 
 /// The appearance of the tree.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,8 +41,8 @@ pub(crate) struct TreeOptions {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     executions: StreamLines,
-    /// The execution whose frame is open.
-    open: Option<String>,
+    /// The execution whose frame is open, and the cell of a kernel.
+    open: Option<(String, Option<u32>)>,
     rows: TreeRows,
 }
 
@@ -81,7 +84,11 @@ impl Tree {
             return;
         }
         self.rows.time.set(envelope.ts);
-        self.open(event.execution_id(), out);
+        let cell = match event {
+            TdEvent::ExecutionStarted { cell, .. } => *cell,
+            _ => None,
+        };
+        self.open(event.execution_id(), cell, out);
         if matches!(event, TdEvent::LogGap { .. }) {
             self.end_lines(out);
         }
@@ -107,9 +114,24 @@ impl Tree {
             } else {
                 description.text.clone()
             };
-            match description.label() {
-                Some(label) => rows.item(label, description.tone, &text, out),
-                None => rows.item(&text, description.tone, "", out),
+            // The frame has the number of its cell.
+            let label = if rows.options.framed {
+                description.label().map(str::to_owned)
+            } else {
+                description.numbered_label()
+            };
+            match (event, label) {
+                (
+                    TdEvent::ExecutionStarted {
+                        command,
+                        cell: Some(_),
+                        verification,
+                        ..
+                    },
+                    Some(label),
+                ) => rows.code(&label, command, verification.as_ref(), out),
+                (_, Some(label)) => rows.item(&label, description.tone, &text, out),
+                (_, None) => rows.item(&text, description.tone, "", out),
             }
         }
         if let Some(text) = foot {
@@ -151,18 +173,21 @@ impl Tree {
         });
     }
 
-    /// Begins the frame of an execution, unless it is open.
-    fn open(&mut self, id: &str, out: &mut String) {
-        if self.open.as_deref() != Some(id) {
-            if self.rows.options.framed {
-                let dim = Tone::Dim.style();
-                push_styled(out, self.rows.options.coloured, dim, " ╭───");
-                out.push_str("< ");
-                out.push_str(&one_line(id));
-                out.push_str(" >\n");
-            }
-            self.open = Some(id.to_owned());
+    /// Begins the frame of an execution, or of a cell, unless it is open.
+    fn open(&mut self, id: &str, cell: Option<u32>, out: &mut String) {
+        let is_open =
+            |(open, of): &(String, Option<u32>)| open == id && (cell.is_none() || *of == cell);
+        if self.open.as_ref().is_some_and(is_open) {
+            return;
         }
+        if self.rows.options.framed {
+            let dim = Tone::Dim.style();
+            push_styled(out, self.rows.options.coloured, dim, " ╭───");
+            let cell = cell.map(|cell| format!(", cell {cell}"));
+            let cell = cell.unwrap_or_default();
+            out.push_str(&format!("< {}{cell} >\n", one_line(id)));
+        }
+        self.open = Some((id.to_owned(), cell));
     }
 }
 
@@ -184,6 +209,38 @@ impl TreeRows {
             push_styled(out, self.options.coloured, tone.style(), &text);
         }
         out.push('\n');
+    }
+
+    /// Appends the code of a cell, folded after some lines, and the verdict on it.
+    fn code(
+        &self,
+        label: &str,
+        code: &str,
+        verification: Option<&EnumOrUnknown<Verification>>,
+        out: &mut String,
+    ) {
+        let mut lines = code.lines().skip_while(|line| line.trim().is_empty());
+        self.item(label, Tone::Plain, lines.next().unwrap_or_default(), out);
+        // Below the beginning of the code.
+        let indent = " ".repeat(label.len() + "[] ".len());
+        let prefix = self.text_prefix() + &indent;
+        for line in lines.by_ref().take(CODE_LINES_MAX - 1) {
+            out.push_str((prefix.clone() + &one_line(line)).trim_end());
+            out.push('\n');
+        }
+        let folded = lines.count();
+        if folded > 0 {
+            out.push_str(&prefix);
+            let text = format!("… {}", count(folded as u64, "more line"));
+            push_styled(out, self.options.coloured, Tone::Dim.style(), &text);
+            out.push('\n');
+        }
+        let verdict = match verification.map(EnumOrUnknown::known) {
+            Some(Some(Verification::Correct)) => (Tone::Good, "CORRECT"),
+            Some(Some(Verification::Incorrect)) => (Tone::Alarm, "INCORRECT"),
+            Some(None) | None => return,
+        };
+        self.item("verification", verdict.0, verdict.1, out);
     }
 
     /// Ends the frame, if there is one.
@@ -250,6 +307,41 @@ mod tests {
         let plain = "[command] make test\nfirst\n\n[stderr] problem\n[stderr]\nno newline\n[execution_status] FAILURE: exit code 7 after 1.5 s\n";
         assert_eq!(shown(tree(false, true), &events), drawn);
         assert_eq!(shown(tree(false, false), &events), plain);
+    }
+
+    #[test]
+    fn code_is_shown_with_its_verdict_and_folded() {
+        let cell = |code: &str, number, verdict: Option<Verification>| {
+            let mut event = started(code);
+            if let TdEvent::ExecutionStarted {
+                cell, verification, ..
+            } = &mut event
+            {
+                *cell = Some(number);
+                *verification = verdict.map(Into::into);
+            }
+            event
+        };
+        let long: String = (1..=12).map(|line| format!("x = {line}\n")).collect();
+        let events = [
+            cell("\nif a:\n    b\u{1b}[2J\n", 1, Some(Verification::Correct)),
+            completed(Some(0), None),
+            cell("1 +", 2, Some(Verification::Incorrect)),
+            completed(Some(1), None),
+            cell("a", 3, None),
+        ];
+        let drawn = " ╭───< make@17, cell 1 >\n ├─► [code] if a:\n │              b^[[2J\n \
+                     ├─► [verification] CORRECT\n ├─► [execution_status] SUCCESS\n ╰──● after 1.5 s\n \
+                     ╭───< make@17, cell 2 >\n ├─► [code] 1 +\n ├─► [verification] INCORRECT\n \
+                     ├─► [execution_status] FAILURE: exit code 1\n ╰──● after 1.5 s\n \
+                     ╭───< make@17, cell 3 >\n ├─► [code] a\n ╰──●\n";
+        assert_eq!(shown(tree(false, true), &events), drawn);
+        let plain = shown(tree(false, false), &events);
+        assert!(plain.contains("[code 2] 1 +\n"), "{plain}");
+        let folded = shown(tree(false, false), &[cell(&long, 7, None)]);
+        let rows: Vec<&str> = folded.lines().collect();
+        assert_eq!(rows[0], "[code 7] x = 1");
+        assert_eq!(rows[9..], ["         x = 10", "         … 2 more lines"]);
     }
 
     #[test]

@@ -18,10 +18,14 @@ pub(crate) enum IterationFile {
     Prompt,
     /// The complete responses of the model, and its tool calls.
     Response,
-    /// The output of the agent's command and of the check.
+    /// The standard output of the check.
     Stdout,
-    /// The errors of the agent's command and of the check.
+    /// The standard error of the check.
     Stderr,
+    /// The standard output of the agent's command, as it was printed.
+    AgentStdout,
+    /// The standard error of the agent's command.
+    AgentStderr,
 }
 
 impl IterationFile {
@@ -31,6 +35,8 @@ impl IterationFile {
             Self::Response => "response.txt",
             Self::Stdout => "stdout.log",
             Self::Stderr => "stderr.log",
+            Self::AgentStdout => "agent_stdout.log",
+            Self::AgentStderr => "agent_stderr.log",
         }
     }
 }

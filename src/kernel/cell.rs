@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::protocol::{Channel, Message};
 use super::queues::MissedOutputs;
+use crate::escapes::Lexer;
 use crate::event::OutputStream;
 
 /// The MIME type of display data that contain a log line.
@@ -271,6 +272,17 @@ fn error_text(error: &ErrorContent) -> String {
     })
 }
 
+/// Returns a text without its escape sequences, such as the colours of a traceback.
+pub(crate) fn without_escapes(text: &str) -> String {
+    let (mut lexer, mut plain, mut rest) = (Lexer::default(), String::new(), text);
+    while !rest.is_empty() {
+        let token = lexer.next(rest);
+        plain.push_str(token.text);
+        rest = token.rest;
+    }
+    plain
+}
+
 fn with_line_end(mut text: String) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
@@ -390,6 +402,14 @@ pub(crate) struct QuestionContent {
     /// True if the answer is a secret.
     #[serde(rename = "password")]
     pub is_password: bool,
+}
+
+/// `is_complete_reply`: the verdict on code.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CompletenessContent {
+    /// `complete`, `incomplete`, `invalid` or `unknown`.
+    pub status: String,
 }
 
 /// `kernel_info_reply`: the kernel's name, version and language.

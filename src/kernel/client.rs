@@ -11,7 +11,9 @@ use crossbeam_channel::{never, select_biased};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::cell::{Cell, CellListener, CellOutput, CellStatus, CellStep, DiscardedOutput};
+use super::cell::{
+    Cell, CellListener, CellOutput, CellStatus, CellStep, CompletenessContent, DiscardedOutput,
+};
 use super::connection::ConnectionInfo;
 use super::kernelspec::{InterruptMode, KernelSpec};
 use super::liveness::{MissedInterrupt, Readiness, prompt_output, silent};
@@ -23,13 +25,16 @@ use super::queues::{
 use super::sockets::{Sockets, SocketsOptions};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::OutputStream;
+use crate::event::{OutputStream, Verification};
 use crate::process::TextBatch;
 use crate::text::first_bytes;
 use crate::thread::{self, Handle, Stop, is_stopped};
 
 /// The time to wait for the next message of a cell after the reply or the idle state has arrived.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
+
+/// The time in which a kernel that is not busy judges code.
+const VERIFY_WITHIN: Duration = Duration::from_millis(300);
 
 /// The time that an interrupted cell has to end when the engine stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -305,6 +310,44 @@ impl Kernel {
             "stop_on_error": false,
         });
         self.request(&content, listener, missed)
+    }
+
+    /// Asks the kernel if code is valid. Returns `None` if it does not know, or does not answer soon because it
+    /// runs other code. What this finds out about the connection, the next request gets, too.
+    pub(crate) fn verify(&mut self, code: &str) -> Option<Verification> {
+        self.catch_up().ok()?;
+        self.ready().ok()?;
+        // A block is complete when blank lines follow it.
+        let content = json!({ "code": format!("{}\n\n", code.trim_end()) });
+        let id = self.send(Channel::Shell, "is_complete_request", &content);
+        let until = self.clock.now() + VERIFY_WITHIN;
+        loop {
+            match self.receive(Some(until)).ok()?? {
+                Incoming::Message(message)
+                    if message.parent_id == id && message.channel == Channel::Shell =>
+                {
+                    let content: CompletenessContent = message.content().unwrap_or_default();
+                    return match content.status.as_str() {
+                        "complete" => Some(Verification::Correct),
+                        "incomplete" | "invalid" => Some(Verification::Incorrect),
+                        _ => None,
+                    };
+                }
+                Incoming::Message(_)
+                | Incoming::Missed(_)
+                | Incoming::Connected
+                | Incoming::Restarting => {}
+                Incoming::Beating(is_beating) => self.is_silent = !is_beating,
+                Incoming::Disconnected => {
+                    self.disconnected();
+                    return None;
+                }
+                Incoming::Gone(error) => {
+                    self.gone(error);
+                    return None;
+                }
+            }
+        }
     }
 
     /// Sends an execution request and waits for its end.

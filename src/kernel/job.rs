@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::cell::{
     Cell, CellListener, CellOutput, CellStatus, CellStep, LogLine, PublishedContent,
-    QuestionContent,
+    QuestionContent, without_escapes,
 };
 use super::client::{Kernel, KernelControl};
 use super::connection::ConnectionInfo;
@@ -21,7 +21,7 @@ use super::queues::{Incoming, MissedOutputs};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{OutputStream, TdEvent};
+use crate::event::{OutputStream, TdEvent, Verification};
 use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, JobName, JobRun, RunName, Source, SourceContext};
 use crate::process::{ByteSink, TextEvents};
@@ -69,6 +69,8 @@ pub(crate) struct KernelTask {
     pub lines_max: Option<u64>,
     pub ask: Option<Ask>,
     pub byte_sink: Option<Box<dyn ByteSink>>,
+    /// True if tracebacks that are passed on keep their colours.
+    pub is_coloured: bool,
     pub recorder: Option<Box<dyn CellRecorder>>,
     pub on_connected: Option<OnConnected>,
 }
@@ -178,7 +180,7 @@ fn run_cells(
 ) -> Result<Option<KernelOutcome>> {
     let (control, task_control) = (kernel.control(), task.control.clone());
     let mut reporter = CellReporter {
-        outputs: OutputEvents::new(emitter, task.lines_max, task.byte_sink.take(), context),
+        outputs: OutputEvents::new(emitter, &mut task, context),
         ask: task.ask.take(),
         recorder: task.recorder.take(),
         control,
@@ -186,6 +188,7 @@ fn run_cells(
     };
     let mut has_failed = false;
     for cell in cells {
+        let verification = kernel.verify(&cell.code);
         // An interrupt that arrived before the cell counts as an interrupt of the cell.
         if task_control.0.is_interrupted.load(Ordering::SeqCst) {
             has_failed = true;
@@ -193,10 +196,11 @@ fn run_cells(
         }
         let began = context.clock.now();
         let number = cell.number;
-        emit_started(emitter, &cell.code, number);
+        emit_started(emitter, &cell.code, number, verification);
         let ran = kernel.run(&cell.code, &mut reporter);
         let now = context.clock.now();
-        reporter.outputs.text.end_lines(now);
+        let is_ok = ran.as_ref().is_ok_and(|end| end.status.is_ok());
+        reporter.outputs.end_cell(is_ok, now);
         let duration = now.saturating_duration_since(began);
         let end = match ran {
             Ok(end) => end,
@@ -240,8 +244,7 @@ fn listen(
     context: &SourceContext,
 ) -> Result<Option<KernelOutcome>> {
     let mut listening = Listening::default();
-    let byte_sink = task.byte_sink.take();
-    let mut outputs = OutputEvents::new(emitter, task.lines_max, byte_sink, context);
+    let mut outputs = OutputEvents::new(emitter, &mut task, context);
     let mut began: HashMap<String, (Instant, u32)> = HashMap::new();
     let mut number = 0;
     let ended = loop {
@@ -254,11 +257,11 @@ fn listen(
                     number = count.unwrap_or(number + 1);
                     began.insert(cell.to_owned(), (now, number));
                     outputs.text.end_lines(now);
-                    emit_started(emitter, code, number);
+                    emit_started(emitter, code, number, None);
                 }
                 Activity::Output(output) => outputs.push(&output, now),
                 Activity::Ends { cell, status } => {
-                    outputs.text.end_lines(now);
+                    outputs.end_cell(status.is_ok(), now);
                     if let Some((at, number)) = began.remove(cell) {
                         let code = Some(i32::from(!status.is_ok()));
                         let duration = now.saturating_duration_since(at);
@@ -285,7 +288,7 @@ fn listen(
     }
 }
 
-fn emit_started(emitter: &EventEmitter, code: &str, cell: u32) {
+fn emit_started(emitter: &EventEmitter, code: &str, cell: u32, verification: Option<Verification>) {
     let directory = std::env::current_dir().unwrap_or_default();
     emitter.emit(TdEvent::ExecutionStarted {
         execution_id: emitter.execution_id().clone(),
@@ -294,6 +297,7 @@ fn emit_started(emitter: &EventEmitter, code: &str, cell: u32) {
         pane: None,
         pid: None,
         cell: Some(cell),
+        verification: verification.map(Into::into),
     });
 }
 
@@ -502,21 +506,18 @@ struct OutputEvents {
     emitter: EventEmitter,
     text: TextEvents,
     byte_sink: Option<Box<dyn ByteSink>>,
+    is_coloured: bool,
     clock: Clock,
     stop: Stop,
 }
 
 impl OutputEvents {
-    fn new(
-        emitter: &EventEmitter,
-        lines_max: Option<u64>,
-        byte_sink: Option<Box<dyn ByteSink>>,
-        context: &SourceContext,
-    ) -> Self {
+    fn new(emitter: &EventEmitter, task: &mut KernelTask, context: &SourceContext) -> Self {
         Self {
             emitter: emitter.clone(),
-            text: TextEvents::of_execution(emitter, lines_max),
-            byte_sink,
+            text: TextEvents::of_execution(emitter, task.lines_max),
+            byte_sink: task.byte_sink.take(),
+            is_coloured: task.is_coloured,
             clock: context.clock.clone(),
             stop: context.stop.clone(),
         }
@@ -527,8 +528,24 @@ impl OutputEvents {
             return self.log_line(&line);
         }
         if let Some((stream, text)) = output.text() {
-            self.pass_on(stream, &text);
+            match output {
+                CellOutput::Error(_) if !self.is_coloured => {
+                    self.pass_on(stream, &without_escapes(&text));
+                }
+                _ => self.pass_on(stream, &text),
+            }
             self.text.push(stream, text.as_bytes(), now);
+        }
+    }
+
+    /// Emits all text of a cell. The traceback of a failed one is not lost to a limit of lines.
+    fn end_cell(&mut self, is_ok: bool, now: Instant) {
+        if is_ok {
+            return self.text.end_lines(now);
+        }
+        self.text.end_lines_after_failure(now);
+        if let Some(sink) = &mut self.byte_sink {
+            sink.explain_failure();
         }
     }
 

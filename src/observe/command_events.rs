@@ -56,6 +56,7 @@ impl CommandEvent {
                 pane,
                 pid,
                 cell: None,
+                verification: None,
             },
             Self::Completed {
                 pid,

@@ -39,6 +39,9 @@ pub(crate) trait ByteSink: Send {
     fn is_closed(&mut self, _stream: OutputStream) -> bool {
         false
     }
+
+    /// Passes on the last lines of standard error that a limit has held back, because they may explain a failure.
+    fn explain_failure(&mut self) {}
 }
 
 /// A writer that gets both outputs, such as a terminal.
@@ -207,8 +210,9 @@ impl Command {
     }
 
     /// Limits the number of reported lines. Further lines are read and counted in
-    /// [`CommandOutcome::lost_lines`](super::CommandOutcome::lost_lines), and one warning reports the cut.
-    /// Defaults to no limit.
+    /// [`CommandOutcome::lost_lines`](super::CommandOutcome::lost_lines), and one warning reports the cut. If the
+    /// command fails, the last 100 of them on standard error (16 KiB) are reported at the end. Defaults to no
+    /// limit.
     pub fn line_limit(mut self, lines: u64) -> Self {
         self.lines_max = Some(lines);
         self
@@ -390,17 +394,24 @@ pub struct CommandOutcome {
     /// The number of lines beyond the limit, which were only counted: see
     /// [`Command::line_limit`](super::Command::line_limit).
     pub lost_lines: u64,
+    /// True if the output shows that the command has asked for input, although its input was closed.
+    pub has_asked: bool,
+    /// True if the command is an agent that wrote whole messages: see
+    /// [`StreamParser::has_whole_messages`](crate::agent::StreamParser::has_whole_messages).
+    pub has_whole_messages: bool,
 }
 
 impl CommandOutcome {
-    pub(super) fn new(report: &ExitReport, duration: Duration, lost_lines: u64) -> Self {
+    pub(super) fn new(report: &ExitReport, duration: Duration) -> Self {
         Self {
             exit_code: report.status.code(),
             signal: report.status.signal(),
             duration,
             timed_out: report.cause == ExitCause::TimedOut,
             was_ended: report.cause == ExitCause::Terminated,
-            lost_lines,
+            lost_lines: 0,
+            has_asked: false,
+            has_whole_messages: false,
         }
     }
 

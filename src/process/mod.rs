@@ -27,6 +27,7 @@ mod pane_jobs;
 mod foreground;
 
 mod output;
+mod questions;
 mod record_splitter;
 
 mod terminal;

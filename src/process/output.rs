@@ -94,11 +94,22 @@ impl TextBatch {
     }
 }
 
-/// Counts lines up to a limit.
+/// The lines and bytes of standard error beyond a limit that are kept until the end, because they may explain a
+/// failure: a traceback with its message.
+const EXPLANATION_LINES: usize = 100;
+const EXPLANATION_BYTES: usize = 16 * 1024;
+
+/// Limits the lines of both outputs together, counts the others, and keeps the last ones of standard error.
 #[derive(Debug)]
 pub(crate) struct LineLimit {
     lines_max: Option<u64>,
     lines: u64,
+    /// The number of lines beyond the limit.
+    lost: u64,
+    /// For each stream: the last lost line has no end yet.
+    lost_open: [bool; 2],
+    /// The end of standard error beyond the limit.
+    explanation: Vec<u8>,
 }
 
 impl LineLimit {
@@ -106,14 +117,29 @@ impl LineLimit {
         Self {
             lines_max,
             lines: 0,
+            lost: 0,
+            lost_open: [false; 2],
+            explanation: Vec::new(),
         }
     }
 
-    /// Returns the end of the lines within the limit.
-    pub fn end(&mut self, text: &[u8]) -> usize {
+    /// Returns true until the limit is reached.
+    pub fn has_room(&self) -> bool {
+        self.lines_max.is_none_or(|max| self.lines < max)
+    }
+
+    /// Returns the number of lines beyond the limit.
+    pub fn lost_lines(&self) -> u64 {
+        let open = self.lost_open.map(u64::from).iter().sum::<u64>();
+        self.lost + open
+    }
+
+    /// Returns the length of the beginning of a text that is within the limit.
+    pub fn end(&mut self, stream: OutputStream, text: &[u8]) -> usize {
         let mut end = 0;
         while let Some(max) = self.lines_max {
             if self.lines >= max {
+                self.lose(stream, &text[end..]);
                 return end;
             }
             let Some(at) = memchr::memchr(b'\n', &text[end..]) else {
@@ -124,6 +150,45 @@ impl LineLimit {
         }
         text.len()
     }
+
+    fn lose(&mut self, stream: OutputStream, text: &[u8]) {
+        let Some(last) = text.last() else { return };
+        self.lost += line_ends(text);
+        self.lost_open[stream.index()] = *last != b'\n';
+        if stream == OutputStream::Stderr {
+            let text = &text[text.len().saturating_sub(EXPLANATION_BYTES)..];
+            self.explanation.extend_from_slice(text);
+            // Twice the size, so that the bytes are moved rarely.
+            if self.explanation.len() > 2 * EXPLANATION_BYTES {
+                let excess = self.explanation.len() - EXPLANATION_BYTES;
+                self.explanation.drain(..excess);
+            }
+        }
+    }
+
+    /// Takes the last lines of standard error beyond the limit, which no longer count as lost. Of a longer text,
+    /// the first line is left out, because its beginning may be missing.
+    pub fn take_explanation(&mut self) -> Vec<u8> {
+        let mut text = std::mem::take(&mut self.explanation);
+        let mut start = text.len().saturating_sub(EXPLANATION_BYTES);
+        let body = text.strip_suffix(b"\n").unwrap_or(&text);
+        if start > 0 {
+            let line = memchr::memchr(b'\n', body.get(start..).unwrap_or_default());
+            start += line.map_or(0, |at| at + 1);
+        }
+        let lines = memchr::memrchr_iter(b'\n', body).nth(EXPLANATION_LINES - 1);
+        start = start.max(lines.map_or(0, |at| at + 1));
+        text.drain(..start);
+        self.lost -= line_ends(&text);
+        if !text.is_empty() {
+            self.lost_open[OutputStream::Stderr.index()] = false;
+        }
+        text
+    }
+}
+
+fn line_ends(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
 }
 
 #[derive(Debug)]
@@ -132,13 +197,11 @@ pub(crate) struct OutputBatcher<S> {
     lines: [LineAssembler; 2],
     batch: TextBatch,
     limit: LineLimit,
-    /// The number of lines beyond the limit.
-    lost: u64,
-    /// For each stream: the last lost line has no end yet.
-    lost_open: [bool; 2],
     has_warned_of_cut: bool,
     /// Passes on complete lines only, lines beyond 64 KiB in parts, and an open line at the end.
     pub complete_lines: bool,
+    /// The bytes themselves are passed on, too.
+    pub passes_bytes: bool,
     has_warned_of_bytes: bool,
 }
 
@@ -150,10 +213,9 @@ impl<S: TextSink> OutputBatcher<S> {
             lines: OutputStream::ALL.map(|_| LineAssembler::new(is_terminal)),
             batch: TextBatch::new(BATCH_EVERY),
             limit: LineLimit::new(lines_max),
-            lost: 0,
-            lost_open: [false; 2],
             has_warned_of_cut: false,
             complete_lines: false,
+            passes_bytes: false,
             has_warned_of_bytes: false,
         }
     }
@@ -221,11 +283,7 @@ impl<S: TextSink> OutputBatcher<S> {
         let transient = self.assemble(stream, now, report);
         // An open line follows everything that was printed before it.
         self.flush(now);
-        let has_room = self
-            .limit
-            .lines_max
-            .is_none_or(|max| self.limit.lines < max);
-        if let Some(text) = transient.filter(|_| has_room) {
+        if let Some(text) = transient.filter(|_| self.limit.has_room()) {
             self.sink.text(stream, text, true);
         }
     }
@@ -234,8 +292,18 @@ impl<S: TextSink> OutputBatcher<S> {
     /// limit.
     pub fn finish(mut self, now: Instant) -> (S, u64) {
         self.end_lines(now);
-        let open = self.lost_open.map(u64::from).iter().sum::<u64>();
-        (self.sink, self.lost + open)
+        (self.sink, self.limit.lost_lines())
+    }
+
+    /// Passes on all text after a failure, and the last lines of standard error beyond the limit, which may
+    /// explain it.
+    pub fn end_lines_after_failure(&mut self, now: Instant) {
+        self.end_lines(now);
+        let text = self.limit.take_explanation();
+        if !text.is_empty() {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            self.sink.text(OutputStream::Stderr, text, false);
+        }
     }
 
     /// Passes on all text, including open lines. Later text begins new lines.
@@ -255,15 +323,9 @@ impl<S: TextSink> OutputBatcher<S> {
     }
 
     fn pass(&mut self, stream: OutputStream, mut text: String) {
-        let end = self.limit.end(text.as_bytes());
-        let lost = &text.as_bytes()[end..];
-        let has_lost = !lost.is_empty();
-        if has_lost {
-            let count = memchr::memchr_iter(b'\n', lost).count();
-            self.lost += u64::try_from(count).unwrap_or(u64::MAX);
-            self.lost_open[stream.index()] = lost.last() != Some(&b'\n');
-            text.truncate(end);
-        }
+        let end = self.limit.end(stream, text.as_bytes());
+        let has_lost = end < text.len();
+        text.truncate(end);
         if !text.is_empty() {
             self.sink.text(stream, text, false);
         }
@@ -277,9 +339,12 @@ impl<S: TextSink> OutputBatcher<S> {
         if self.lines[stream.index()].decoder.invalid > 0
             && !std::mem::replace(&mut self.has_warned_of_bytes, true)
         {
-            self.sink.warning(
-                "the output contains bytes that are not UTF-8: each such place is shown as \u{fffd}",
-            );
+            self.sink.warning(if self.passes_bytes {
+                "the output contains bytes that are not UTF-8: they are passed on unchanged, and events \
+                 have \u{fffd} in each such place"
+            } else {
+                "the output contains bytes that are not UTF-8: each such place is shown as \u{fffd}"
+            });
         }
     }
 }
@@ -580,6 +645,43 @@ mod tests {
                 }
                 pass(batcher.take(now));
                 prop_assert_eq!(passed, pushed);
+            }
+        }
+    }
+
+    mod line_limit {
+        use super::super::*;
+        use OutputStream::{Stderr, Stdout};
+        use proptest::prelude::*;
+
+        proptest! {
+            /// What is within the limit, the explanation and the lost lines are all lines; the explanation
+            /// is a bounded end of standard error.
+            #[test]
+            fn the_explanation_is_the_end_of_standard_error(
+                pieces in prop::collection::vec((any::<bool>(), "[a-z\n]{0,40}", 0_usize..400), 0..40),
+                max in 0_u64..20,
+            ) {
+                let mut limit = LineLimit::new(Some(max));
+                let (mut within, mut errors) = (String::new(), String::new());
+                for (is_error, text, times) in pieces {
+                    let text = text.repeat(times);
+                    let stream = if is_error { Stderr } else { Stdout };
+                    let end = limit.end(stream, text.as_bytes());
+                    within.push_str(&text[..end]);
+                    if is_error {
+                        errors.push_str(&text[end..]);
+                    }
+                }
+                prop_assert!(line_ends(within.as_bytes()) <= max);
+                let before = limit.lost_lines();
+                let text = limit.take_explanation();
+                prop_assert!(errors.as_bytes().ends_with(&text));
+                prop_assert!(text.len() <= EXPLANATION_BYTES);
+                let lines = String::from_utf8(text.clone()).unwrap().lines().count();
+                prop_assert!(lines <= EXPLANATION_LINES);
+                prop_assert_eq!(limit.lost_lines() + lines as u64, before);
+                prop_assert!(!text.is_empty() || errors.is_empty());
             }
         }
     }

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 use super::command::{ByteSink, Command, CommandOutcome, CommandOutput, GRACE, OnOutput, Stdin};
 use super::output::{HeadTailBuffer, OutputBatcher, TextSink};
+use super::questions::Questions;
 use super::record_splitter::{PartHandler, RecordPart, RecordSplitter};
 use super::terminal::{ForegroundLoan, PtySize, RawMode, is_typed_at};
 use crate::agent::AgentEvent;
@@ -109,7 +110,7 @@ pub(crate) fn run_with_listener(
     let began = started.began;
     let report = started.supervise(command, stop, stop_grace, listener)?;
     let duration = command.clock.now().saturating_duration_since(began);
-    Ok(CommandOutcome::new(&report, duration, 0))
+    Ok(CommandOutcome::new(&report, duration))
 }
 
 /// The use of the output, in addition to the callback and the events.
@@ -138,6 +139,7 @@ pub(super) fn run(
     };
     let mut batcher = OutputBatcher::new(sink, started.pty.is_some(), command.lines_max);
     batcher.complete_lines = mode == OutputMode::CollectLines;
+    batcher.passes_bytes = command.byte_sink.is_some();
     let (collected_bytes, records) = match mode {
         OutputMode::Emit => (0, RecordSplitter::new(command.format)),
         OutputMode::Collect | OutputMode::CollectLines => (command.collected_bytes, None),
@@ -150,6 +152,7 @@ pub(super) fn run(
         collected: OutputStream::ALL.map(|_| HeadTailBuffer::new(collected_bytes)),
         byte_sink: command.byte_sink.take(),
         pty: started.pty.take(),
+        questions: (command.stdin == Stdin::Closed).then(Questions::default),
         size_checked_at: began,
         resized_at: None,
         foreground: started.foreground.take(),
@@ -172,6 +175,8 @@ struct CommandMonitor {
     pty: Option<(pty_process::blocking::Pty, PtySize)>,
     size_checked_at: Instant,
     resized_at: Option<Instant>,
+    /// The questions of a command whose input is closed.
+    questions: Option<Questions>,
     foreground: Option<ForegroundLoan>,
     has_warned_of_stop: bool,
 }
@@ -180,6 +185,9 @@ impl ChildListener for CommandMonitor {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
         if let Some(sink) = &mut self.byte_sink {
             sink.take(stream, bytes);
+        }
+        if let Some(questions) = &mut self.questions {
+            questions.push(stream, bytes);
         }
         self.collected[stream.index()].push(bytes);
         if stream == OutputStream::Stdout && self.records.is_some() {
@@ -287,12 +295,22 @@ impl CommandMonitor {
         if let Some(foreground) = self.foreground.take() {
             foreground.take_back(report.status.code().is_none());
         }
-        let lost_lines = self.batcher.finish(now).1;
         let duration = now.saturating_duration_since(began);
-        (
-            CommandOutcome::new(report, duration, lost_lines),
-            self.collected,
-        )
+        let mut outcome = CommandOutcome::new(report, duration);
+        if !outcome.is_success() {
+            self.batcher.end_lines_after_failure(now);
+            if let Some(sink) = &mut self.byte_sink {
+                sink.explain_failure();
+            }
+        }
+        outcome.lost_lines = self.batcher.finish(now).1;
+        let records = self.records.as_ref();
+        outcome.has_whole_messages =
+            records.is_some_and(|records| records.parser.has_whole_messages());
+        outcome.has_asked = self
+            .questions
+            .is_some_and(|questions| questions.has_asked());
+        (outcome, self.collected)
     }
 }
 

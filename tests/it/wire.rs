@@ -16,13 +16,17 @@ use td_observe::{Envelope, EventKind, FakeClock, TdEvent, Timestamp};
 #[serde(tag = "type", deny_unknown_fields)]
 #[rustfmt::skip]
 enum Wire {
-    LoopStarted { execution_id: String, loop_type: String, task_description: String },
+    LoopStarted {
+        execution_id: String, loop_type: String, task_description: String,
+        #[serde(skip_serializing_if = "Option::is_none")] phases: Option<Vec<String>>,
+    },
     PhaseStarted { execution_id: String, phase_index: usize, phase_name: String, total_phases: usize },
     IterationStarted { execution_id: String, iteration: u32 },
     IterationCompleted { execution_id: String, iteration: u32, outcome: WireOutcome },
     LoopCompleted { execution_id: String, success: bool, total_iterations: u32 },
     PromptSent {
-        execution_id: String, iteration: u32, prompt_summary: String, token_count: u64,
+        execution_id: String, iteration: u32, prompt_summary: String,
+        #[serde(skip_serializing_if = "Option::is_none")] token_count: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
     },
     TokenReceived {
@@ -90,6 +94,7 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] pid: Option<u32>,
         #[serde(skip_serializing_if = "Option::is_none")] cell: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")] verification: Option<String>,
     },
     ExecutionOutput { execution_id: String, stream: String, text: String },
     ExecutionCompleted {
@@ -183,7 +188,9 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     let style = |line, to: u32, sgr| td_observe::event::Style::new(line, 0, to, sgr);
     let styles = |has: bool| if has { Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]) } else { Styles::default() };
     match kind {
-        K::LoopStarted => single(E::LoopStarted { execution_id, loop_type: s("Phase"), task_description: s("Add auth") }),
+        K::LoopStarted => [None, Some(vec![s("one"), s("two")])].map(|phases| E::LoopStarted {
+            execution_id: execution_id.clone(), loop_type: s("Phase"), task_description: s("Add auth"), phases,
+        }).into(),
         K::PhaseStarted => single(E::PhaseStarted { execution_id, phase_index: 0, phase_name: s("p"), total_phases: usize::MAX }),
         K::IterationStarted => single(E::IterationStarted { execution_id, iteration }),
         K::IterationCompleted => [
@@ -196,7 +203,9 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         .map(|outcome| E::IterationCompleted { execution_id: execution_id.clone(), iteration, outcome })
         .into(),
         K::LoopCompleted => single(E::LoopCompleted { execution_id, success: true, total_iterations: 3 }),
-        K::PromptSent => single(E::PromptSent { execution_id, iteration, prompt_summary: s("Implement…"), token_count: u64::MAX, pane: Some(pane) }),
+        K::PromptSent => [None, Some(u64::MAX)].map(|token_count| E::PromptSent {
+            execution_id: execution_id.clone(), iteration, prompt_summary: s("Implement…"), token_count, pane: Some(pane.clone()),
+        }).into(),
         K::TokenReceived => single(E::TokenReceived { execution_id, iteration, token: s(" implement"), pane: Some(pane) }),
         K::ResponseCompleted => single(E::ResponseCompleted {
             execution_id, iteration, response_summary: s("r"), input_tokens: u64::MAX, output_tokens: 0, has_tool_calls: false, pane: Some(pane) }),
@@ -242,7 +251,8 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::LogGap => single(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
         K::ExecutionStarted => [None, Some(pane)].map(|pane| E::ExecutionStarted {
             execution_id: execution_id.clone(), command: s("make"), cwd: s("/tmp"),
-            pid: pane.is_some().then_some(4_000_000), cell: pane.is_none().then_some(3), pane,
+            pid: pane.is_some().then_some(4_000_000), cell: pane.is_none().then_some(3),
+            verification: pane.is_none().then(|| "correct".into()), pane,
         }).into(),
         K::ExecutionOutput => single(E::ExecutionOutput { execution_id, stream: "stdout".into(), text: s("x\n") }),
         K::ExecutionCompleted => [(None, Some(9)), (Some(0), None)].map(|(exit_code, signal)| E::ExecutionCompleted {

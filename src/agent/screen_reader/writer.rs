@@ -217,7 +217,7 @@ impl ConversationWriter {
         } else {
             AgentEvent::PromptSent {
                 prompt_summary: summary(text),
-                token_count: 0,
+                token_count: None,
             }
         });
     }

@@ -21,7 +21,7 @@ pub enum AgentEvent {
     /// A prompt was sent to the model.
     PromptSent {
         prompt_summary: String,
-        token_count: u64,
+        token_count: Option<u64>,
     },
     /// A piece of the answer: a delta, or the whole text if there were no deltas.
     TokenReceived { token: String },

@@ -68,6 +68,8 @@ pub(super) struct EventWriter {
     pub evidence: Cow<'static, str>,
     /// The agent's last answer, truncated to the length of a result.
     pub answer: String,
+    /// True if the agent wrote a whole message, because it was not asked to write the words as they come.
+    pub has_whole_messages: bool,
     /// True if the end of the run was reported.
     is_end_reported: bool,
     stray: u64,
@@ -114,7 +116,7 @@ impl EventWriter {
         self.working("a prompt");
         self.out.push(AgentEvent::PromptSent {
             prompt_summary: summary(text),
-            token_count: 0,
+            token_count: None,
         });
     }
 

@@ -220,6 +220,12 @@ impl StreamParser {
         self.writer.status
     }
 
+    /// Returns true if the agent wrote whole messages, although an option of it makes it write the words as they
+    /// come: Claude Code's `--include-partial-messages`.
+    pub fn has_whole_messages(&self) -> bool {
+        self.writer.has_whole_messages
+    }
+
     /// Returns a description of the record that shows the status.
     pub fn evidence(&self) -> &str {
         &self.writer.evidence

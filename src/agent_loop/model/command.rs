@@ -78,6 +78,8 @@ pub struct CommandClient {
     exit_timeout: Duration,
     max_turns: Option<u32>,
     on_output: Option<OnOutput>,
+    /// True once the command's agent has written a whole message.
+    has_whole_messages: bool,
     running: RunningCommand,
     clock: Clock,
 }
@@ -92,6 +94,7 @@ impl CommandClient {
             exit_timeout: EXIT_TIMEOUT,
             max_turns: None,
             on_output: None,
+            has_whole_messages: false,
             running: RunningCommand::default(),
             clock: Clock::system(),
         }
@@ -136,6 +139,12 @@ impl CommandClient {
     ) -> Self {
         self.on_output = Some(Box::new(on_output));
         self
+    }
+
+    /// Returns true if the command's agent wrote whole messages: see
+    /// [`StreamParser::has_whole_messages`](crate::agent::StreamParser::has_whole_messages).
+    pub fn has_whole_messages(&self) -> bool {
+        self.has_whole_messages
     }
 
     /// Returns a handle that can kill the running command from another thread.
@@ -183,6 +192,7 @@ impl LlmClient for CommandClient {
             response: ResponseBuilder::new(chunks, cancel).deadline(deadline),
             error: None,
             stderr_tail: Vec::new(),
+            has_answered: false,
             on_output: &mut self.on_output,
             control: &control,
             exit_timeout: self.exit_timeout,
@@ -193,6 +203,7 @@ impl LlmClient for CommandClient {
         };
         let outcome = run_with_listener(&command, cancel.stop(), self.cancel_grace, &mut listener);
         let name = command.name();
+        self.has_whole_messages |= listener.reader.has_whole_messages();
         match outcome {
             Ok(outcome) => listener.finish(&outcome, &name, timeout),
             // The command may have produced output before its supervision failed.
@@ -216,6 +227,8 @@ struct CommandListener<'a> {
     response: ResponseBuilder<'a>,
     error: Option<AnswerError>,
     stderr_tail: Vec<u8>,
+    /// True if the command has printed anything on standard output.
+    has_answered: bool,
     on_output: &'a mut Option<OnOutput>,
     control: &'a CommandControl,
     exit_timeout: Duration,
@@ -238,7 +251,10 @@ impl ChildListener for CommandListener<'_> {
             // Maximum number of bytes from the end of standard error in the error of a failed command.
             let excess = self.stderr_tail.len().saturating_sub(2_000);
             self.stderr_tail.drain(..excess);
-        } else if self.error.is_none() {
+            return;
+        }
+        self.has_answered |= !bytes.is_empty();
+        if self.error.is_none() {
             self.error = self.reader.push(bytes, &mut self.response).err();
             let turns = self.response.turns_started();
             let is_done = self.reader.is_done();
@@ -303,6 +319,12 @@ impl CommandListener<'_> {
                 LlmErrorKind::Timeout,
                 Error::timeout(format!("{name} did not answer within {timeout:?}")),
             )
+        } else if outcome.exit_code == Some(127) && !self.has_answered {
+            // A shell reports a program that it does not find.
+            LlmError::other(Error::missing(match details.as_str() {
+                "" => failure,
+                details => format!("{failure}: {details}"),
+            }))
         } else if let Some(error) = error {
             let details = if outcome.is_success() || self.has_hung {
                 details

@@ -46,6 +46,11 @@ pub(super) trait AnswerReader: Send {
         false
     }
 
+    /// Returns true if the agent wrote whole messages although it can write them word by word.
+    fn has_whole_messages(&self) -> bool {
+        false
+    }
+
     /// Returns the last text outside of records, which may explain a missing answer.
     fn other_text(&self) -> &str {
         ""
@@ -292,6 +297,10 @@ impl AgentAnswer {
 }
 
 impl AnswerReader for AgentReader {
+    fn has_whole_messages(&self) -> bool {
+        self.records.parser.has_whole_messages()
+    }
+
     fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
         let (answer, is_answer) = (&mut self.answer, self.format == Format::Auto);
         self.records.push(bytes, self.clock.wall(), &mut |part| {

@@ -366,7 +366,7 @@ mod lines {
                     styles: Default::default(),
                 },
                 TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
-                TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone(), pane: None, pid: None, cell: None },
+                TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone(), pane: None, pid: None, cell: None, verification: None },
                 TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.as_str().into(), text: text.clone() },
                 TdEvent::ValidationOutput { execution_id: id.clone(), iteration: 1, line: text.clone(), is_stderr: true },
                 TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone(), styles: Default::default() },

@@ -17,8 +17,8 @@ use super::prompt::{Answered, Prompt};
 use super::search::ScanState;
 use super::timeline::Band;
 use crate::board::{Attention, Row};
-use crate::face::sanitize::one_line;
-use crate::face::{age_of, agent_of, last_text, row_names, state_in_words};
+use crate::face::sanitize::{one_line, with_ellipsis};
+use crate::face::{age_of, agent_of, last_text, phases_of, row_names, state_in_words};
 use crate::timestamp::Timestamp;
 
 /// The style of what needs the user.
@@ -345,6 +345,9 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         one_line(&format!("{title} · {}", row.state.as_str()))
     });
     let left = format!("{} {}", model.view.kind.name(), name.unwrap_or_default());
+    let phases = model.board.row().and_then(phases_of);
+    let phases = phases.map(|phases| one_line(&format!(" · {phases}")));
+    let phases = phases.unwrap_or_default();
     let right = match (model.view.kind.has_lines(), model.view.lines().len()) {
         (true, count) if count > 0 && !model.view.is_following => {
             let before = if model.view.window.is_start {
@@ -358,10 +361,11 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         _ => String::new(),
     };
     let width = usize::from(area.width);
-    let text = format!(
-        "{}{right}",
-        fitted(&left, width.saturating_sub(right.width() + 2))
-    );
+    let room = width.saturating_sub(right.width() + 2);
+    // The phases ahead are not cut because of a long task.
+    let name_room = room.saturating_sub(phases.width()).max(room / 3);
+    let left = with_ellipsis(&left, name_room) + &phases;
+    let text = format!("{}{right}", fitted(&left, room));
     put_title(buffer, area, &text, is_focused);
 }
 

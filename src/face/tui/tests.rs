@@ -822,6 +822,29 @@ fn a_match_is_marked_and_has_context() {
 }
 
 #[test]
+fn the_title_of_a_loop_has_the_phases_ahead() {
+    for (size, task) in [
+        ((120, 24), "Add OAuth"),
+        ((80, 24), "Add OAuth to all of the services that we have"),
+    ] {
+        let mut model = model(size);
+        let mut row = row("loop@1", None, "loop", "running", 1);
+        row.name = task.to_owned();
+        row.phases = Some(vec![
+            "Storage".into(),
+            "Routes\u{1b}[2J".into(),
+            "Docs".into(),
+        ]);
+        model.update(Input::Board(vec![row]));
+        press(&mut model, "\n");
+        let screen = shown(&model);
+        let title = screen.lines().next().unwrap();
+        assert!(title.contains("Storage → Routes^[[2J → Docs"), "{screen}");
+        assert!(title.contains("output Add OAuth"), "{screen}");
+    }
+}
+
+#[test]
 fn output_begins_with_the_start_of_observation() {
     let pane = PaneId::from("%7");
     let started = |panes: Vec<PaneId>| {

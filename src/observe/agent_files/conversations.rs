@@ -547,7 +547,7 @@ mod tests {
         assert!(convert(&mut converter, failed()).is_none());
         let prompt = AgentEvent::PromptSent {
             prompt_summary: "again".into(),
-            token_count: 0,
+            token_count: None,
         };
         convert(&mut converter, prompt);
         assert!(convert(&mut converter, failed()).is_some());

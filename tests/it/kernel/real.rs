@@ -325,6 +325,72 @@ fn an_early_interrupt_is_not_lost() {
     }
 }
 
+/// Without a terminal, `input()` reads the lines of standard input, and their end is its end.
+#[test]
+fn questions_are_answered_from_a_pipe() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let code = "a = input('a? '); b = input('b? '); print(a + b)\ntry: input('c? ')\n\
+                except EOFError: print('end')";
+    let answers = home.directory.path().join("answers");
+    fs::write(&answers, "one\ntwo").unwrap();
+    for options in [&[][..], &["--json"]] {
+        let mut command = home.on_new(&[options, &["-c", code]].concat());
+        command.stdin(fs::File::open(&answers).unwrap());
+        let output = Running::start(command).end();
+        assert_code(&output, 0);
+        let shown = text(&output.stdout);
+        assert!(shown.contains("onetwo") && shown.contains("end"), "{shown}");
+        assert!(shown.contains("a? one"), "{shown}");
+    }
+    // Code from standard input leaves no answers there.
+    let mut command = home.on_new(&["-"]);
+    fs::write(&answers, "input('a? ')").unwrap();
+    command.stdin(fs::File::open(&answers).unwrap());
+    let output = Running::start(command).end();
+    assert_code(&output, 1);
+    let shown = text(&output.stderr);
+    assert!(shown.contains("StdinNotImplementedError"), "{shown}");
+}
+
+/// A traceback has colours only where colours are shown.
+#[test]
+fn a_traceback_has_no_colours_in_a_pipe() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    for (options, is_coloured) in [
+        (&[][..], false),
+        (&["--color", "never"], false),
+        (&["--color", "always"], true),
+    ] {
+        // What the code prints itself is passed on unchanged.
+        let code = "print('\\x1b[32mgreen\\x1b[0m')\n1/0";
+        let output = Running::start(home.on_new(&[options, &["-c", code]].concat())).end();
+        assert_code(&output, 1);
+        assert_eq!(text(&output.stdout), "\u{1b}[32mgreen\u{1b}[0m\n");
+        let error = text(&output.stderr);
+        assert!(
+            error.contains("ZeroDivisionError: division by zero") || is_coloured,
+            "{error}"
+        );
+        assert_eq!(error.contains('\u{1b}'), is_coloured, "{error:?}");
+    }
+}
+
+#[test]
+fn a_traceback_is_not_lost_to_the_limit() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let code = "for i in range(100): print(i)\n1/0";
+    for options in [&[][..], &["--json"]] {
+        let args = [options, &["--max-lines", "3", "-c", code]].concat();
+        let output = Running::start(home.on_new(&args)).end();
+        assert_code(&output, 1);
+        let shown = text(&output.stdout) + &text(&output.stderr);
+        assert!(shown.contains("division by zero"), "{shown}");
+    }
+}
+
 /// Python prints a byte that is not UTF-8 unchanged.
 #[test]
 fn bytes_that_are_not_utf_8_are_replaced() {

@@ -37,14 +37,18 @@ print(len(getpass.getpass('secret? ')))
 ";
     fs::write(home.directory.path().join("job.py"), code).unwrap();
     let pane = in_a_pane(&server, &home, &format!("--kernel '{}' job.py", home.spec));
-    server.wait_for_text(&pane, "├─► [code] import os, sys, time (and 11 more lines)");
+    server.wait_for_text(&pane, ", cell 1 >");
+    server.wait_for_text(&pane, "├─► [code] import os, sys, time");
+    server.wait_for_text(&pane, "│          def wait(name):");
+    server.wait_for_text(&pane, "… 2 more lines");
+    server.wait_for_text(&pane, "├─► [verification] CORRECT");
     server.wait_for_text(&pane, "│   printed");
     server.wait_for_text(&pane, "│   [stderr] problem");
     for percent in [10, 50, 100] {
         server.wait_for_text(&pane, &format!("bar {percent:3}%"));
         // Rewritten in place: the screen has one bar.
         assert_eq!(
-            server.screen(&pane).matches("bar ").count(),
+            server.screen(&pane).matches("│   bar ").count(),
             1,
             "{}",
             server.screen(&pane)

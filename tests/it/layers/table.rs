@@ -48,6 +48,7 @@ pub const PURE: &[&str] = &[
     "src/text.rs",
     "src/process/output.rs",
     "src/process/pane_jobs.rs",
+    "src/process/questions.rs",
     "src/process/record_splitter.rs",
     "src/process/shell.rs",
     "src/observe/polled_pane.rs",

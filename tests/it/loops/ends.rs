@@ -56,7 +56,17 @@ fn the_third_attempt_passes() {
     assert!(place.file(2, "prompt.txt").contains("\nn is 1\n"));
     assert!(place.file(2, "response.txt").contains("attempt 2"));
     assert_eq!(place.file(2, "stdout.log"), "n is 2\n");
-    assert_eq!(place.file(2, "stderr.log"), "trouble 2\n");
+    // The agent's own output has files of its own.
+    assert_eq!(place.file(2, "stderr.log"), "");
+    assert_eq!(place.file(2, "agent_stdout.log"), "attempt 2\n");
+    assert_eq!(place.file(2, "agent_stderr.log"), "trouble 2\n");
+    // No agent states the length of its prompt.
+    let log = fs::read_to_string(place.directory().path().join("events.jsonl")).unwrap();
+    let prompt = log
+        .lines()
+        .find(|line| line.contains("\"PromptSent\""))
+        .unwrap();
+    assert!(!prompt.contains("token_count"), "{prompt}");
     let metadata = place.metadata();
     assert_eq!(metadata.state, RunState::Completed);
     assert_eq!(metadata.extra["progress"]["iteration"], 3);
@@ -127,6 +137,56 @@ fn a_failing_agent_is_an_outcome_and_the_check_is_not_run() {
     assert!(!kinds(&events).contains(&"ValidationStarted"));
     assert!(place.file(1, "response.txt").contains("half"));
     assert!(place.file(2, "prompt.txt").contains("exit code 3"));
+}
+
+/// A program that does not exist does not appear after a pause.
+#[test]
+fn a_missing_agent_is_not_retried() {
+    let place = Place::new();
+    for agent in ["td-no-such-agent", "./no-such-agent.sh --verbose"] {
+        let (output, events) = Place::new().events(&args(agent, "true", &[]));
+        assert_code(&output, 1);
+        assert_eq!(ended(&events), (false, 1));
+        let errors: Vec<&str> = events
+            .iter()
+            .filter_map(|envelope| match &envelope.event {
+                TdEvent::Error { message, .. } => Some(message.as_str()),
+                _ => None,
+            })
+            .collect();
+        let name = agent.split(' ').next().unwrap();
+        assert!(
+            errors.iter().all(|error| error.contains(name)),
+            "{errors:?}"
+        );
+    }
+    // An agent that has answered is not missing.
+    let more = ["--as", "text", "--max-iterations", "2"];
+    let (_, events) = place.events(&args("echo half; td-no-such-helper", "true", &more));
+    assert_eq!(ended(&events), (false, 2));
+}
+
+#[test]
+fn lines_of_a_check_beyond_the_limit_are_counted() {
+    let place = Place::new();
+    let check = "seq 100; echo why >&2; test -e done";
+    let more = ["--max-lines", "7", "--max-iterations", "1"];
+    let output = place.run(&args("true", check, &more));
+    assert_code(&output, 1);
+    assert_eq!(place.file(1, "stdout.log").lines().count(), 7);
+    assert_eq!(place.file(1, "stderr.log"), "why\n");
+    let reported = text(&output.stderr);
+    assert!(
+        reported.contains("93 more lines were neither shown nor kept"),
+        "{reported}"
+    );
+    assert!(text(&output.stdout).contains("cut after 7 lines"));
+    // The limit is kept for the next iterations.
+    fs::write(place.work().join("done"), "").unwrap();
+    let output = place.run(&["--resume", "it", "--max-iterations", "2"]);
+    assert_code(&output, 0);
+    assert_eq!(place.file(2, "stdout.log").lines().count(), 7);
+    assert!(text(&output.stderr).contains("94 more lines"));
 }
 
 #[test]

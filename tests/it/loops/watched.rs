@@ -1,7 +1,9 @@
 //! The events of a loop while it runs: phases, tokens, tools, checks.
 
 use super::*;
+use crate::process::pane::Typed;
 use crate::recordings::recordings;
+use crate::support::{CEILING, wait_for};
 
 #[test]
 fn a_task_is_divided_into_phases() {
@@ -28,7 +30,91 @@ fn a_task_is_divided_into_phases() {
         })
         .collect();
     assert_eq!(phases, [(0, "First", 2), (1, "Second", 2)]);
+    let ahead = events.iter().find_map(|envelope| match &envelope.event {
+        TdEvent::LoopStarted { phases, .. } => Some(phases.clone().unwrap()),
+        _ => None,
+    });
+    assert_eq!(ahead.unwrap(), ["First", "Second"]);
     assert!(place.file(1, "prompt.txt").contains("The storage."));
+}
+
+/// What is ahead is visible before it begins: in the loop's own output and in the status of each moment.
+#[test]
+fn the_phases_ahead_are_shown() {
+    let place = Place::new();
+    let text_of_spec = "# Add OAuth\n## Storage\nCheck: `true`\n## Routes\nCheck: `true`\n## Docs\nCheck: `true`\n";
+    let spec = place.write("spec.md", text_of_spec);
+    let agent = "cat > p; n=$(ls | grep -c begun); touch begun-$n; while ! test -e go-$n; do sleep 0.01; done";
+    let command = place.command(&["--spec", &spec, "--agent", agent]);
+    let mut running = Running::start(command);
+    running.wait_for("[loop] Add OAuth (Storage → Routes → Docs)");
+    for (number, ahead) in [
+        &["Storage", "Routes", "Docs"][..],
+        &["Routes", "Docs"],
+        &["Docs"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        running.wait_for(&format!("[phase] {} of 3", number + 1));
+        wait_for("the row", CEILING, || {
+            let status = crate::cli::run(&["status", "--json"], &place.data());
+            let row: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+            if row["phases"] == serde_json::json!(ahead) {
+                Ok(())
+            } else {
+                Err(row)
+            }
+        });
+        let status = crate::cli::run(&["status"], &place.data());
+        let shown = text(&status.stdout);
+        assert!(shown.contains(&ahead.join(" → ")), "{shown}");
+        fs::write(place.work().join(format!("go-{number}")), "").unwrap();
+    }
+    assert_code(&running.end(), 0);
+    let status = crate::cli::run(&["status", "--json"], &place.data());
+    let row: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(row["phases"], serde_json::json!([]));
+}
+
+/// Claude Code writes whole messages unless it is asked for parts: the option is named to whoever waits for words.
+#[test]
+fn the_option_that_streams_words_is_named() {
+    let init = r#"{"type":"system","subtype":"init","session_id":"s"}"#;
+    let part = r#"{"type":"stream_event","session_id":"s","event":{"type":"message_start","message":{"id":"m"}}}"#;
+    let whole = r#"{"type":"assistant","session_id":"s","message":{"id":"m","content":[{"type":"text","text":"Done."}]}}"#;
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}"#;
+    for (records, options, is_named) in [
+        (&[init, whole, result][..], &[][..], true),
+        (&[init, part, whole, result], &[], false),
+        (&[init, whole, result], &["--json"], false),
+    ] {
+        let place = Place::new();
+        let agent = format!(
+            "cat {}",
+            place.write("records", &(records.join("\n") + "\n"))
+        );
+        let more = [&["--as", "claude"][..], options].concat();
+        let output = place.run(&args(&agent, "true", &more));
+        assert_code(&output, 0);
+        let reported = text(&output.stderr);
+        assert_eq!(
+            reported.contains("--include-partial-messages"),
+            is_named,
+            "{reported}"
+        );
+    }
+    let mut typed = Typed::new(120, 30);
+    let records = typed.data.path().join("records");
+    fs::write(&records, [init, whole, result, ""].join("\n")).unwrap();
+    typed.line("td-observe run --as claude cat records; echo code=$?");
+    typed.shows("code=0");
+    assert!(
+        typed.screen().contains("with --include-partial-messages"),
+        "{}",
+        typed.screen()
+    );
+    typed.is_at_the_prompt();
 }
 
 /// Each piece is reported before the agent continues, because the agent waits for a file that the test

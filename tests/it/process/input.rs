@@ -1,11 +1,13 @@
 //! The standard input of a command: none, or that of the program.
 
+use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use super::program::{Arriving, command};
+use super::pane::Typed;
+use super::program::{Arriving, command, script};
 use super::{end_of, kept, text_of};
-use crate::cli::assert_code;
+use crate::cli::{assert_code, text};
 
 #[test]
 fn the_default_input_is_empty() {
@@ -21,6 +23,39 @@ fn the_default_input_is_empty() {
         assert_code(&output, 0);
         assert_eq!(text_of(&kept(data.path()), "stdout"), "", "{options:?}");
     }
+}
+
+/// Whoever is asked cannot answer without `--stdin`, and is told so.
+#[test]
+fn a_question_without_an_answer_names_the_option() {
+    let mut typed = Typed::new(100, 30);
+    let ask = r#"printf "Name? "; read name; echo "got <$name>""#;
+    fs::write(typed.data.path().join("ask.sh"), ask).unwrap();
+    typed.line("td-observe run sh ask.sh; echo code=$?");
+    typed.shows("code=0");
+    let screen = typed.screen();
+    assert!(
+        screen.contains("got <>") && screen.contains("hint: "),
+        "{screen}"
+    );
+    assert!(
+        screen.contains("with --stdin it reads your keys"),
+        "{screen}"
+    );
+    typed.is_at_the_prompt();
+    typed.line("td-observe run --stdin sh ask.sh; echo code=$?");
+    typed.shows("Name?");
+    typed.line("Ada");
+    typed.shows("code=0");
+    assert!(!typed.screen().contains("hint: "), "{}", typed.screen());
+    typed.is_at_the_prompt();
+    typed.line("td-observe run seq 3; echo code=$?");
+    typed.shows("code=0");
+    assert!(!typed.screen().contains("hint: "), "{}", typed.screen());
+    // A program that runs this one cannot type.
+    let data = tempfile::tempdir().unwrap();
+    let output = script(&[], ask, data.path());
+    assert_eq!(text(&output.stderr), "");
 }
 
 #[test]

@@ -69,6 +69,9 @@ fn invalid_utf_8_is_forwarded_and_not_stored() {
         reported.lines().count() == 1 && reported.contains("UTF-8"),
         "{reported}"
     );
+    // They are not shown otherwise than they are.
+    assert!(reported.contains("passed on unchanged"), "{reported}");
+    assert!(!reported.contains("shown as"), "{reported}");
 }
 
 #[test]

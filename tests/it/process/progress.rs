@@ -66,8 +66,8 @@ fn lines_beyond_the_limit_are_cut_with_one_warning() {
     assert_code(&output, 3);
     let kept = kept(data.path());
     assert_eq!(events, kept);
-    let lines = text_of(&kept, "stdout") + &text_of(&kept, "stderr");
-    assert_eq!(lines, "1\n2\n3\n4\n5\n");
+    assert_eq!(text_of(&kept, "stdout"), "1\n2\n3\n4\n5\n");
+    assert_eq!(text_of(&kept, "stderr"), "problem\n");
     let warned = warnings(&kept);
     assert!(
         warned.len() == 1 && warned[0].contains("5 lines"),
@@ -90,6 +90,44 @@ fn an_output_at_the_limit_is_not_cut() {
         reported.matches("cut after 2 lines").count(),
         1,
         "{reported}"
+    );
+}
+
+/// Whatever was printed before, the last lines of standard error tell why a command failed.
+#[test]
+fn the_limit_leaves_the_explanation_of_a_failure() {
+    let data = tempfile::tempdir().unwrap();
+    let noise = "seq 1 50; for i in $(seq 1 3000); do echo noise $i >&2; done";
+    let failing = format!("{noise}; printf 'Traceback\\nfatal: broken' >&2; exit 3");
+    let (_, events) = events_of(&["--max-lines", "5"], &failing, data.path());
+    let errors = text_of(&events, "stderr");
+    assert!(
+        errors.ends_with("noise 3000\nTraceback\nfatal: broken"),
+        "{errors}"
+    );
+    assert_eq!(errors.lines().count(), 100);
+    let kinds: Vec<&str> = events.iter().map(|event| event.event.type_name()).collect();
+    let ends = ["Warning", "ExecutionOutput", "ExecutionCompleted"];
+    assert!(kinds.ends_with(&ends), "{kinds:?}");
+    // As they are, where the outputs are passed on.
+    let passed = script(&["--max-lines", "5"], &failing, data.path());
+    assert_code(&passed, 3);
+    assert_eq!(text(&passed.stdout), "1\n2\n3\n4\n5\n");
+    let passed = text(&passed.stderr);
+    assert!(
+        passed.starts_with("noise 2903\n") && passed.contains("\nfatal: broken"),
+        "{passed}"
+    );
+    assert!(
+        passed.contains("2947 more lines were neither shown nor kept"),
+        "{passed}"
+    );
+    // A success needs no explanation.
+    let passed = script(&["--max-lines", "5"], noise, data.path());
+    assert!(
+        !text(&passed.stderr).contains("noise"),
+        "{}",
+        text(&passed.stderr)
     );
 }
 

@@ -136,11 +136,12 @@ fn lines_beyond_the_limit_are_counted() {
     let command = Command::shell("seq 1 100; echo e >&2; exit 3").line_limit(10);
     let (result, events) =
         observed(|emitter| validate(command, "counting", Some(emitter), 1).unwrap());
-    assert_eq!((result.exit_code, result.lost_lines), (3, 91));
-    // The limit applies to events.
+    assert_eq!((result.exit_code, result.lost_lines), (3, 90));
+    // The limit applies to events, except for the reason of the failure.
     assert_eq!(result.stdout.lines().count(), 100);
     assert_eq!(result.stderr, "e\n");
-    assert_eq!(lines(&events).len(), 10, "{events:#?}");
+    assert_eq!(lines(&events).len(), 11, "{events:#?}");
+    assert_eq!(lines(&events)[10], ("e", true));
     assert_eq!(warnings(&events).len(), 1, "{events:#?}");
     let TdEvent::ValidationStarted { command, .. } = &events[0].event else {
         panic!("{events:#?}");

@@ -355,6 +355,8 @@ pub struct ClaudePrint {
     /// The message whose deltas arrive, if partial messages are enabled.
     message: LiveMessage,
     is_live: bool,
+    /// True once partial messages have arrived.
+    has_partial: bool,
     result_index: Option<u64>,
     session_id: String,
     /// The number of running background tasks.
@@ -442,6 +444,7 @@ impl ClaudePrint {
         if !is_own(record) {
             return;
         }
+        self.has_partial = true;
         let when = writer.time(record["timestamp"].time());
         ApiDialect::Anthropic.parts(&record["event"], &mut |part| match part {
             ApiPart::Began(id) => {
@@ -479,6 +482,9 @@ impl ClaudePrint {
         };
         if speaker.is_own {
             writer.working("an assistant's message");
+            let mut blocks = message["content"].list().iter();
+            let has_text = blocks.any(|block| block["type"].text() == "text");
+            writer.has_whole_messages |= has_text && !self.has_partial;
         }
         let when = writer.time(record["timestamp"].time());
         report_assistant(message, speaker, when, &mut self.messages, writer);
