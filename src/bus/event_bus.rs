@@ -243,7 +243,7 @@ impl EventBus {
         if next.is_none() {
             lane.close();
         }
-        let subscription = Subscription::new(lane, self.inbox.clock.clone(), predicate);
+        let subscription = Subscription::new(lane, predicate);
         (subscription, next.unwrap_or(1))
     }
 

@@ -37,7 +37,6 @@ use crate::thread::{Waker, park};
 /// ```
 pub struct Subscription {
     lane: Arc<LossyLane>,
-    clock: Clock,
     predicate: Option<Predicate>,
     /// The segment in progress and the index of its next envelope; at most one batch, in addition to those in
     /// the lane.
@@ -47,10 +46,9 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(lane: Arc<LossyLane>, clock: Clock, predicate: Option<Predicate>) -> Self {
+    pub(super) fn new(lane: Arc<LossyLane>, predicate: Option<Predicate>) -> Self {
         Self {
             lane,
-            clock,
             predicate,
             reading: None,
             bell: OnceLock::new(),
@@ -123,14 +121,15 @@ impl Subscription {
         ready
     }
 
-    /// Waits for the next delivery, at most for `timeout`.
+    /// Waits for the next delivery, at most for `timeout`, by the system's clock also where the bus has a
+    /// [`FakeClock`](crate::FakeClock): a test that waits for events must not hang.
     ///
     /// # Errors
     /// [`RecvTimeoutError::Timeout`] when none arrived in time, [`RecvTimeoutError::Closed`] when
     /// the bus is closed and all events have been read.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery, RecvTimeoutError> {
         // A timeout that overflows the clock means no deadline.
-        self.recv_until(self.clock.now().checked_add(timeout))
+        self.recv_until(Clock::system().now().checked_add(timeout))
     }
 
     /// Waits for the next delivery until a point in time. A thread that also checks another input, such as a
@@ -158,8 +157,8 @@ impl Subscription {
                 Err(TryRecvError::Closed) => return Err(RecvTimeoutError::Closed),
                 Err(TryRecvError::Empty) => {}
             }
-            let remaining =
-                deadline.map(|deadline| deadline.saturating_duration_since(self.clock.now()));
+            let now = Clock::system().now();
+            let remaining = deadline.map(|deadline| deadline.saturating_duration_since(now));
             if remaining.is_some_and(|remaining| remaining.is_zero()) {
                 return Err(RecvTimeoutError::Timeout);
             }

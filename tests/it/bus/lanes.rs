@@ -246,6 +246,19 @@ fn a_timeout_does_not_end_a_subscription() {
     );
     bus.emitter_for("a").iteration_started(1);
     assert!(events.recv_timeout(Duration::MAX).is_ok());
+    // Also on a clock that a test advances by hand.
+    with_timeout(move || {
+        let options = BusOptions {
+            clock: FakeClock::new().clock(),
+            ..BusOptions::default()
+        };
+        let bus = EventBus::with_options(options).unwrap();
+        let mut events = bus.subscribe();
+        let timeout = RecvTimeoutError::Timeout;
+        assert_eq!(events.recv_timeout(wait).unwrap_err(), timeout);
+        let deadline = Instant::now() + wait;
+        assert_eq!(events.recv_deadline(deadline).unwrap_err(), timeout);
+    });
 }
 
 #[test]
