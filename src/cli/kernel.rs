@@ -301,11 +301,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     );
     // A source that waits for a kernel ends with the engine.
     let is_over = end != End::Done;
-    live::finish(engine, printing, is_over, &signals, &clock);
+    let (report, _) = live::finish(engine, printing, is_over, &signals, &clock);
     let ended = job.wait();
     if let Some(passing) = passing {
         passing.finish(is_over, &signals, &clock);
     }
+    live::report_problems(report);
     match (end, ended) {
         (End::Signalled, _) if !is_listening => Ok(ExitCode::from(INTERRUPTED)),
         // Stopping a listener is its regular end, and a closed output is no error.

@@ -135,9 +135,9 @@ pub(super) fn until_done<T>(
         recv(done) -> _ => {}
         recv(time_up) -> _ => {}
     }
-    let failed = finish(engine, printing, interrupted, signals, clock);
+    let (report, failed) = finish(engine, printing, interrupted, signals, clock);
     Ended {
-        failed,
+        failed: report_problems(report) || failed,
         interrupted,
     }
 }
@@ -146,19 +146,20 @@ pub(super) fn code(failed: bool) -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-/// Stops the engine, prints the remaining output, and reports problems; returns true if there were any. An
-/// interrupted program does not wait for its reader.
+/// Stops the engine and prints the remaining output. Returns the report, whose problems are to be reported after
+/// everything else, and true if the output could not be written. An interrupted program does not wait for its
+/// reader.
 pub(super) fn finish(
     engine: Engine,
     printing: Option<Printer>,
     interrupted: bool,
     signals: &Signals,
     clock: &Clock,
-) -> bool {
+) -> (Report, bool) {
     let report = engine.shutdown();
     let failed =
         printing.is_some_and(|printing| finish_printing(printing, interrupted, signals, clock));
-    report_problems(report) || failed
+    (report, failed)
 }
 
 /// Prints the remaining output; returns true if that failed.

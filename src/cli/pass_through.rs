@@ -210,12 +210,14 @@ impl Passing {
             has_failed = true;
         }
         for envelope in self.notes.iter().filter_map(Delivery::into_envelope) {
+            // What concerns the log is among the diagnostics, too.
             if let TdEvent::Warning {
                 context, message, ..
             }
             | TdEvent::Error {
                 context, message, ..
             } = &envelope.event
+                && context != "log"
             {
                 message!("{context}: {message}");
             }

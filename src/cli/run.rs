@@ -136,9 +136,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let ended = execution.wait();
     // A slow reader must not delay the end after a timeout.
     let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
-    // Problems of the engine are reported, but only the command sets the exit code.
-    live::finish(engine, printing, is_over, &signals, &clock);
+    let (report, _) = live::finish(engine, printing, is_over, &signals, &clock);
     let is_cut = passing.is_some_and(|passing| passing.finish(is_over, &signals, &clock));
+    // Problems of the engine are reported, but only the command sets the exit code.
+    live::report_problems(report);
     let ended = ended.map_err(|error| Failure::not_started(error, &rules));
     if let Some(junit) = junit {
         let problem = ended.as_ref().err().map(Failure::text);

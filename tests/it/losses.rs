@@ -9,6 +9,11 @@ use td_observe::history::{DataDir, LogReader, Query, RunInfo};
 use td_observe::process::Command;
 use td_observe::{Builder, Delivery, Emitted, Engine, Report, Subscription, TdEvent};
 
+#[cfg(all(feature = "cli", feature = "kernel"))]
+use crate::cli::{Running, assert_code, program, text};
+#[cfg(all(feature = "cli", feature = "kernel"))]
+use crate::support::{CEILING, TmuxServer, wait_for};
+
 /// The events of each round; `TD_EVENTS=1000000` is what a thorough check takes.
 fn events_of_a_round() -> u64 {
     let events = std::env::var("TD_EVENTS").ok();
@@ -188,4 +193,78 @@ fn a_run_that_another_engine_writes_is_named() {
     assert!(again.is_err());
     emitter.iteration_started(1);
     assert!(first.shutdown().is_clean());
+}
+
+/// A run that another process writes stays its own: whatever is observed under its name is named as a loss, once
+/// at the start and with the numbers in the last line.
+#[cfg(all(feature = "cli", feature = "kernel"))]
+#[test]
+fn each_command_names_in_its_last_line_what_its_log_lacks() {
+    let data = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = data.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"session_id":"s"}"#;
+    let records = write("a.jsonl", &format!("{result}\n"));
+    let server = TmuxServer::new();
+    server.new_session("short", 80, 24, "read go");
+    let socket = server.socket().display().to_string();
+    let owner = ["run", "--execution-id", "taken", "--stdin", "--", "cat"];
+    let mut owner = program(&owner, data.path());
+    owner.stdin(std::process::Stdio::piped());
+    let mut owner = Running::start(owner);
+    let held = owner.child.stdin.take();
+    wait_for("its run", CEILING, || {
+        let run = DataDir::new(data.path()).run(&"taken".into());
+        if run.is_written().unwrap_or(false) {
+            Ok(())
+        } else {
+            Err(())
+        }
+    });
+    let watch = ["-S", &socket, "watch", "short"];
+    let mut commands = vec![
+        vec!["run", "echo", "one"],
+        vec!["run", "--json", "echo", "one"],
+        vec!["loop", "--task", "x", "--agent", "true", "--check", "true"],
+        vec!["agents", &records],
+        watch.to_vec(),
+    ];
+    let home = crate::kernel::python().map(crate::kernel::KernelHome::new);
+    if let Some(home) = &home {
+        commands.push(vec!["kernel", "--kernel", &home.spec, "-c", "print('one')"]);
+    }
+    for words in commands {
+        let subcommand = words
+            .iter()
+            .position(|word| !word.starts_with(['-', '/']))
+            .unwrap();
+        let (before, after) = words.split_at(subcommand + 1);
+        let args = [before, &["--execution-id", "taken"], after].concat();
+        let mut running = Running::start(program(&args, data.path()));
+        if words.contains(&"watch") {
+            running.wait_for("watching 1 pane");
+            server.tmux(&["send-keys", "-t", "=short:", "Enter"]);
+        }
+        let output = running.end();
+        assert_code(&output, 0);
+        let reported = text(&output.stderr);
+        let last = reported.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("td-observe: events 1 to "),
+            "{words:?}: {reported}"
+        );
+        assert!(
+            last.contains(" of taken are not in the log"),
+            "{words:?}: {reported}"
+        );
+        let lines = reported
+            .lines()
+            .filter(|line| line.contains("writing this run"));
+        assert_eq!(lines.count(), 2, "{words:?}: {reported}");
+    }
+    drop(held);
+    assert_code(&owner.end(), 0);
 }
