@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 
 use super::protocol::{Channel, Message};
 use super::queues::MissedOutputs;
-use crate::escapes::Lexer;
 use crate::event::OutputStream;
 
 /// The MIME type of display data that contain a log line.
@@ -270,17 +269,6 @@ fn error_text(error: &ErrorContent) -> String {
         [] => format!("{}: {}", error.ename, error.evalue),
         lines => lines.join("\n"),
     })
-}
-
-/// Returns a text without its escape sequences, such as the colours of a traceback.
-pub(crate) fn without_escapes(text: &str) -> String {
-    let (mut lexer, mut plain, mut rest) = (Lexer::default(), String::new(), text);
-    while !rest.is_empty() {
-        let token = lexer.next(rest);
-        plain.push_str(token.text);
-        rest = token.rest;
-    }
-    plain
 }
 
 fn with_line_end(mut text: String) -> String {

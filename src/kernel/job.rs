@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::cell::{
     Cell, CellListener, CellOutput, CellStatus, CellStep, LogLine, PublishedContent,
-    QuestionContent, without_escapes,
+    QuestionContent,
 };
 use super::client::{Kernel, KernelControl};
 use super::connection::ConnectionInfo;
@@ -21,6 +21,7 @@ use super::queues::{Incoming, MissedOutputs};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
+use crate::escapes::Lexer;
 use crate::event::{OutputStream, TdEvent, Verification};
 use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, JobName, JobRun, RunName, Source, SourceContext};
@@ -496,6 +497,17 @@ impl Listening {
         }
         true
     }
+}
+
+/// Returns a text without its escape sequences, such as the colours of a traceback.
+fn without_escapes(text: &str) -> String {
+    let (mut lexer, mut plain, mut rest) = (Lexer::default(), String::new(), text);
+    while !rest.is_empty() {
+        let token = lexer.next(rest);
+        plain.push_str(token.text);
+        rest = token.rest;
+    }
+    plain
 }
 
 /// The poll interval while the reader of the passed-on output has no room.
