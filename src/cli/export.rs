@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueHint;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::duration::parse_duration;
@@ -20,7 +21,7 @@ use crate::clock::Clock;
 use crate::event::{Envelope, PaneId};
 use crate::face::{AsciicastExport, AsciicastOptions, Survey, TextExport, one_line};
 use crate::history::{Query, ReadReport, RunDirectory};
-use crate::recording::{RecordingFile, RecordingJoiner};
+use crate::recording::{CastVersion, RecordingFile, RecordingJoiner};
 use crate::thread::{Stop, is_stopped};
 
 /// The number of bytes that are buffered before a write.
@@ -40,7 +41,11 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, F
     let cast = AsciicastOptions {
         idle_limit: typed.idle_limit,
         title: which.label(),
+        version: typed.cast_version.unwrap_or_default(),
     };
+    if typed.format != Format::Cast && typed.cast_version.is_some() {
+        return Err(usage!("--cast-version is for --format cast"));
+    }
     if let Which::File(path) = which
         && path.metadata().is_ok_and(|about| !about.is_file())
     {
@@ -57,7 +62,8 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, F
     let mut survey = Survey::new(pane.clone());
     // The second pass reads as many events as the first, even if the run has grown.
     let mut count = 0;
-    each(which, usize::MAX, stop, |envelope| {
+    // This pass reads to the end, so its report has what is missing there.
+    let report = each(which, usize::MAX, stop, |envelope| {
         survey.note(envelope);
         count += 1;
         Ok(())
@@ -76,7 +82,7 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, F
             ExportRenderer::Cast(AsciicastExport::new(&cast, pane, survey))
         }
     };
-    let report = each(which, count, stop, |envelope| {
+    each(which, count, stop, |envelope| {
         renderer.push(envelope, &mut text);
         write(&mut out, &mut text, output)
     })?;
@@ -205,9 +211,12 @@ pub(super) struct TypedExport {
     /// An execution id, a name (its latest run), or a path
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(known::runs))]
     pub run: PathBuf,
-    /// cast: a recording in the format asciicast v3; text: the final text of all lines
+    /// cast: a recording in the format asciicast; text: the final text of all lines
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Format,
+    /// With --format cast: the version of the format; asciinema 2 plays only 2 [default: 3]
+    #[arg(long, value_name = "2|3", value_parser = cast_version(), hide_possible_values = true)]
+    pub cast_version: Option<CastVersion>,
     /// Only this pane, such as %3
     #[arg(long, value_name = "PANE")]
     pub pane: Option<String>,
@@ -220,6 +229,13 @@ pub(super) struct TypedExport {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+}
+
+fn cast_version() -> impl TypedValueParser<Value = CastVersion> {
+    PossibleValuesParser::new(["2", "3"]).map(|typed| match typed.as_str() {
+        "2" => CastVersion::V2,
+        _ => CastVersion::V3,
+    })
 }
 
 // Exports the raw recordings of a pane as one asciicast file.
@@ -281,7 +297,8 @@ impl RawRecordings {
         mut write: impl FnMut(&mut String) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let title = options.title.as_deref().map(one_line);
-        let mut joiner = RecordingJoiner::new(title, options.idle_limit);
+        let joiner = RecordingJoiner::new(title, options.idle_limit);
+        let mut joiner = joiner.version(options.version);
         let (mut out, mut line, mut skipped) = (String::new(), Vec::new(), SkippedInput::default());
         for file in &self.files {
             let mut recording = BufReader::new(self.run.open_recording(file)?);

@@ -1,4 +1,4 @@
-//! Exports the log of a run as an asciicast v3 recording: its lines, each at its time (pure).
+//! Exports the log of a run as an asciicast recording: its lines, each at its time (pure).
 //!
 //! All text passes through `sanitize`, so that a recording has no sequence of a program.
 
@@ -9,7 +9,7 @@ use super::lines::Survey;
 use super::sanitize::one_line;
 use super::text_export::TextExport;
 use crate::event::{Envelope, EventKind, PaneId, TdEvent};
-use crate::recording::{Encoder, EventCode};
+use crate::recording::{CastVersion, Encoder, EventCode};
 use crate::track::cut;
 
 /// Options of the export.
@@ -18,6 +18,7 @@ pub(crate) struct AsciicastOptions {
     /// The longest pause; longer ones are shortened. Defaults to no limit.
     pub idle_limit: Option<Duration>,
     pub title: Option<String>,
+    pub version: CastVersion,
 }
 
 /// Writes the recording, one envelope at a time.
@@ -35,6 +36,7 @@ impl AsciicastExport {
     pub fn new(options: &AsciicastOptions, pane: Option<PaneId>, survey: Survey) -> Self {
         let title = options.title.as_deref().map(one_line);
         let mut encoder = Encoder::new(title, options.idle_limit);
+        encoder.version = options.version;
         if pane.is_none() && !survey.panes.is_empty() {
             // Several panes have labels, which need room.
             encoder.size = (120, 40);

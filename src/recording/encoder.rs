@@ -1,5 +1,5 @@
-//! Encodes asciicast v3: a header, then one event per line with the time since the previous one
-//! (pure).
+//! Encodes asciicast v3, and v2 for export: a header, then one event per line with the time since the previous
+//! one, in v2 since the beginning (pure).
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -26,10 +26,24 @@ pub(crate) enum EventCode {
     Exit = b'x',
 }
 
+/// The version of the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CastVersion {
+    /// Times count from the beginning, and an exit is no event.
+    #[cfg_attr(
+        not(feature = "cli"),
+        expect(dead_code, reason = "only an export has it")
+    )]
+    V2,
+    #[default]
+    V3,
+}
+
 /// Encodes one recording, event by event.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     title: Option<String>,
+    pub version: CastVersion,
     /// The size for the header, or the present one.
     pub size: TerminalSize,
     idle_limit_micros: u64,
@@ -40,6 +54,8 @@ pub(crate) struct Encoder {
     /// subtracts nothing.
     elapsed_micros: u64,
     written_micros: u64,
+    /// The sum of the written intervals, which the idle limit shortens.
+    shown_micros: u64,
     /// Events that precede the header; `None` once the header is written.
     pending: Option<String>,
     /// A buffer, reused by each event.
@@ -51,12 +67,14 @@ impl Encoder {
         let micros = idle_limit.and_then(|limit| u64::try_from(limit.as_micros()).ok());
         Self {
             title,
+            version: CastVersion::default(),
             size: (80, 24),
             idle_limit_micros: micros.unwrap_or(u64::MAX),
             begin: None,
             now: None,
             elapsed_micros: 0,
             written_micros: 0,
+            shown_micros: 0,
             pending: Some(String::new()),
             json: String::new(),
         }
@@ -100,10 +118,13 @@ impl Encoder {
         };
         let (columns, rows) = self.size;
         // Writing to a string does not fail, here and below.
-        let _ = write!(
-            out,
-            r#"{{"version":3,"term":{{"cols":{columns},"rows":{rows}}}"#
-        );
+        let _ = match self.version {
+            CastVersion::V2 => write!(out, r#"{{"version":2,"width":{columns},"height":{rows}"#),
+            CastVersion::V3 => write!(
+                out,
+                r#"{{"version":3,"term":{{"cols":{columns},"rows":{rows}}}"#
+            ),
+        };
         let second = self.begin.map(|begin| begin.seconds());
         // The format has no time before 1970.
         if let Some(second @ 0..) = second {
@@ -123,6 +144,11 @@ impl Encoder {
 
     /// Writes an event.
     pub fn event(&mut self, code: EventCode, data: &str, out: &mut String) {
+        let (code, data) = match (self.version, code) {
+            // An empty output extends the recording to the exit.
+            (CastVersion::V2, EventCode::Exit) => (EventCode::Output, ""),
+            _ => (code, data),
+        };
         let mut json = std::mem::take(&mut self.json);
         json.clear();
         push_string(data, &mut json);
@@ -135,9 +161,14 @@ impl Encoder {
         let interval = self.elapsed_micros - self.written_micros;
         let interval = interval.min(self.idle_limit_micros);
         self.written_micros = self.elapsed_micros;
+        self.shown_micros = self.shown_micros.saturating_add(interval);
+        let time = match self.version {
+            CastVersion::V2 => self.shown_micros,
+            CastVersion::V3 => interval,
+        };
         let out = self.pending.as_mut().unwrap_or(out);
         let code = char::from(code as u8);
-        let (seconds, micros) = (interval / 1_000_000, interval % 1_000_000);
+        let (seconds, micros) = (time / 1_000_000, time % 1_000_000);
         let _ = writeln!(out, r#"[{seconds}.{micros:06},"{code}",{json}]"#);
     }
 }

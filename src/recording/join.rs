@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::encoder::{Encoder, EventCode, TerminalSize};
+use super::encoder::{CastVersion, Encoder, EventCode, TerminalSize};
 use crate::timestamp::Timestamp;
 
 /// The fields of a recording's first line that joining needs; other fields are ignored.
@@ -47,6 +47,12 @@ impl RecordingJoiner {
             exit: None,
             next_size: None,
         }
+    }
+
+    /// Sets the version of the joined recording.
+    pub fn version(mut self, version: CastVersion) -> Self {
+        self.encoder.version = version;
+        self
     }
 
     /// Takes the first line of the next recording. Returns `false` if it is not a header; the

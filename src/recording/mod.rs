@@ -1,4 +1,4 @@
-//! Terminal recordings in asciicast v3: encoding, raw recordings of panes beside a run's history,
+//! Terminal recordings in asciicast v3 (v2 for export): encoding, raw recordings of panes beside a run's history,
 //! and joining several recordings into one.
 //!
 //! ```text
@@ -24,7 +24,7 @@ mod writer;
 pub(crate) mod raw;
 
 #[cfg(feature = "cli")]
-pub(crate) use encoder::{Encoder, EventCode, push_escaped};
+pub(crate) use encoder::{CastVersion, Encoder, EventCode, push_escaped};
 pub use files::RecordingFile;
 #[cfg(feature = "cli")]
 pub(crate) use join::RecordingJoiner;

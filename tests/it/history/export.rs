@@ -174,6 +174,14 @@ fn wrong_usage_is_a_one_line_error() {
         (&["export", "nobody", "--format", "text"][..], "nobody"),
         (&["export", "job"], "--format"),
         (&["export", "job", "--format", "gif"], "gif"),
+        (
+            &["export", "job", "--format", "cast", "--cast-version", "1"],
+            "2, 3",
+        ),
+        (
+            &["export", "job", "--format", "text", "--cast-version", "2"],
+            "--format cast",
+        ),
         (&["export", "job", "--format", "text", "--pane", "%7"], "%1"),
         (
             &["export", "job", "--format", "text", "-o", "/nowhere/at/all"],

@@ -61,6 +61,32 @@ fn events(cast: &str) -> Vec<Event> {
     lines.map(read).collect()
 }
 
+/// Returns the header and the events of a recording in version 2 of the format.
+#[track_caller]
+fn version_2(cast: &str) -> (serde_json::Value, Vec<Event>) {
+    assert!(cast.ends_with('\n'), "torn");
+    let mut lines = cast.lines();
+    let header = serde_json::from_str(lines.next().unwrap()).unwrap();
+    let events: Vec<Event> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(events.is_sorted_by_key(|(time, ..)| *time), "{events:?}");
+    (header, events)
+}
+
+/// Returns the events with their times from the beginning, as version 2 has them: an exit is no event.
+fn absolute(events: &[Event]) -> Vec<Event> {
+    let mut time = 0.0;
+    let in_version_2 = |(interval, code, data): &Event| {
+        time += interval;
+        match code {
+            'x' => (time, 'o', String::new()),
+            code => (time, *code, data.clone()),
+        }
+    };
+    events.iter().map(in_version_2).collect()
+}
+
 fn output(events: &[Event]) -> String {
     let output = events.iter().filter(|(_, code, _)| *code == 'o');
     output.map(|(.., data)| data.as_str()).collect()
@@ -292,6 +318,19 @@ fn an_export_uses_the_raw_recordings_if_there_are_any() {
     ];
     let expected = expected.map(|(seconds, code, data)| (seconds, code, data.to_owned()));
     assert_eq!(events(&from_bytes), expected);
+    let header_2 = serde_json::json!({
+        "version": 2, "width": 70, "height": 20, "timestamp": header["timestamp"], "title": "job",
+    });
+    assert_eq!(
+        version_2(&with(&["--cast-version", "2"]).0),
+        (header_2, absolute(&expected))
+    );
+    let (of_log_2, silent) = with(&["--from-log", "--cast-version", "2"]);
+    assert_eq!(silent, "");
+    assert_eq!(version_2(&of_log_2).1, absolute(&events(&of_log)));
+    assert_eq!(with(&["--cast-version", "3"]).0, from_bytes);
+    let limited_2 = version_2(&with(&["--cast-version", "2", "--idle-limit", "2s"]).0).1;
+    assert_eq!(limited_2[limited_2.len() - 1].0, 7.0);
     let (limited, _) = with(&["--idle-limit", "2s"]);
     let seconds: f64 = events(&limited).iter().map(|(seconds, ..)| seconds).sum();
     assert!((seconds - 7.0).abs() < 1e-9, "{seconds}");
