@@ -363,8 +363,18 @@ impl Console {
     fn add_description(&self, event: &TdEvent, label: &Label, out: &mut String) {
         let is_verbose = self.rows.options.verbose;
         let description = describe(event, is_verbose).filter(|text| is_verbose || !text.is_detail);
-        if let Some(text) = description {
-            self.rows.row(label, '|', text.tone, &text.marked(), out);
+        let Some(text) = description else {
+            return;
+        };
+        let marked = text.marked();
+        if !matches!(event, TdEvent::PromptSent { .. }) {
+            return self.rows.row(label, '|', text.tone, &marked, out);
+        }
+        // The lines of a prompt are those that were typed.
+        for (at, line) in marked.trim_end().lines().enumerate() {
+            let indented = if at == 0 { "" } else { "  " }.to_owned() + line;
+            self.rows
+                .row(label, '|', text.tone, indented.trim_end(), out);
         }
     }
 
