@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use serde_json::{Map, Value};
 
+use crate::bus::inbox::Emitted;
 use crate::bus::{EventBus, LaneInterrupt, LosslessLane, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
 use crate::history::{
-    LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunDirectory, RunState,
+    LogNotice, LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunDirectory, RunState,
 };
 use crate::thread::{self, Handle, Panicked};
 
@@ -84,6 +85,7 @@ impl LogThread {
             bus,
             clock,
             closing: Vec::new(),
+            last_notices: Vec::new(),
         };
         let thread = thread::spawn("td-log", move || state.run(lane))?;
         let commands = LogCommands { queue, interrupt };
@@ -103,6 +105,8 @@ struct LogThreadState {
     bus: Arc<EventBus>,
     clock: Clock,
     closing: Vec<(Instant, CloseRun)>,
+    /// Notices that the bus did not accept, because it is closing.
+    last_notices: Vec<LogNotice>,
 }
 
 impl LogThreadState {
@@ -134,6 +138,10 @@ impl LogThreadState {
         }
         let now = self.clock.now();
         self.handle_commands(now);
+        self.pass_notices();
+        for notice in std::mem::take(&mut self.last_notices) {
+            self.writer.append_last(notice.to_event(), now);
+        }
         self.close_until(now + CLOSE_AFTER, now);
         self.pass_notices();
         self.writer.finish(now)
@@ -185,9 +193,10 @@ impl LogThreadState {
     fn pass_notices(&mut self) {
         for notice in self.writer.take_notices() {
             log::warn!("log of {}: {}", notice.execution_id, notice.message);
-            if notice.kind != LogNoticeKind::NotKept {
-                // A closing bus accepts no events; the notice is on stderr.
-                let _ = self.bus.emit(notice.to_event());
+            if notice.kind != LogNoticeKind::NotKept
+                && self.bus.emit(notice.to_event()) == Emitted::Closed
+            {
+                self.last_notices.push(notice);
             }
         }
     }
@@ -246,6 +255,37 @@ mod tests {
         assert!(report.lost.is_empty(), "{report:?}");
         let kept = LogReader::open(&run, Query::all()).unwrap().count();
         assert_eq!(kept, 500);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_before_the_end_is_a_warning_in_the_log() {
+        let temp = tempfile::tempdir().unwrap();
+        let fake = FakeClock::new();
+        let clock = fake.clock();
+        let options = BusOptions {
+            clock: clock.clone(),
+            ..BusOptions::default()
+        };
+        let bus = Arc::new(EventBus::with_options(options).unwrap());
+        let log_thread =
+            LogThread::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        let open = run.open(RunInfo::default(), clock.wall()).unwrap();
+        log_thread.commands.send(LogCommand::Attach(Box::new(open)));
+        let emitter = bus.emitter_for("a");
+        let _ = emitter.iteration_started(1);
+        fake.set_wall(crate::timestamp::Timestamp::from_micros(0));
+        let _ = emitter.iteration_started(2);
+        // The bus accepts no warning any more.
+        bus.close();
+        assert!(log_thread.finish().unwrap().lost.is_empty());
+        let mut log = LogReader::open(&run, Query::all()).unwrap();
+        let last = log.by_ref().last().unwrap().envelope;
+        assert!(
+            matches!(&last.event, TdEvent::Warning { message, .. } if message.contains("set back")),
+            "{last:?}"
+        );
+        assert_eq!((last.seq, log.report().missing()), (Some(3), 0));
     }
 
     #[test]

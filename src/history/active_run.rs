@@ -94,8 +94,6 @@ pub(super) struct ClosedFiles {
 /// The problems of a run that have been reported, each once.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
-    /// The clock was set back.
-    pub(super) clock: bool,
     pub(super) sync_failure: bool,
     rotation_failure: bool,
     /// The number of lost events when writing last worked again.
@@ -114,8 +112,10 @@ pub(super) struct ActiveRun {
     /// The events that will not be in the log.
     lost: LostRun,
     pub(super) next_seq: u64,
-    /// The latest time of any event.
-    pub(super) latest: Timestamp,
+    /// The latest time of any event since the clock was set back.
+    latest: Timestamp,
+    /// The latest time before that.
+    before_set_back: Option<Timestamp>,
     header_due: bool,
     pub(super) failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
@@ -145,7 +145,8 @@ impl ActiveRun {
             metadata: run.metadata,
             pending,
             next_seq: run.next_seq,
-            latest: Timestamp::from_micros(i64::MIN),
+            latest: run.latest,
+            before_set_back: None,
             header_due: true,
             failure: None,
             checked_at: None,
@@ -174,6 +175,11 @@ impl ActiveRun {
             lifecycle: (RUN_TEXT_BYTES_MAX + 256 * 1024)
                 .min(left(TOTAL_TEXT_BYTES_MAX + 16 * 1024 * 1024)),
         }
+    }
+
+    /// Returns true if rotation has closed files, which must be compressed.
+    pub(super) fn has_rotated(&self) -> bool {
+        self.closed.next > 1
     }
 
     pub(super) fn id(&self) -> &ExecutionId {
@@ -521,16 +527,22 @@ impl ActiveRun {
         };
     }
 
-    /// Reports once per run that times are unreliable.
+    /// Reports each time that the clock was set back.
     fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
-        if ts >= self.latest {
-            self.latest = ts;
         // Events of several threads may be out of order by this time although the clock was not set back.
-        } else if !self.reported.clock && ts.micros() + 1_000_000 < self.latest.micros() {
-            self.reported.clock = true;
+        let one_second_after = |ts: Timestamp| ts.micros().saturating_add(1_000_000);
+        if ts >= self.latest {
+            // An event of another thread from before the clock was set back.
+            let is_late =
+                |before: Timestamp| ts <= before && one_second_after(ts) >= before.micros();
+            if !self.before_set_back.is_some_and(is_late) {
+                self.latest = ts;
+            }
+        } else if one_second_after(ts) < self.latest.micros() {
+            let before = std::mem::replace(&mut self.latest, ts);
+            self.before_set_back = Some(before);
             let message = format!(
-                "the clock was set back from {} to {ts}; events are in the order of their numbers",
-                self.latest
+                "the clock was set back from {before} to {ts}; events are in the order of their numbers"
             );
             context.notify(
                 self.directory.execution_id(),

@@ -6,10 +6,10 @@
 //! queue. It also closes runs, because that writes and syncs the metadata: the job holds the run's lock and
 //! releases it last.
 //!
-//! `td-chores` compresses closed files and removes runs that are not retained. The writer never waits for it. A
-//! chore that finds no room or fails is queued again when its run is opened the next time. `td-chores` blocks on
-//! the disk and on an empty queue. It ends when the writer closes the queue. When it is cancelled, it stops
-//! within a file and discards the incomplete compressed file.
+//! `td-chores` removes runs that are not retained and compresses closed files. The writer waits for it only at the
+//! end, for the files of its own runs and until a deadline. Files that are left are compressed when a writer
+//! prunes the next time. `td-chores` blocks on the disk and on an empty queue. It ends when the writer closes the
+//! queue. When it is cancelled, it stops within a file and discards the incomplete compressed file.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use flate2::Compression;
 use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
@@ -33,6 +33,7 @@ use crate::history::dir_handle::{DirHandle, EVENTS, FileId, METADATA, all_closed
 use crate::history::metadata::RunMetadata;
 use crate::history::rotate::ClosedFile;
 use crate::history::runs::Retention;
+use crate::history::tail;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
@@ -233,12 +234,15 @@ impl ClosingRun {
 /// The number of queued chores, most of them runs with files to compress. Usually, fewer runs are written at
 /// the same time.
 const CHORES_MAX: usize = 256;
+/// The time in which a cancelled chore ends.
+const CANCEL_WAIT: Duration = Duration::from_secs(1);
+
 /// Work without a deadline.
 #[derive(Debug)]
 pub(super) enum Chore {
     /// Compress all closed files of a run.
     Compress(RunDirectory),
-    /// Remove the runs that are not retained at this time.
+    /// Remove the runs that are not retained at this time, and compress what other writers have left.
     Prune(DataDir, Retention, Timestamp),
 }
 
@@ -246,6 +250,8 @@ pub(super) enum Chore {
 #[derive(Debug)]
 pub(super) struct Chores {
     jobs: Sender<Chore>,
+    /// True once nothing is pruned any more.
+    is_ending: Arc<AtomicBool>,
     is_cancelled: Arc<AtomicBool>,
     thread: Handle<()>,
 }
@@ -253,11 +259,15 @@ pub(super) struct Chores {
 impl Chores {
     pub(super) fn start() -> Result<Self> {
         let (jobs, queue) = bounded(CHORES_MAX);
-        let is_cancelled = Arc::new(AtomicBool::new(false));
-        let given_up = Arc::clone(&is_cancelled);
-        let thread = thread::spawn("td-chores", move || serve_chores(&queue, &given_up))?;
+        let (is_ending, is_cancelled) =
+            (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (ending, cancelled) = (Arc::clone(&is_ending), Arc::clone(&is_cancelled));
+        let thread = thread::spawn("td-chores", move || {
+            serve_chores(&queue, &ending, &cancelled)
+        })?;
         Ok(Self {
             jobs,
+            is_ending,
             is_cancelled,
             thread,
         })
@@ -270,25 +280,35 @@ impl Chores {
             self.jobs.try_send(chore);
     }
 
-    /// Cancels the current chore and waits for the thread until the deadline.
-    pub(super) fn finish(self, deadline: Instant) {
-        self.is_cancelled.store(true, Ordering::Relaxed);
+    /// Compresses the closed files of these runs until the deadline, and ends the thread.
+    pub(super) fn finish(self, runs: Vec<RunDirectory>, deadline: Instant) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        for run in runs {
+            // A thread that has no room until then does not respond.
+            let _ = self.jobs.send_deadline(Chore::Compress(run), deadline);
+        }
         drop(self.jobs);
+        let ended = self.thread.join_deadline(deadline).or_else(|thread| {
+            self.is_cancelled.store(true, Ordering::Relaxed);
+            thread.join_deadline(deadline + CANCEL_WAIT)
+        });
         // A thread that hangs on a disk that does not respond is abandoned.
-        if let Ok(Err(panicked)) = self.thread.join_deadline(deadline) {
+        if let Ok(Err(panicked)) = ended {
             log::error!("{panicked}");
         }
     }
 }
 
-fn serve_chores(queue: &Receiver<Chore>, is_cancelled: &AtomicBool) {
+fn serve_chores(queue: &Receiver<Chore>, is_ending: &AtomicBool, is_cancelled: &AtomicBool) {
     for chore in queue {
         if is_cancelled.load(Ordering::Relaxed) {
             return;
         }
         let done = match chore {
             Chore::Compress(run) => compress_all(&run, is_cancelled),
-            Chore::Prune(data, retention, now) => prune(&data, retention, now, is_cancelled),
+            Chore::Prune(..) if is_ending.load(Ordering::Relaxed) => Ok(()),
+            Chore::Prune(data, retention, now) => prune(&data, retention, now, is_ending)
+                .and_then(|()| compress_left(&data, is_ending)),
         };
         if let Err(error) = done {
             // A failure is harmless: an uncompressed file is valid, and excess history is only kept longer.
@@ -310,6 +330,21 @@ fn prune(
     }
     for problem in pruned.problems {
         log::warn!("{problem:?}");
+    }
+    Ok(())
+}
+
+/// Compresses closed files of runs that have no writer any more.
+fn compress_left(data: &DataDir, is_cancelled: &AtomicBool) -> Result<()> {
+    for run in data.run_directories()? {
+        if is_cancelled.load(Ordering::Relaxed) {
+            break;
+        }
+        if !run.is_written().unwrap_or(true)
+            && let Err(error) = compress_all(&run, is_cancelled)
+        {
+            log::info!("{error:?}");
+        }
     }
     Ok(())
 }
@@ -378,7 +413,9 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
 fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io::Result<bool> {
     // Removes the output of another process.
     into.set_len(0)?;
-    let mut encoder = GzEncoder::new(into, Compression::default());
+    let comment = tail::last_seq(from)?.map_or_else(String::new, tail::gzip_comment);
+    let builder = GzBuilder::new().comment(comment);
+    let mut encoder: GzEncoder<&File> = builder.write(into, Compression::default());
     // The bytes read between two checks for cancellation, which take some milliseconds.
     let mut source = vec![0; 256 * 1024];
     loop {
@@ -413,7 +450,7 @@ pub enum LogNoticeKind {
     Disturbed,
     /// A new file could not be created, so the old one grows. Reported once, until rotation works again.
     NotRotated,
-    /// The wall clock was set back: numbers are in order, times are not. Reported once per run.
+    /// The wall clock was set back: numbers are in order, times are not.
     ClockWentBack,
     /// `fdatasync` failed, or the metadata could not be written.
     NotSafe,

@@ -48,6 +48,7 @@ pub(super) struct OpenedEvents {
     pub(super) events: EventsFile,
     pub(super) repair: Repair,
     pub(super) last_seq: Option<u64>,
+    pub(super) last_ts: Option<Timestamp>,
 }
 
 /// A change to the file by another program.
@@ -70,6 +71,7 @@ impl EventsFile {
         let file = dir.file(EVENTS, FLAGS | OFlags::CREATE)?;
         let repair = tail::repair(&file)?;
         let last_seq = tail::last_seq(&file)?;
+        let last_ts = tail::last_ts(&file)?;
         let events = Self {
             id: FileId::of(&file)?,
             len: file.metadata()?.len(),
@@ -82,6 +84,7 @@ impl EventsFile {
             events,
             repair,
             last_seq,
+            last_ts,
         })
     }
 

@@ -24,6 +24,8 @@ pub struct OpenRun {
     pub(super) next_seq: u64,
     /// Numbers that were assigned to events that did not reach the file.
     pub(super) missing: Option<(u64, u64)>,
+    /// The time of the last event.
+    pub(super) latest: Timestamp,
     /// True if the newest file contains numbers.
     has_numbers: bool,
     is_resumed: bool,
@@ -101,6 +103,7 @@ impl RunDirectory {
             metadata,
             next_seq,
             missing,
+            latest: found.last_ts.unwrap_or(Timestamp::from_micros(i64::MIN)),
             has_numbers: last_seq.is_some(),
             is_resumed,
             repair: found.repair,

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use flate2::bufread::GzDecoder;
+
 use crate::error::{Error, Result, if_exists};
 use crate::event::{Envelope, LogGapRange, TdEvent};
 use crate::history::line::{LINE_BYTES_MAX, parse_line};
@@ -64,6 +66,22 @@ pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
         };
         seq.filter(|&seq| seq < SEQ_MAX)
     })
+}
+
+/// Returns the comment of a compressed file, which states its last number, so that a list of runs need not read
+/// it. The number is there twice, because damage to one of them must not look like missing events.
+pub(super) fn gzip_comment(last_seq: u64) -> String {
+    format!("last_seq={last_seq} {last_seq}")
+}
+
+/// Returns the last number that the comment of a compressed file states.
+pub(super) fn last_seq_in_comment(file: &File) -> Option<u64> {
+    let mut start = [0; 512];
+    let read = file.read_at(&mut start, 0).ok()?;
+    let packed = GzDecoder::new(start.get(..read)?);
+    let comment = std::str::from_utf8(packed.header()?.comment()?).ok()?;
+    let (one, other) = comment.strip_prefix("last_seq=")?.split_once(' ')?;
+    one.parse().ok().filter(|_| one == other)
 }
 
 /// Returns the time of the last event in the file.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Envelope, ExecutionId, LogGapRange};
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::active_run::{ActiveRun, RETRY_INTERVAL, WriterContext};
 use crate::history::background::{
     Chore, Chores, ClosingRun, LogNotice, LogNoticeKind, LogReport, LostRun, SyncJob, SyncPolicy,
@@ -232,6 +232,7 @@ impl LogWriter {
     /// closed are marked as detached. Waits at most five seconds for a disk that does not respond.
     pub fn finish(mut self, now: Instant) -> LogReport {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
+        let mut rotated = Vec::new();
         let mut jobs: Vec<_> = self
             .closing
             .drain(..)
@@ -249,12 +250,15 @@ impl LogWriter {
             if !run.is_ending() {
                 run.end(RunState::Detached, None);
             }
+            if run.has_rotated() {
+                rotated.push(run.directory.clone());
+            }
             let closing = run.into_closing(&self.context.clock, self.policy != SyncPolicy::Never);
             jobs.push(SyncJob::Close(Box::new(closing)));
         }
         let mut problems = self.take_notices();
         let (last_problems, all_done) = self.syncer.finish(jobs, now + END_WAIT);
-        self.chores.finish(now + END_WAIT);
+        self.chores.finish(rotated, now + END_WAIT);
         problems.extend(last_problems);
         if !all_done {
             let message =
@@ -439,6 +443,16 @@ impl LogWriter {
             }
         }
         self.sync_written(&with_lines, now);
+    }
+
+    /// Appends an event to the log alone, after the bus has assigned its last number.
+    pub(crate) fn append_last(&mut self, event: TdEvent, now: Instant) {
+        let run = self.runs.get(event.execution_id());
+        // It would be one more event that is lost.
+        if let Some(run) = run.filter(|run| run.failure.is_none()) {
+            let (seq, ts) = (run.next_seq, self.context.clock.wall());
+            self.append(&[Envelope::new(Some(seq), ts, event)], now);
+        }
     }
 
     fn count_unknown(&mut self, group: &[Envelope]) {

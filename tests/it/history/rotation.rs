@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use td_observe::FakeClock;
-use td_observe::history::{LogReader, Query, Rotation};
+use td_observe::history::{LogReader, Query, Rotation, RunState};
 use td_observe::internals::history::LogNoticeKind;
 
 use super::{accounted, events_of, files, plain_files, read};
@@ -85,6 +85,37 @@ fn every_number_exists_once_across_files_and_reopening() {
             .collect();
         assert_eq!(kept, lines);
     }
+}
+
+#[test]
+fn files_are_compressed_when_their_writer_ends() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::rotating(temp.path(), SMALL);
+    bench.open("a");
+    bench.open("b");
+    for from in (1..601).step_by(50) {
+        bench.fill("a", from..from + 50);
+        bench.fill("b", from..from + 50);
+    }
+    // One run ends before its writer.
+    let now = bench.now();
+    bench.log.close_run("a", RunState::Completed, None, now);
+    let runs = [bench.run("a"), bench.run("b")];
+    bench.finish();
+    for run in &runs {
+        assert_eq!(plain_files(run.path()), [] as [String; 0]);
+        assert_eq!(accounted(&read(run), 1), 601);
+    }
+    // What a killed writer left is compressed by the next writer of any run.
+    let packed = files(runs[0].path()).swap_remove(0);
+    fs::write(packed.path.with_extension(""), &packed.bytes).unwrap();
+    fs::remove_file(&packed.path).unwrap();
+    assert_eq!(plain_files(runs[0].path()).len(), 1);
+    let mut bench = Bench::new(temp.path());
+    bench.open("c");
+    until_packed(&bench, "a");
+    bench.finish();
+    assert_eq!(accounted(&read(&runs[0]), 1), 601);
 }
 
 #[test]

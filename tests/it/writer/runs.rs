@@ -164,7 +164,7 @@ fn an_unwritable_data_directory_is_an_error_at_once() {
 }
 
 #[test]
-fn a_clock_set_back_is_reported_once() {
+fn each_time_the_clock_is_set_back_is_reported() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     bench.open("a");
@@ -180,12 +180,22 @@ fn a_clock_set_back_is_reported_once() {
         at(4, 6_400),
         at(5, 6_401),
     ]);
-    bench.append(&[at(6, 1)]);
     assert_eq!(bench.notices(), [LogNoticeKind::ClockWentBack]);
+    // The second thread emits its last event from before. Then the clock is set forward, and back twice.
+    bench.append(&[at(6, 10_001), at(7, 6_402), at(8, 10_002), at(9, 10_001)]);
+    assert_eq!(bench.notices(), []);
+    bench.append(&[at(10, 9_000), at(11, 1)]);
+    assert_eq!(bench.notices(), [LogNoticeKind::ClockWentBack; 2]);
     let now = bench.now();
     assert!(bench.log.finish(now).lost.is_empty());
     let run = bench.data.run(&"a".into());
     let read = LogReader::open(&run, Query::all()).unwrap();
     let seqs: Vec<u64> = read.filter_map(|record| record.envelope.seq).collect();
-    assert_eq!(seqs, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(seqs, (1..=11).collect::<Vec<u64>>());
+    // The next writer's clock is behind the last event.
+    let mut bench = Bench::new(temp.path());
+    bench.open("a");
+    bench.append(&[at(12, -3600)]);
+    assert_eq!(bench.notices(), [LogNoticeKind::ClockWentBack]);
+    bench.finish();
 }
