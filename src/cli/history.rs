@@ -14,7 +14,10 @@ use super::signals::Signals;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::TdEvent;
-use crate::history::{DataDir, LogReader, LogSource, Query, ReadReport, RunDirectory};
+use crate::face::one_line;
+use crate::history::{
+    DataDir, LogReader, LogSource, MissingEvents, Query, ReadReport, RunDirectory,
+};
 use crate::thread::{self, Stop, stop_pair};
 
 /// The selection of history to read.
@@ -171,11 +174,51 @@ pub(super) fn report_problems(which: &Which, report: &ReadReport) -> bool {
         };
         message!("{lines} skipped, the first at byte {at} of {path:?}");
     }
+    if report.missing() > 0 {
+        message!(
+            "{}",
+            missing_in_words(which.path(), report.missing(), report.missing_places())
+        );
+    }
     // A partial line that is still being written is no problem.
     if report.torn > 0 && !which.is_written() {
         message!("the last line is cut off, because its writer was interrupted");
     }
     print_problems(&report.problems)
+}
+
+/// The number of places of missing events that a message lists.
+const PLACES_LISTED: usize = 8;
+
+/// Returns how many events are missing in a log, and where.
+pub(super) fn missing_in_words(log: &Path, missing: u64, places: &[MissingEvents]) -> String {
+    let verb = if missing == 1 {
+        "event is"
+    } else {
+        "events are"
+    };
+    let mut out = format!("{missing} {verb} missing in {log:?}:");
+    for (at, place) in places.iter().take(PLACES_LISTED).enumerate() {
+        out.push_str(if at == 0 { " " } else { ", " });
+        out.push_str(&place.first_seq.to_string());
+        if place.last_seq > place.first_seq {
+            out.push_str(&format!(" to {}", place.last_seq));
+        }
+        let file = place.file.file_name().unwrap_or_default().to_string_lossy();
+        match place.offset {
+            Some(offset) => {
+                out.push_str(&format!(" (before byte {offset} of {})", one_line(&file)))
+            }
+            None => out.push_str(" (at the end)"),
+        }
+    }
+    if places.len() > PLACES_LISTED {
+        out.push_str(&format!(
+            " and in {} more places",
+            places.len() - PLACES_LISTED
+        ));
+    }
+    out
 }
 
 /// Reports a log that cannot be read, unless the run has been pruned meanwhile; returns true if it is reported.

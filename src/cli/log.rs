@@ -48,6 +48,8 @@ pub(super) struct Config {
     has_timestamps: bool,
     /// The ids given with `--execution`.
     executions: Vec<String>,
+    /// The types that this version does not know. Embedders and later versions have others.
+    unknown_types: BTreeSet<String>,
     data_path: Option<PathBuf>,
 }
 
@@ -60,6 +62,9 @@ impl Config {
             ));
         }
         let executions = typed.filter.execution.clone();
+        let is_unknown = |kind: &&String| EventKind::from_name(kind).is_none();
+        let unknown_types = typed.filter.types.iter().filter(is_unknown);
+        let unknown_types: BTreeSet<String> = unknown_types.cloned().collect();
         let mut query = query(typed.filter, Clock::system().wall())?;
         let grep = query.text_regex().cloned();
         if typed.context.is_some() {
@@ -81,6 +86,7 @@ impl Config {
             last_lines: typed.lines,
             has_timestamps: typed.timestamps,
             executions,
+            unknown_types,
             data_path: options.home().ok(),
         })
     }
@@ -89,15 +95,6 @@ impl Config {
 fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     let mut query = Query::all();
     for kind in typed.types {
-        if EventKind::from_name(&kind).is_none() {
-            let names = || EventKind::ALL.iter().map(|kind| kind.as_str());
-            let hint = known::suggestion(&kind, names());
-            let all: Vec<&str> = names().collect();
-            return Err(usage!(
-                "--type: there is no event type {kind:?}{hint} there are {}",
-                all.join(", ")
-            ));
-        }
         query = query.kind(kind);
     }
     for id in typed.execution {
@@ -171,6 +168,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             )),
         })
         .collect::<Result<Vec<RunDirectory>, _>>()?;
+    for kind in &config.unknown_types {
+        message!("{}", unknown_type(kind));
+    }
     let page = page.holding();
     // An open selection includes runs that begin later.
     let later = if config.selection.is_open() {
@@ -199,6 +199,7 @@ fn print(
 ) -> Result<ExitCode, Failure> {
     let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
     let mut show = Show::new(page, config.grep, config.revisions);
+    show.unseen_types = config.unknown_types;
     let has_failed = match whiches {
         [which] => {
             show.begin(which, stop)?;
@@ -221,6 +222,9 @@ fn print(
     if is_stopped(stop) {
         return Ok(live::code(has_failed));
     }
+    if let Some(kind) = show.unseen_types.first() {
+        return Err(Failure::usage(unknown_type(kind)));
+    }
     let are_known = whiches.iter().all(|which| matches!(which, Which::Run(_)));
     if !show.has_matched
         && are_known
@@ -232,6 +236,17 @@ fn print(
         super::output::print_message(&problem);
     }
     Ok(live::code(has_failed || greps && !show.has_matched))
+}
+
+/// Returns a message about a type that no selected event has.
+fn unknown_type(kind: &str) -> String {
+    let names = || EventKind::ALL.iter().map(|kind| kind.as_str());
+    let hint = known::suggestion(kind, names());
+    let all: Vec<&str> = names().collect();
+    format!(
+        "--type: there is no event of the type {kind:?}{hint} there are {}",
+        all.join(", ")
+    )
 }
 
 /// Returns a message about the first of these ids that no run has.
@@ -336,7 +351,7 @@ pub(super) fn follow(
                     message!("the run is cut off here: its writer has died");
                 }
                 let which = Which::Run(log.run);
-                has_failed |= show.end(&which, log.log.report());
+                has_failed |= show.end(&which, &log.log.into_report());
             }
             LogItem::Failed(_, error) if is_single => return Err(error.into()),
             LogItem::Failed(run, error) => has_failed |= report_failure(&Which::Run(run), &error),

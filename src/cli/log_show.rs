@@ -1,6 +1,6 @@
 //! Shows the events of logs: matches, the lines around them, and the final text of each line.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
@@ -83,6 +83,8 @@ pub(super) struct Show {
     revisions: Option<Query>,
     /// A record has matched.
     pub has_matched: bool,
+    /// Types of which no record has been wanted yet.
+    pub unseen_types: BTreeSet<String>,
 }
 
 /// A part of an event, and its line in the log.
@@ -106,6 +108,7 @@ impl Show {
             finals: LastRevisions::default(),
             revisions,
             has_matched: false,
+            unseen_types: BTreeSet::new(),
         }
     }
 
@@ -185,6 +188,9 @@ impl Show {
         if !record.is_wanted {
             self.page.note_context(&envelope.event);
             return Ok(());
+        }
+        if !self.unseen_types.is_empty() {
+            self.unseen_types.remove(envelope.event.type_name());
         }
         if self.around.is_some() {
             return self.surrounded(record);

@@ -8,19 +8,19 @@ use unicode_width::UnicodeWidthStr;
 
 use super::duration::{Limit, parse_duration, parse_size_limit};
 use super::failure::Failure;
-use super::history::{data_dir, print_problems};
+use super::history::{Which, data_dir, missing_in_words, print_problems, report_problems};
 use super::options::Options;
 use super::{known, live, output};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::face::{LocalTime, one_line};
-use crate::history::{Retention, RunSummary};
+use crate::history::{MissingEvents, Retention, RunSummary};
 use crate::timestamp::Timestamp;
 
 /// Lists the runs, or removes some.
 pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {
     match typed.action {
-        None => list(options, typed.timestamps),
+        None => list(options, &typed),
         Some(RunsAction::Prune(typed)) => prune(options, typed),
         Some(RunsAction::Other(words)) => {
             let word = words
@@ -37,15 +37,51 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
     }
 }
 
-fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
+fn list(options: &Options, typed: &TypedRuns) -> Result<ExitCode, Failure> {
     let data = data_dir(options)?;
-    let list = data.runs(Clock::system().wall())?;
+    let mut list = data.runs(Clock::system().wall())?;
+    let mut is_whole = true;
+    if typed.verify {
+        for run in &mut list.runs {
+            match run.verify() {
+                Ok(report) => {
+                    let which = Which::Run(run.directory.clone());
+                    is_whole &= !report_problems(&which, &report) && !run.is_incomplete;
+                }
+                // The run was pruned in the meantime.
+                Err(_) if !run.directory.exists() => {}
+                Err(error) => list.problems.push(error),
+            }
+        }
+    } else {
+        report_missing(&list.runs);
+    }
     if list.runs.is_empty() && list.problems.is_empty() && !options.json {
         message!("there are no runs in {:?} yet", data.runs_path());
     }
-    print_runs(options, &list.runs, &list.problems, || {
-        table(&list.runs, has_timestamps)
-    })
+    let printed = print_runs(options, &list.runs, &list.problems, || {
+        table(&list.runs, typed.timestamps)
+    })?;
+    Ok(if is_whole { printed } else { live::code(true) })
+}
+
+/// The number of incomplete runs whose missing events a message states; the list marks all.
+const INCOMPLETE_LISTED: usize = 8;
+
+/// Reports the events that are missing at the beginnings and ends of the files of runs.
+fn report_missing(runs: &[RunSummary]) {
+    let incomplete = || runs.iter().filter(|run| run.is_incomplete);
+    for run in incomplete().take(INCOMPLETE_LISTED) {
+        let path = run.directory.path();
+        match run.missing.iter().map(MissingEvents::count).sum() {
+            0 => message!("the log in {path:?} is empty or was removed"),
+            missing => message!("{}", missing_in_words(path, missing, &run.missing)),
+        }
+    }
+    match incomplete().count().saturating_sub(INCOMPLETE_LISTED) {
+        0 => {}
+        more => message!("{more} more runs are incomplete"),
+    }
 }
 
 /// Prints runs as JSON or as `text` returns them, and the problems of listing them.
@@ -129,7 +165,12 @@ fn table(runs: &[RunSummary], has_timestamps: bool) -> String {
         [
             one_line(&run.execution_id),
             one_line(run.kind.as_str()),
-            one_line(run.state.as_str()),
+            one_line(run.state.as_str())
+                + if run.is_incomplete {
+                    ", incomplete"
+                } else {
+                    ""
+                },
             run.exit_status
                 .map_or_else(String::new, |status| status.to_string()),
             time(run.started),
@@ -204,6 +245,9 @@ pub(super) struct TypedRuns {
     /// Show times to the millisecond, and the time of the last event
     #[arg(long)]
     pub timestamps: bool,
+    /// Read all logs, and report what is missing or damaged in them; exit with 1 if a run is incomplete
+    #[arg(long)]
+    pub verify: bool,
     #[command(subcommand)]
     pub action: Option<RunsAction>,
 }

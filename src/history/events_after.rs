@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::event::{Envelope, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{EVENTS, RunFiles};
+use crate::history::line::seq_of;
 use crate::history::read::{Follower, Query, line_end};
 use crate::history::tail::line_start;
 
@@ -115,16 +116,6 @@ fn seq_at(file: &File, offset: u64) -> io::Result<Option<u64>> {
     let mut start = [0; 64];
     let read = file.read_at(&mut start, offset)?;
     Ok(seq_of(&start[..read]))
-}
-
-/// Returns the number at the start of a line, as the writer writes it.
-fn seq_of(line: &[u8]) -> Option<u64> {
-    let digits = line.strip_prefix(br#"{"seq":"#)?;
-    let length = digits
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -108,6 +108,16 @@ pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
     LineDecoder::default().decode(line)
 }
 
+/// Returns the number at the start of a line, as the writer writes it.
+pub(super) fn seq_of(line: &[u8]) -> Option<u64> {
+    let digits = line.strip_prefix(br#"{"seq":"#)?;
+    let length = digits
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -70,7 +70,9 @@ pub(crate) use line::parse_line;
 pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
 pub(crate) use name::{fnv1a, glob_matches, is_glob};
-pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
+pub use read::{
+    Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, MissingEvents, Query, ReadReport,
+};
 #[cfg(feature = "tui")]
 pub(crate) use read::{LogPages, Page, PageQuery};
 pub use replay_pace::ReplayPace;

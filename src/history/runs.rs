@@ -1,6 +1,6 @@
 //! Lists runs with their state and size, and removes those that are not retained.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,7 +13,10 @@ use crate::event::ExecutionId;
 use crate::history::dir::{DataDir, RunDirectory, RunLock, is_written};
 use crate::history::dir_handle::{DirHandle, EVENTS, METADATA, RunFiles, open_closed};
 use crate::history::metadata::{RunKind, RunMetadata, RunState};
-use crate::history::read::{LogReader, Query};
+use crate::history::read::{
+    LogReader, MissingEvents, PromisedEnd, Query, ReadReport, first_numbers, last_number,
+    without_log,
+};
 use crate::history::tail;
 use crate::timestamp::Timestamp;
 
@@ -70,9 +73,31 @@ pub struct RunSummary {
     /// The exit status of the execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<i32>,
+    /// True if the log lacks events that were logged, or a part of it cannot be read.
+    #[serde(rename = "incomplete", skip_serializing_if = "std::ops::Not::not")]
+    pub is_incomplete: bool,
+    /// The events that are missing in the log, as far as the first and last lines of its files show it
+    /// ([`RunSummary::verify`] finds all).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingEvents>,
     /// The directory of the run.
     #[serde(rename = "path", serialize_with = "path_of")]
     pub directory: RunDirectory,
+}
+
+impl RunSummary {
+    /// Reads the whole log, and sets which events are missing. Returns the reader's report.
+    ///
+    /// # Errors
+    /// If the run no longer exists, or its directory cannot be read.
+    pub fn verify(&mut self) -> Result<ReadReport> {
+        let mut log = LogReader::open(&self.directory, Query::all())?;
+        log.by_ref().for_each(drop);
+        let report = log.into_report();
+        self.is_incomplete = report.missing() > 0 || !report.problems.is_empty();
+        self.missing = report.missing_places().to_vec();
+        Ok(report)
+    }
 }
 
 fn path_of<S: Serializer>(directory: &RunDirectory, serializer: S) -> Result<S::Ok, S::Error> {
@@ -183,6 +208,12 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
         return Ok(None);
     }
     let end = LogEnd::of(directory, &dir, &files).map_err(failed)?;
+    let missing = missing_at_ends(&dir, &files, metadata.as_ref(), end.last_seq).map_err(failed)?;
+    let is_removed = end.last_seq.is_none()
+        && end.events == 0
+        && files.closed.is_empty()
+        && is_empty(&files)
+        && without_log(&dir, metadata.as_ref()).is_some();
     let state = match &metadata {
         _ if is_written => RunStatus::Running,
         // A log from another program has no final state.
@@ -212,6 +243,8 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
         events: end.events,
         size_bytes: size_of(directory.path()),
         exit_status,
+        is_incomplete: is_removed || !missing.is_empty(),
+        missing,
         directory: directory.clone(),
     }))
 }
@@ -221,6 +254,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
 struct LogEnd {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
+    last_seq: Option<u64>,
     events: u64,
 }
 
@@ -259,8 +293,70 @@ impl LogEnd {
             }
         }
         end.events = seq.unwrap_or(end.events);
+        end.last_seq = seq;
         Ok(end)
     }
+}
+
+fn is_empty(files: &RunFiles) -> bool {
+    let len = files.newest.as_ref().map(File::metadata);
+    !len.is_some_and(|about| about.map_or(true, |about| about.len() > 0))
+}
+
+/// Returns the events that are missing between the files of a log and at its end. `last_seq` is the last number
+/// of the log. Reads a compressed file that does not state its last number only if the next file is missing.
+fn missing_at_ends(
+    dir: &DirHandle,
+    files: &RunFiles,
+    metadata: Option<&RunMetadata>,
+    last_seq: Option<u64>,
+) -> io::Result<Vec<MissingEvents>> {
+    let mut missing = Vec::new();
+    let mut add = |next: Option<u64>, before: u64, name: &str, offset| {
+        if let Some(next) = next.filter(|next| *next < before) {
+            missing.push(MissingEvents::new(
+                (next, before - 1),
+                dir.join(name),
+                offset,
+            ));
+        }
+    };
+    // The number that follows the previous file, if it is known.
+    let mut next = Some(1);
+    let mut closed = files.closed.iter().peekable();
+    while let Some(file) = closed.next() {
+        let number = file.number;
+        // The numbers of an unreadable file are missing before those of the next one.
+        let Ok((file, file_is)) = open_closed(dir, number) else {
+            continue;
+        };
+        let Some((first, event)) = first_numbers(file.try_clone()?).unwrap_or_default() else {
+            continue;
+        };
+        add(next, first, &file_is.name(), Some(0));
+        add(Some(first), event, &file_is.name(), Some(0));
+        let is_next_missing = closed
+            .peek()
+            .is_some_and(|after| after.number != number + 1);
+        let stated = || tail::last_seq_in_comment(&file);
+        let last = match file_is.is_gzip {
+            false => tail::last_seq(&file)?,
+            true if is_next_missing => stated().or_else(|| last_number(&file).unwrap_or_default()),
+            true => stated(),
+        };
+        next = last.map(|last| last + 1);
+    }
+    if let Some(newest) = &files.newest
+        && let Some((first, event)) = first_numbers(newest.try_clone()?).unwrap_or_default()
+    {
+        add(next, first, EVENTS, Some(0));
+        add(Some(first), event, EVENTS, Some(0));
+    }
+    if let Some(end) = metadata.and_then(PromisedEnd::of) {
+        let next = last_seq.map_or(1, |last| last + 1);
+        add(Some(next), end.next_seq, EVENTS, None);
+    }
+    Ok(missing)
 }
 
 /// Returns the time of the last write, for a run without any other time.
@@ -467,6 +563,8 @@ mod tests {
             events: 1,
             size_bytes,
             exit_status: None,
+            is_incomplete: false,
+            missing: Vec::new(),
             directory: DataDir::new("/nowhere").run(&format!("run-{number}").into()),
         }
     }

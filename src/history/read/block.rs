@@ -31,6 +31,8 @@ pub(super) struct Block {
     pub(super) is_torn: bool,
     /// The number of omitted lines, which were too long.
     pub(super) too_long: u64,
+    /// True if earlier files were not read.
+    pub(super) follows_skipped: bool,
 }
 
 impl Block {
@@ -410,10 +412,25 @@ impl LogFiles {
             }
             let file = self.files.pop_front()?;
             match self.begin(file) {
-                Ok(begun) => self.current = begun,
+                Ok(Some(begun)) => self.current = Some(begun),
+                Ok(None) => return Some(Ok(self.skipped())),
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+
+    /// Returns a block without lines in place of a skipped file.
+    fn skipped(&self) -> (BlockSource, Arc<Path>) {
+        let block = Block {
+            follows_skipped: true,
+            ..Block::default()
+        };
+        let path = self
+            .dir
+            .as_ref()
+            .map(DirHandle::path)
+            .unwrap_or(Path::new(""));
+        (BlockSource::Block(block), path.into())
     }
 
     /// Opens a file; returns `None` if it has no event of the wanted time.

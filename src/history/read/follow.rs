@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::vec;
 
 use super::block::{BLOCK_BYTES, BlockSource};
+use super::numbers::{NextNumber, PromisedEnd};
 use super::parse::{BlockParser, LogRecord};
 use super::query::Query;
-use super::reader::{LogReader, ReadReport, parse_block};
+use super::reader::{LogReader, ReadReport, known_end, parse_block, without_log};
 use crate::error::{Error, Result};
 use crate::history::dir::{RunDirectory, is_written};
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId, RunFiles};
@@ -106,7 +107,14 @@ impl Follower {
                 };
                 let closed = files.closed.iter().map(|closed| closed.number);
                 let dir = run.open_dir().map_err(io::Error::other)?;
-                Some(LogReader::up_to(closed, there, dir, Arc::clone(&parser)))
+                let next = NextNumber::Is(1);
+                Some(LogReader::up_to(
+                    closed,
+                    there,
+                    dir,
+                    Arc::clone(&parser),
+                    next,
+                ))
             }
         };
         Ok(Self {
@@ -177,6 +185,40 @@ impl Follower {
             .map_or(&self.report, LogReader::report)
     }
 
+    /// Returns the final report of a run that has no writer and is read to its end. Only this report includes the
+    /// events that are missing at the end.
+    pub fn into_report(mut self) -> ReadReport {
+        let known = known_end(&self.dir);
+        let path = self.dir.join(EVENTS);
+        let mut report = match self.backlog.take() {
+            Some(backlog) => backlog.into_report(),
+            None => std::mem::take(&mut self.report),
+        };
+        // Another writer may have continued and ended the run after the last read.
+        let is_read = match &self.newest {
+            Some(newest) => {
+                let len = newest.file.metadata().map(|about| about.len());
+                report.problems.extend(match &len {
+                    Ok(0) if self.number == 1 => without_log(&self.dir, known.as_ref()),
+                    _ => None,
+                });
+                // An incomplete last line is not read.
+                len.and_then(|len| line_start(&newest.file, len))
+                    .is_ok_and(|end| end == newest.offset)
+                    && (self.dir.identity(EVENTS)).is_ok_and(|id| id == Some(newest.id))
+            }
+            None => {
+                let is_none = self.number == 0;
+                let problem = is_none.then(|| without_log(&self.dir, known.as_ref()));
+                report.problems.extend(problem.flatten());
+                matches!(self.dir.identity(EVENTS), Ok(None))
+            }
+        };
+        let end = known.as_ref().and_then(PromisedEnd::of);
+        report.numbers.finish(end.filter(|_| is_read), &path);
+        report
+    }
+
     /// Reads new complete lines; returns `false` if there are none.
     fn read_on(&mut self) -> io::Result<bool> {
         if self.read_newest()? {
@@ -212,7 +254,8 @@ impl Follower {
         if !between.is_empty() {
             let dir = self.run.open_dir().map_err(io::Error::other)?;
             let parser = Arc::clone(&self.parser);
-            let mut reader = LogReader::up_to(between.into_iter(), None, dir, parser);
+            let between = between.into_iter();
+            let mut reader = LogReader::up_to(between, None, dir, parser, NextNumber::AnyLine);
             reader.report = std::mem::take(&mut self.report);
             self.backlog = Some(reader);
         }

@@ -3,7 +3,8 @@
 //! ```text
 //! query (pure):  selects events, and skips lines by their bytes
 //! block:         whole lines from parts of files and from compressed files; the files of a log as blocks
-//! parse (pure):  a block ─> the selected events
+//! parse (pure):  a block ─> the selected events, and the numbers of all lines
+//! numbers (pure): finds the numbers that a log lacks
 //! reader:        all files of a run as one iterator; several logs as one iterator, by time. Reads many
 //!                blocks at once (td-read-N) if few lines are wanted, else the next blocks (td-ahead)
 //! follow:        all files of a run, and then appended events
@@ -14,6 +15,7 @@
 mod query;
 
 mod block;
+mod numbers;
 mod parse;
 
 mod follow;
@@ -27,8 +29,11 @@ mod place;
 
 pub(super) use block::line_end;
 pub use follow::Follower;
+pub use numbers::MissingEvents;
+pub(super) use numbers::PromisedEnd;
 #[cfg(feature = "tui")]
 pub(crate) use pages::{LogPages, Page, PageQuery};
 pub use parse::LogRecord;
 pub use query::Query;
 pub use reader::{LogReader, LogSource, Merged, MergedLogs, ReadReport};
+pub(super) use reader::{first_numbers, last_number, without_log};

@@ -4,8 +4,10 @@
 use std::ops::Range;
 
 use super::block::{BLOCK_BYTES, Block};
+use super::numbers::BlockNumbers;
 use super::query::{LineFilter, Query};
 use crate::event::{Envelope, LineDecoder, TdEvent};
+use crate::history::line::seq_of;
 
 /// The bytes of lines, as text if they are known to be UTF-8.
 #[derive(Debug)]
@@ -64,6 +66,7 @@ pub(super) struct ParsedBlock {
     pub(super) first_invalid: Option<u64>,
     /// True if the last line is incomplete and not an event.
     pub(super) is_torn: bool,
+    pub(super) numbers: BlockNumbers,
 }
 
 impl ParsedBlock {
@@ -72,6 +75,10 @@ impl ParsedBlock {
         Self {
             invalid: block.too_long,
             first_invalid: (block.too_long > 0).then_some(block.offset),
+            numbers: BlockNumbers {
+                follows_skipped: block.follows_skipped,
+                ..BlockNumbers::default()
+            },
             ..Self::default()
         }
     }
@@ -95,8 +102,8 @@ pub(super) struct BlockLines {
     start: usize,
     /// The position of the first byte in the file.
     offset: u64,
-    /// The counts of lines that are not in the block.
-    pub(super) too_long: ParsedBlock,
+    /// The counts of lines that are not in the block, and the numbers of the lines so far.
+    pub(super) parsed: ParsedBlock,
     is_torn: bool,
     keeps_lines: bool,
 }
@@ -118,7 +125,7 @@ impl BlockLines {
             next,
             start: next,
             offset: block.offset.saturating_sub(next as u64),
-            too_long: ParsedBlock::too_long(&block),
+            parsed: ParsedBlock::too_long(&block),
             is_torn: block.is_torn,
             lines: lines(block),
             keeps_lines,
@@ -146,11 +153,7 @@ impl BlockLines {
     }
 
     /// Returns the next event. Counts lines that are not events.
-    pub(super) fn next(
-        &mut self,
-        decoder: &mut LineDecoder,
-        noted: &mut Option<ParsedBlock>,
-    ) -> Option<LogRecord> {
+    pub(super) fn next(&mut self, decoder: &mut LineDecoder) -> Option<LogRecord> {
         let bytes = self.lines.as_bytes();
         while let Some(rest) = bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
             let start = self.next;
@@ -166,8 +169,12 @@ impl BlockLines {
                 LineBytes::Unchecked(_) => decoder.decode(line),
             };
             match decoded {
-                Ok(envelope) if matches!(envelope.event, TdEvent::LogOpened { .. }) => {}
                 Ok(envelope) => {
+                    let parsed = &mut self.parsed;
+                    parsed.numbers.note(&envelope, self.offset + start as u64);
+                    if matches!(envelope.event, TdEvent::LogOpened { .. }) {
+                        continue;
+                    }
                     self.start = start;
                     let line = if self.keeps_lines { line } else { &[] };
                     return Some(LogRecord {
@@ -176,14 +183,8 @@ impl BlockLines {
                         line: line.to_vec(),
                     });
                 }
-                Err(_) => {
-                    let noted = noted.get_or_insert_default();
-                    if self.is_torn && end == bytes.len() {
-                        noted.is_torn = true;
-                    } else {
-                        noted.add_invalid(line, self.offset + start as u64);
-                    }
-                }
+                Err(_) if self.is_torn && end == bytes.len() => self.parsed.is_torn = true,
+                Err(_) => self.parsed.add_invalid(line, self.offset + start as u64),
             }
         }
         None
@@ -215,15 +216,20 @@ impl BlockParser {
     pub(super) fn parse(&self, block: &Block) -> ParsedBlock {
         let mut parsed = ParsedBlock::too_long(block);
         let mut decoder = LineDecoder::default();
+        let mut broken = Vec::new();
         self.filter.each(block.lines(), |at, line| {
             let Ok(envelope) = decoder.decode(line) else {
                 if block.is_torn && at + line.len() == block.lines().len() {
                     parsed.is_torn = true;
                 } else {
                     parsed.add_invalid(line, block.offset + at as u64);
+                    broken.push(at);
                 }
                 return;
             };
+            if self.wants_all {
+                parsed.numbers.note(&envelope, block.offset + at as u64);
+            }
             let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
             let is_wanted = self.wants_all || self.query.wants(&envelope);
             if !is_header && (is_wanted || self.query.is_context(&envelope)) {
@@ -235,8 +241,44 @@ impl BlockParser {
                 });
             }
         });
+        if !self.wants_all {
+            note_numbers(block, &broken, &mut parsed.numbers);
+        }
         parsed
     }
+}
+
+/// Notes the numbers of all lines, parsing few of them: a line counts if it begins with the number that follows,
+/// ends as an event does, and is text, which most damage is not. `broken` has the positions of the lines that are known to be no events.
+fn note_numbers(block: &Block, broken: &[usize], numbers: &mut BlockNumbers) {
+    let (lines, mut broken) = (block.lines(), broken.iter().peekable());
+    let mut decoder = LineDecoder::default();
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', lines).chain([lines.len()]) {
+        let line = lines.get(start..end).unwrap_or_default();
+        let at = std::mem::replace(&mut start, end + 1);
+        if broken.next_if(|broken| **broken == at).is_some() || line.is_empty() {
+            continue;
+        }
+        let is_whole =
+            line.ends_with(b"}") && is_text(line) && !(block.is_torn && end == lines.len());
+        if is_whole && seq_of(line).is_some_and(|seq| numbers.continues(seq)) {
+            continue;
+        }
+        // Lines of logs without numbers are not parsed.
+        if memchr::memmem::find(line, b"\"seq\"").is_some()
+            && let Ok(envelope) = decoder.decode(line)
+        {
+            numbers.note(&envelope, block.offset + at as u64);
+        }
+    }
+}
+
+/// Returns `true` if a line may be JSON without line ends: UTF-8 without control characters.
+fn is_text(line: &[u8]) -> bool {
+    // Without an early end, many bytes are compared at once.
+    let has_control = line.iter().fold(false, |any, byte| any | (*byte < b' '));
+    !has_control && std::str::from_utf8(line).is_ok()
 }
 
 #[cfg(test)]

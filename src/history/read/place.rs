@@ -393,7 +393,7 @@ impl SeekFile {
         while let Some(block) = self.next_block(&mut blocks, Vec::new(), is_stopped)? {
             index.len = block.end();
             let mut lines = BlockLines::unchecked(block, false);
-            if let Some(record) = lines.next(&mut decoder, &mut None) {
+            if let Some(record) = lines.next(&mut decoder) {
                 index
                     .records
                     .push((lines.place(), key_of(&record.envelope)));
@@ -442,7 +442,7 @@ impl SeekFile {
                 continue;
             }
             let mut lines = BlockLines::unchecked(block, false);
-            while let Some(record) = lines.next(&mut decoder, &mut None) {
+            while let Some(record) = lines.next(&mut decoder) {
                 let place = lines.place();
                 if place.start >= range.end {
                     return Ok(());

@@ -26,7 +26,7 @@ pub struct Query {
     types: BTreeSet<String>,
     executions: BTreeSet<String>,
     pub(super) since: Option<Timestamp>,
-    until: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
     text: Option<TextQuery>,
     context: BTreeSet<String>,
 }

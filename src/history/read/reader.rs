@@ -25,13 +25,15 @@ use std::vec;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::fs::{Mode, OFlags};
 
-use super::block::{BLOCK_BYTES, BlockSource, LogFile, LogFiles, unread};
+use super::block::{BLOCK_BYTES, BlockSource, FileBlocks, LogFile, LogFiles, unread};
+use super::numbers::{BlockNumbers, MissingEvents, NextNumber, NumberCheck, PromisedEnd};
 use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock};
 use super::query::Query;
 use crate::error::{Error, Result};
 use crate::event::LineDecoder;
-use crate::history::dir::RunDirectory;
+use crate::history::dir::{RunDirectory, is_written};
 use crate::history::dir_handle::{DirHandle, EVENTS, RunFiles};
+use crate::history::metadata::RunMetadata;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
@@ -44,8 +46,9 @@ const PROBLEMS_MAX: usize = 16;
 /// Reads the events of a log from its oldest file to its newest, up to the end at the time of reading. Memory
 /// does not grow with the size of the log.
 ///
-/// Reading continues after errors: lines that are not events are skipped and counted, and a file that cannot
-/// be read is reported as a problem ([`LogReader::report`]).
+/// Reading continues after errors: lines that are not events are skipped and counted, events that were logged and
+/// are no longer there are counted, and a file that cannot be read is reported as a problem
+/// ([`LogReader::report`]).
 ///
 /// ```no_run
 /// use td_observe::history::{DataDir, LogReader, Query};
@@ -55,6 +58,9 @@ const PROBLEMS_MAX: usize = 16;
 ///     println!("{}", record.envelope.ts);
 /// }
 /// println!("{} broken lines", log.report().invalid);
+/// for lost in log.report().missing_places() {
+///     println!("{} to {} are missing", lost.first_seq, lost.last_seq);
+/// }
 /// # Ok::<(), td_observe::Error>(())
 /// ```
 #[derive(Debug)]
@@ -77,6 +83,8 @@ pub struct LogReader {
     memory: Vec<u8>,
     decoder: LineDecoder,
     pub(super) report: ReadReport,
+    /// The number at which the log ends, if it is known, and its last file; `None` if more files follow.
+    end: Option<(Option<PromisedEnd>, PathBuf)>,
 }
 
 /// The report of a reader, in addition to the events.
@@ -90,6 +98,7 @@ pub struct ReadReport {
     pub torn: u64,
     /// The errors of files, or parts of files, that could not be read.
     pub problems: Vec<Error>,
+    pub(super) numbers: NumberCheck,
 }
 
 impl LogReader {
@@ -116,6 +125,7 @@ impl LogReader {
     pub fn open_last(run: &RunDirectory, files: usize, query: Query) -> Result<Self> {
         let mut reader = Self::new(run, query, false)?;
         reader.files.keep_last(files);
+        reader.report.numbers.begin_anywhere();
         Ok(reader)
     }
 
@@ -133,11 +143,21 @@ impl LogReader {
     fn new(run: &RunDirectory, query: Query, keeps_lines: bool) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
+        let metadata = known_end(&dir);
         let mut files = RunFiles::list(&dir).map_err(failed)?;
         let newest = files.take_newest().map_err(failed)?;
         let closed = files.closed.iter().map(|closed| closed.number);
         let parser = Arc::new(BlockParser::new(query, keeps_lines));
-        Ok(Self::up_to(closed, newest, dir, parser))
+        let next = NextNumber::Is(1);
+        let is_empty = files.closed.is_empty() && newest.as_ref().is_none_or(|(_, len)| *len == 0);
+        let empty = is_empty
+            .then(|| without_log(&dir, metadata.as_ref()))
+            .flatten();
+        let mut reader = Self::up_to(closed, newest, dir, parser, next);
+        let end = metadata.as_ref().and_then(PromisedEnd::of);
+        reader.end = Some((end, run.events_path()));
+        reader.report.problems.extend(empty);
+        Ok(reader)
     }
 
     /// Reads a single file of lines at any path, compressed or uncompressed.
@@ -163,7 +183,10 @@ impl LogReader {
         }
         let parser = Arc::new(BlockParser::new(query, true));
         let input = LogFile::Open(file, path.to_owned(), metadata.len());
-        Ok(Self::over([input].into(), None, parser))
+        let next = NextNumber::AnyHeader;
+        let mut reader = Self::over([input].into(), None, parser, next);
+        reader.end = Some((None, path.to_owned()));
+        Ok(reader)
     }
 
     /// Reads the closed files of a run, and the newest file up to a position at the end of a line.
@@ -172,6 +195,7 @@ impl LogReader {
         newest: Option<(File, u64)>,
         dir: DirHandle,
         parser: Arc<BlockParser>,
+        next: NextNumber,
     ) -> Self {
         let path = dir.join(EVENTS);
         let newest = newest.map(|(file, len)| LogFile::Open(file, path, len));
@@ -179,10 +203,21 @@ impl LogReader {
             closed.map(LogFile::Closed).chain(newest).collect(),
             Some(dir),
             parser,
+            next,
         )
     }
 
-    fn over(inputs: VecDeque<LogFile>, dir: Option<DirHandle>, parser: Arc<BlockParser>) -> Self {
+    /// Reads files whose first line has the number `next`.
+    fn over(
+        inputs: VecDeque<LogFile>,
+        dir: Option<DirHandle>,
+        parser: Arc<BlockParser>,
+        next: NextNumber,
+    ) -> Self {
+        let report = ReadReport {
+            numbers: NumberCheck::new(next, &parser.query),
+            ..ReadReport::default()
+        };
         let is_parallel = match (inputs.len(), inputs.front()) {
             // Starting threads for less would take longer.
             (1, Some(LogFile::Open(_, _, len))) => *len > 2 * 1024 * 1024,
@@ -210,11 +245,13 @@ impl LogReader {
             lines: None,
             memory: Vec::new(),
             decoder: LineDecoder::default(),
-            report: ReadReport::default(),
+            report,
+            end: None,
         }
     }
 
-    /// Returns the report so far.
+    /// Returns the report so far. Numbers are compared block by block, and with those of the metadata at the end
+    /// of the log.
     pub fn report(&self) -> &ReadReport {
         &self.report
     }
@@ -272,14 +309,10 @@ impl LogReader {
     fn next_of_all(&mut self) -> Option<LogRecord> {
         loop {
             if let Some((lines, path)) = &mut self.lines {
-                let mut noted = None;
-                let record = lines.next(&mut self.decoder, &mut noted);
-                if let Some(noted) = noted {
-                    self.report.account(&noted, path);
+                if let Some(record) = lines.next(&mut self.decoder) {
+                    return Some(record);
                 }
-                if record.is_some() {
-                    return record;
-                }
+                self.report.account(&lines.parsed, path);
             }
             if let Some((lines, _)) = self.lines.take() {
                 let memory = lines.into_memory();
@@ -290,40 +323,14 @@ impl LogReader {
                 }
             }
             match self.next_lines()? {
-                Ok((lines, path)) => {
-                    self.report.account(&lines.too_long, &path);
-                    self.lines = Some((lines, path));
-                }
+                Ok(lines) => self.lines = Some(lines),
                 Err(error) => self.report.problem(error),
             }
         }
     }
-}
 
-impl ReadReport {
-    fn problem(&mut self, error: Error) {
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(error);
-        }
-    }
-
-    /// Adds the counts of a block.
-    pub(super) fn account(&mut self, parsed: &ParsedBlock, path: &Path) {
-        self.invalid += parsed.invalid;
-        self.torn += u64::from(parsed.is_torn);
-        if let (None, Some(at)) = (&self.first_invalid, parsed.first_invalid) {
-            self.first_invalid = Some((path.to_owned(), at));
-        }
-    }
-}
-
-impl Iterator for LogReader {
-    type Item = LogRecord;
-
-    fn next(&mut self) -> Option<LogRecord> {
-        if self.parser.wants_all {
-            return self.next_of_all();
-        }
+    /// Returns the next event of a query.
+    fn next_selected(&mut self) -> Option<LogRecord> {
         loop {
             if let Some(record) = self.ready.next() {
                 return Some(record);
@@ -336,6 +343,115 @@ impl Iterator for LogReader {
                 Err(error) => self.report.problem(error),
             }
         }
+    }
+}
+
+/// Returns the metadata of a run, if they are readable. They must be read before its files are listed: a run that
+/// ends in the meantime has more events than the list.
+pub(super) fn known_end(dir: &DirHandle) -> Option<RunMetadata> {
+    RunMetadata::read_in(dir).ok().flatten()
+}
+
+/// Returns the problem of a run without any line, if it is not just beginning: its writer creates the file before
+/// the metadata, and begins it with a header. Nothing states how many events it had.
+pub(in crate::history) fn without_log(
+    dir: &DirHandle,
+    metadata: Option<&RunMetadata>,
+) -> Option<Error> {
+    // Metadata of other programs have no pid.
+    let metadata = metadata.filter(|metadata| metadata.pid != 0)?;
+    let is_counted = PromisedEnd::of(metadata).is_some();
+    if is_counted || is_written(dir).unwrap_or(true) {
+        return None;
+    }
+    let problem = "the log is empty or was removed, and how many events it had is not known:";
+    Some(Error::other(problem).at(dir.join(EVENTS)))
+}
+
+/// Returns the number at which a file of a log begins, and that of its first event, which is higher if the first
+/// lines are missing.
+pub(in crate::history) fn first_numbers(file: File) -> io::Result<Option<(u64, u64)>> {
+    // The first lines suffice, unless they are damaged.
+    let mut numbers = block_numbers(file, 4096)?;
+    Ok(numbers.find_map(|numbers| {
+        let mut spans = numbers.spans.iter().take(2);
+        let first = spans.next()?;
+        // A header without an event before the next number was not followed by that event.
+        let event = match spans.next() {
+            Some(second) if first.is_header_alone() => second.first,
+            _ => first.first,
+        };
+        // The number in a damaged header may be too high.
+        Some((first.first.min(event), event))
+    }))
+}
+
+/// Returns the last number in a file of a log, which is read to its end.
+pub(in crate::history) fn last_number(file: &File) -> io::Result<Option<u64>> {
+    let last = |numbers: BlockNumbers| numbers.spans.last().map(|span| span.last);
+    Ok(block_numbers(file.try_clone()?, BLOCK_BYTES as u64)?
+        .filter_map(last)
+        .last())
+}
+
+/// Returns the numbers of each block of a file, up to its first unreadable part.
+fn block_numbers(file: File, block_bytes: u64) -> io::Result<impl Iterator<Item = BlockNumbers>> {
+    let (len, file) = (file.metadata()?.len(), Arc::new(file));
+    let mut blocks = FileBlocks::new(&file, 0..u64::MAX, len, block_bytes)?;
+    let mut decoder = LineDecoder::default();
+    Ok(std::iter::from_fn(move || {
+        let block = blocks.next()?.ok()?.read(Vec::new()).ok()?;
+        let mut lines = BlockLines::unchecked(block, false);
+        while lines.next(&mut decoder).is_some() {}
+        Some(lines.parsed.numbers)
+    }))
+}
+
+impl ReadReport {
+    /// Returns the number of events that were logged and are no longer in the part that was read: their lines were
+    /// removed or damaged, or a file was. With a filter, damage within a line that is not parsed may not be
+    /// found.
+    pub fn missing(&self) -> u64 {
+        self.numbers.missing
+    }
+
+    /// Returns where events are missing, in the order of the log; the first 1,024 places.
+    pub fn missing_places(&self) -> &[MissingEvents] {
+        &self.numbers.places
+    }
+
+    fn problem(&mut self, error: Error) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(error);
+        }
+    }
+
+    /// Adds the counts of a block.
+    pub(super) fn account(&mut self, parsed: &ParsedBlock, path: &Path) {
+        self.numbers.take(&parsed.numbers, path);
+        self.invalid += parsed.invalid;
+        self.torn += u64::from(parsed.is_torn);
+        if let (None, Some(at)) = (&self.first_invalid, parsed.first_invalid) {
+            self.first_invalid = Some((path.to_owned(), at));
+        }
+    }
+}
+
+impl Iterator for LogReader {
+    type Item = LogRecord;
+
+    fn next(&mut self) -> Option<LogRecord> {
+        let next = if self.parser.wants_all {
+            self.next_of_all()
+        } else {
+            self.next_selected()
+        };
+        if next.is_none()
+            && let Some((end, path)) = self.end.take()
+        {
+            self.report.numbers.finish(end, &path);
+        }
+        next
     }
 }
 

@@ -23,6 +23,7 @@ mod killed;
 mod late;
 #[cfg(feature = "cli")]
 mod many_runs;
+mod missing;
 #[cfg(feature = "cli")]
 mod raw;
 #[cfg(feature = "cli")]

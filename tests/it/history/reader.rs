@@ -106,18 +106,47 @@ fn unknown_data_pass_unchanged() {
     let printed = text(&output.stdout).replace("\r\n", "\n");
     assert_eq!(printed, expected, "{}", text(&output.stderr));
     assert!(output.stderr.is_empty(), "{output:#?}");
-    // A name that this version does not know is a mistake more often than a later version's.
-    let refused = log(temp.path(), &["--json", "--type", "Warning,FromTheFuture"]);
-    assert_code(&refused, 2);
-    let stderr = text(&refused.stderr);
-    for name in [
-        "\"FromTheFuture\"",
-        "LoopStarted",
-        "OutputUpdate",
-        "LogOpened",
+    // The types of later versions and of embedders are selected like others.
+    let selected = log(temp.path(), &["--json", "--type", "FromTheFuture"]);
+    assert_code(&selected, 0);
+    let second = lines.lines().nth(1).unwrap();
+    assert_eq!(text(&selected.stdout), format!("{second}\n"));
+    // A name that neither this version knows nor an event has is a mistake.
+    for more in [
+        &["--type", "Warming"][..],
+        &["--json", "--type", "Warning,Warming"],
     ] {
-        assert!(stderr.contains(name), "{name}: {stderr}");
+        let refused = log(temp.path(), more);
+        assert_code(&refused, 2);
+        let stderr = text(&refused.stderr);
+        for name in [
+            "\"Warming\"; did you mean \"Warning\"?",
+            "OutputUpdate",
+            "LogOpened",
+        ] {
+            assert!(stderr.contains(name), "{name}: {stderr}");
+        }
     }
+    // `log --follow` cannot know whether one will come.
+    let followed = log(temp.path(), &["-f", "--type", "Warming"]);
+    assert_code(&followed, 0);
+    assert!(text(&followed.stderr).contains("did you mean \"Warning\"?"));
+}
+
+#[test]
+fn the_lines_of_a_prompt_are_lines() {
+    let temp = tempfile::tempdir().unwrap();
+    let prompt = r#"{"seq":1,"ts":"2026-01-21T10:00:00.000000Z","event":{"type":"PromptSent","execution_id":"job","iteration":1,"prompt_summary":"fix it:\n- one\r\n\n- two\u001b[31m\n","token_count":0}}"#;
+    run_with(temp.path(), format!("{prompt}\n").as_bytes());
+    let output = log(temp.path(), &[]);
+    assert_code(&output, 0);
+    let expected = "\
+job | [prompt] fix it:
+job |   - one
+job |
+job |   - two^[[31m
+";
+    assert_eq!(text(&output.stdout), expected);
 }
 
 #[test]
@@ -288,5 +317,7 @@ fn a_named_pipe_does_not_block() {
         text(&output.stdout).contains("the newest")
             && !text(&output.stdout).contains("not of this run")
     );
-    assert_eq!(text(&output.stderr).lines().count(), 2, "{output:#?}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("8 events are missing"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 3, "{stderr}");
 }
