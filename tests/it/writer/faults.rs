@@ -97,7 +97,12 @@ fn a_full_disk_is_reported_once_and_counted_exactly() {
     let kept = gaps[0].0 - written;
     assert!((800..=840).contains(&kept), "{kept} of {gaps:?}");
     let report = bench.log.finish(bench.fake.clock().now());
-    assert!(report.lost.is_empty(), "{report:?}");
+    let lost: u64 = gaps.iter().map(|(first, last)| last - first + 1).sum();
+    let [full] = &report.lost[..] else {
+        panic!("{report:?}")
+    };
+    assert!(full.is_recorded, "{report:?}");
+    assert_eq!(full.events, lost);
 }
 
 #[test]
