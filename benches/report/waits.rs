@@ -7,8 +7,9 @@
 use std::thread;
 use std::time::Duration;
 
-use td_observe::tmux::Target;
+use td_observe::tmux::{DrainProgram, Target};
 use td_observe::wait::{Pattern, Wait, WaitEnd, Waiter};
+use td_observe::{Builder, Delivery, TdEvent, Watch};
 
 use crate::common::cpu::{Spent, spent};
 use crate::common::panes::server;
@@ -42,6 +43,7 @@ pub fn run(table: &mut Table) {
             woken(table, what, others, interval_ms);
         }
     }
+    streamed(table);
     for (what, printing) in [
         ("quiet panes", 0),
         ("panes that print a line a second", MANY),
@@ -63,9 +65,40 @@ fn woken(table: &mut Table, what: &str, others: usize, interval_ms: u64) {
     });
 }
 
-/// Returns the times from the write to the return of its wait, in ms.
-fn latencies(others: usize, interval_ms: u64) -> Vec<f64> {
-    let server = server(others.max(1), others);
+/// A wait on an engine that streams the pane.
+fn streamed(table: &mut Table) {
+    let (server, pane) = stamps(20, 20);
+    let mut engine = Builder::new().start().unwrap();
+    let mut events = engine.subscribe();
+    let drain = DrainProgram::at(env!("CARGO_BIN_EXE_td-observe"));
+    let watch = Watch::new(server.server()).stream(drain);
+    engine.watch(watch).unwrap();
+    let is_opened = |event: &TdEvent| matches!(event, TdEvent::PaneOpened { pane: opened, .. } if opened.as_str() == pane);
+    while let Ok(delivery) = events.recv_timeout(CEILING) {
+        if let Delivery::Event(event) = delivery
+            && is_opened(&event.event)
+        {
+            break;
+        }
+    }
+    drop(events);
+    let waiter = engine.waiter(server.server()).unwrap();
+    server.tmux(&["wait-for", "-S", "go"]);
+    let latencies: Vec<f64> = (0..STAMPS).map(|_| latency(&waiter, 50)).collect();
+    engine.shutdown();
+    let (p50, p99) = (percentile(&latencies, 0.5), percentile(&latencies, 0.99));
+    table.row(&Row {
+        what: "text → a wait on a streamed pane is back, 20 other panes print a line a second, p50 / p99",
+        ours: format!("{p50:.1} / {p99:.1} ms"),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Stated("p50 ≤ 15 ms, p99 ≤ 60 ms", p50 <= 15.0 && p99 <= 60.0),
+    });
+}
+
+/// Starts a server with a pane of stamps; returns the pane, too.
+fn stamps(panes: usize, printing: usize) -> (TmuxServer, String) {
+    let server = server(panes, printing);
     let program = Program::Stamps {
         period_ms: PERIOD_MS,
         // Some are printed before the next wait has started.
@@ -73,6 +106,12 @@ fn latencies(others: usize, interval_ms: u64) -> Vec<f64> {
     };
     let pane = server.new_session("stamps", 80, 24, &program.command_on_go());
     server.wait_for_text(&pane, "ready");
+    (server, pane)
+}
+
+/// Returns the times from the write to the return of its wait, in ms.
+fn latencies(others: usize, interval_ms: u64) -> Vec<f64> {
+    let (server, _) = stamps(others.max(1), others);
     let waiter = Waiter::new(server.server()).unwrap();
     server.tmux(&["wait-for", "-S", "go"]);
     (0..STAMPS).map(|_| latency(&waiter, interval_ms)).collect()

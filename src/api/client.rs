@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use super::http::HEAD_BYTES_MAX;
@@ -205,10 +204,7 @@ impl EventReader {
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// The interval at which a waiting client checks whether to cancel.
-const CHECK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+const CHECK: Duration = Duration::from_millis(100);
 
 /// The largest body of an answer.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -300,31 +296,68 @@ fn rows_of(board: &[u8]) -> serde_json::Result<Vec<Row>> {
     Ok(known.collect())
 }
 
-/// Sends a JSON body to a path and waits for the answer. Returns `None` once `is_over()` returns true.
-pub(crate) fn post(
-    socket: &Path,
-    path: &str,
-    body: &serde_json::Value,
+/// Sends a JSON body to a path, and passes on the lines of the answer as they arrive. Ends with the answer, once
+/// `is_over()` returns true, or after a silence.
+///
+/// # Errors
+/// [`Error::is_gone`] if no observer listens at the socket; another error if it is silent or breaks off.
+pub(crate) fn post_lines(
+    (socket, path): (&Path, &str),
+    body: &Value,
+    (silence, clock): (Duration, &Clock),
     is_over: impl Fn() -> bool,
-) -> Result<Option<Answer>> {
-    let ask = || {
+    mut on_line: impl FnMut(&[u8]),
+) -> Result<()> {
+    let mut heard_at = clock.now();
+    // Returns true if the client is to wait on after a read that has timed out.
+    let waits_on = |cause: &io::Error, heard_at: Instant| match cause.kind() {
+        io::ErrorKind::Interrupted => true,
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            clock.now().saturating_duration_since(heard_at) < silence
+        }
+        _ => false,
+    };
+    let mut ask = || {
         let mut stream = open(socket)?;
         let body = body.to_string();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/x-ndjson\r\n\
+             Content-Length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all((head + &body).as_bytes())?;
-        loop {
+        stream.set_read_timeout(Some(CHECK))?;
+        let mut reader = BufReader::new(stream);
+        while let Err(cause) = reader.fill_buf() {
             if is_over() {
-                return Ok(None);
+                return Ok(());
             }
-            match poll(&mut [PollFd::new(&stream, PollFlags::IN)], Some(&CHECK)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return read_answer(BufReader::new(stream)).map(Some),
-                Err(cause) => return Err(cause.into()),
+            if !waits_on(&cause, heard_at) {
+                return Err(cause);
             }
         }
+        reader.get_ref().set_read_timeout(Some(ANSWER_TIME))?;
+        let head = read_head(&mut reader)?;
+        if !head.is_chunked {
+            return read_body(head, reader).map(|answer| on_line(&answer.body));
+        }
+        reader.get_ref().set_read_timeout(Some(CHECK))?;
+        let (mut lines, mut line) = (BufReader::new(Chunked::new(reader)), Vec::new());
+        while !is_over() {
+            let room = LINE_BYTES_MAX.saturating_sub(line.len() as u64);
+            match lines.by_ref().take(room).read_until(b'\n', &mut line) {
+                Ok(_) if line.ends_with(b"\n") => {
+                    heard_at = clock.now();
+                    on_line(&line);
+                    line.clear();
+                }
+                Ok(0) => return Ok(()),
+                Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(cause) if waits_on(&cause, heard_at) => {}
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(())
     };
     ask().map_err(|cause| failed(socket, cause))
 }

@@ -222,6 +222,11 @@ impl Response {
         detail.unwrap_or_else(|| reason(self.status).to_owned())
     }
 
+    /// Returns the body.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Returns a response without a body.
     pub fn empty(status: u16) -> Self {
         Self::new(status, "", Vec::new())

@@ -22,7 +22,9 @@ pub(crate) mod client;
 
 #[cfg(feature = "tui")]
 pub(crate) use access::Observer;
-pub(crate) use client::{EventReader, EventSource, Unavailable, get, get_board, position, post};
+pub(crate) use client::{
+    EventReader, EventSource, Unavailable, get, get_board, position, post_lines,
+};
 pub(crate) use http::percent_encoded;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};
 pub(crate) use routes::{Routes, Slots};

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{Cursor, PaneId, PaneViewer, ScreenRow, Styles, TdEvent};
 use crate::feed::{Feed, real};
+use crate::observe::ObservedSessions;
 use crate::redact::{Redactor, Rules};
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
@@ -34,6 +35,8 @@ pub(crate) struct ApiContext {
     pub clock: Clock,
     /// The panes that clients can view and type into.
     pub panes: Panes,
+    /// The observer's sessions, for waits.
+    pub sessions: ObservedSessions,
 }
 
 impl ApiContext {

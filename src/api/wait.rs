@@ -2,28 +2,80 @@
 //!
 //! The connection's thread waits. Meanwhile, `td-api-wait` reads the states of agents from the feed, and
 //! cancels the wait when the client disconnects or the observer ends.
+//!
+//! A client that accepts `application/x-ndjson` gets lines: `{"wait":"begun"}` once everything that is printed
+//! counts, `{"wait":"lost_lines"}`, an empty line about twice a second, and the outcome.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
 use super::events::is_gone;
 use super::http::Request;
-use super::http::Response;
+use super::http::{ChunkedBody, Response};
 use super::panes::{self, ApiContext, failed, refused};
 use crate::board::RowState;
 use crate::clock::Clock;
 use crate::event::{AgentState, ExecutionId, PaneId, TdEvent};
 use crate::feed::{Feed, Next, Reader};
-use crate::thread::{Stop, StopGuard, is_stopped, run_beside, stop_pair};
+use crate::thread::{Stop, StopGuard, is_stopped, lock, run_beside, stop_pair};
 use crate::tmux::{Server, ServerIdentity, Target, Typing};
 use crate::wait::{StartedWait, StateMatcher, Wait, WaitEnd, WaitMatch, WaitSpec, Waiter};
 
 /// The longest time until a wait ends after its client has disconnected or the observer has ended.
 const CHECK: Duration = Duration::from_millis(100);
+
+/// The interval of the empty lines that show a client that the observer is alive.
+const ALIVE: Duration = Duration::from_millis(500);
+
+/// The content type of an answer in lines.
+const LINES: &str = "application/x-ndjson";
+
+/// The answer to a client.
+struct Answer<'a> {
+    stream: &'a UnixStream,
+    /// The body, if the answer has lines and has begun.
+    body: Mutex<Option<ChunkedBody<&'a UnixStream>>>,
+    has_lines: bool,
+}
+
+impl Answer<'_> {
+    /// Begins an answer in lines, once the request is known to be valid.
+    fn begin(&self) -> io::Result<()> {
+        if self.has_lines {
+            *lock(&self.body) = Some(ChunkedBody::start(self.stream, LINES)?);
+        }
+        Ok(())
+    }
+
+    /// Writes a line, if the answer has lines and has begun.
+    fn line(&self, text: &str) -> io::Result<()> {
+        match &mut *lock(&self.body) {
+            Some(body) => {
+                body.write_all(text.as_bytes())?;
+                body.write_all(b"\n")?;
+                body.flush()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the outcome, or the reason why there is none.
+    fn end(&self, response: &Response) -> io::Result<()> {
+        let mut stream = self.stream;
+        match lock(&self.body).take() {
+            Some(mut body) => {
+                body.write_all(response.body())?;
+                body.finish()
+            }
+            None => response.write(&mut stream, true),
+        }
+    }
+}
 
 /// A requested wait.
 struct RequestedWait {
@@ -37,18 +89,25 @@ struct RequestedWait {
 pub(super) fn wait(
     context: &ApiContext,
     (request, body): (&Request, &[u8]),
-    mut stream: &UnixStream,
+    stream: &UnixStream,
     stop: &Stop,
 ) -> io::Result<()> {
+    let accepted = request.header("accept");
+    let output = &Answer {
+        stream,
+        body: Mutex::new(None),
+        has_lines: accepted.is_some_and(|accepted| accepted.contains(LINES)),
+    };
     let requested = match read(context, (request, body), stop) {
         Ok(requested) => requested,
-        Err(response) => return response.write(&mut stream, true),
+        Err(response) => return output.end(&response),
     };
+    output.begin()?;
     let (running, cancelled) = stop_pair();
     let (follower_sender, followers) = bounded(1);
     let (match_sender, matches) = bounded(1);
     let monitor = WaitMonitor {
-        stream,
+        output,
         stop: stop.clone(),
         clock: context.clock.clone(),
         followers,
@@ -56,11 +115,11 @@ pub(super) fn wait(
         _running: running,
     };
     let answer = move || {
-        let response = requested.answer(context, (follower_sender, matches), &cancelled);
+        let response = requested.answer(context, output, (follower_sender, matches), &cancelled);
         match response {
-            Some(response) => response.write(&mut stream, true),
+            Some(response) => output.end(&response),
             None if is_gone(stream) => Err(io::ErrorKind::BrokenPipe.into()),
-            None => Response::problem(503, "the observer ends").write(&mut stream, true),
+            None => output.end(&Response::problem(503, "the observer ends")),
         }
     };
     let (monitored, answered) =
@@ -108,11 +167,13 @@ impl RequestedWait {
     fn answer(
         self,
         context: &ApiContext,
+        output: &Answer<'_>,
         (follower_sender, matches): (Sender<StateFollower>, Receiver<WaitMatch>),
         cancelled: &Stop,
     ) -> Option<Response> {
         let clock = &context.clock;
-        let waiter = match Waiter::new(self.server.clone()) {
+        let sessions = context.sessions.clone();
+        let waiter = match Waiter::beside(self.server.clone(), sessions, clock.clone()) {
             Ok(waiter) => waiter,
             Err(error) => return Some(failed(&error)),
         };
@@ -137,6 +198,8 @@ impl RequestedWait {
             }
             StateFollower::begin(&context.feed, matcher, panes, self.typing.is_some())
         });
+        // A client that is gone is noticed by the monitor.
+        let _ = output.line("{\"wait\":\"begun\"}");
         // Type only now, when the screens and states are known, so that everything after the text is
         // observed.
         if let Some(typing) = self.typing.filter(|_| !started.has_ended())
@@ -148,7 +211,8 @@ impl RequestedWait {
             // The monitor may have ended with the client.
             let _ = follower_sender.send(follower);
         }
-        match started.finish() {
+        let report_loss = || drop(output.line("{\"wait\":\"lost_lines\"}"));
+        match started.finish_reporting(report_loss) {
             Ok(outcome) if outcome.end == WaitEnd::Interrupted => None,
             Ok(mut outcome) => {
                 outcome.redact(&context.panes.rules);
@@ -161,7 +225,7 @@ impl RequestedWait {
 
 /// Monitors agent states, the client and the observer during a wait.
 struct WaitMonitor<'a> {
-    stream: &'a UnixStream,
+    output: &'a Answer<'a>,
     stop: Stop,
     clock: Clock,
     /// Receives the follower of states. Disconnected when the wait is over.
@@ -174,7 +238,12 @@ struct WaitMonitor<'a> {
 impl WaitMonitor<'_> {
     fn run(self) {
         let mut follower: Option<StateFollower> = None;
-        while !is_stopped(&self.stop) && !is_gone(self.stream) {
+        let mut alive_at = self.clock.now();
+        while !is_stopped(&self.stop) && !is_gone(self.output.stream) {
+            if alive_at + ALIVE <= self.clock.now() {
+                alive_at = self.clock.now();
+                let _ = self.output.line("");
+            }
             let Some(states) = &mut follower else {
                 match self.followers.recv_deadline(self.clock.now() + CHECK) {
                     Ok(states) => follower = Some(states),

@@ -357,6 +357,7 @@ mod tests {
             bus: Arc::clone(&bus),
             clock,
             panes,
+            sessions: Default::default(),
         };
         let serving = thread::spawn("test-ws", move || serve(&context, &request, &server, &stop));
         let mut answer = Vec::new();

@@ -26,13 +26,15 @@ use crate::history::{
 #[cfg(all(feature = "cli", feature = "kernel"))]
 use crate::kernel::{KernelHandle, KernelTask, kernel_job};
 use crate::observe::{
-    AgentWatch, AgentsReport, Coordinator, JobHandle, JobIds, RunName, RunningWatch, Source,
-    SourceContext, Watch, WatchHandle, agents_job, command_job,
+    AgentWatch, AgentsReport, Coordinator, JobHandle, JobIds, ObservedSessions, RunName,
+    RunningWatch, Source, SourceContext, Watch, WatchHandle, agents_job, command_job,
 };
 use crate::process::{Command, CommandControl, CommandOutcome};
 use crate::recording::RecordingReport;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
+use crate::tmux::Server;
+use crate::wait::Waiter;
 
 use log_thread::LogThread;
 use runs::RunRegistry;
@@ -201,6 +203,7 @@ impl Builder {
             panicked: Vec::new(),
             watches: Vec::new(),
             jobs: JobIds::default(),
+            sessions: ObservedSessions::default(),
             alive: Some(Arc::new(alive)),
             done,
             running: Some(running),
@@ -247,6 +250,7 @@ pub struct Engine {
     panicked: Vec<Panicked>,
     watches: Vec<RunningWatch>,
     jobs: JobIds,
+    sessions: ObservedSessions,
     /// Each source holds a clone; `done` is closed when all are dropped.
     alive: Option<Arc<StopGuard>>,
     done: Stop,
@@ -315,6 +319,22 @@ impl Engine {
         self.watches.retain(|watch| !watch.has_ended());
         self.watches.push(watch.clone());
         Ok(WatchHandle(watch))
+    }
+
+    /// Returns a waiter for panes of a server. It hears the panes that this engine streams, before anything is
+    /// redacted, and captures the others itself. A pane is streamed once
+    /// [`PaneOpened`](crate::TdEvent::PaneOpened) has been delivered.
+    ///
+    /// # Errors
+    /// When the system has no threads left.
+    pub fn waiter(&self, server: Server) -> Result<Waiter> {
+        Waiter::beside(server, self.sessions.clone(), self.clock.clone())
+    }
+
+    /// Returns the sessions that the engine observes, for waiters of other servers.
+    #[cfg(feature = "cli")]
+    pub(crate) fn sessions(&self) -> &ObservedSessions {
+        &self.sessions
     }
 
     /// Runs a command on its own thread and observes it. Its run is named after the program and the
@@ -450,6 +470,7 @@ impl Engine {
             stop,
             clock: self.clock.clone(),
             runs: self.runs.clone(),
+            sessions: self.sessions.clone(),
         };
         let (ended, done) = stop_pair();
         let handle = thread::spawn(source.name(), move || {

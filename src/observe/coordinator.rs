@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
 use super::agent_files::{ConversationReader, Conversations};
+use super::observed_sessions::SessionKey;
 use super::pane_observer::{PaneRules, settle_time};
 use super::pane_recordings::PaneRecordings;
 use super::pane_transfers::PaneTransfers;
@@ -105,6 +106,7 @@ impl Source for Coordinator {
                 .map_or_else(Conversations::default, ConversationReader::conversations),
             sessions: HashMap::new(),
             is_first_round: true,
+            selected_panes: 0,
             targets: WatchTargets::new(&self.watch),
             last_trouble: None,
             programs: HashMap::new(),
@@ -136,27 +138,8 @@ fn log_panic(ended: Result<(), Panicked>) {
     }
 }
 
-/// The identity of a session, independent of its name. The server is part of it, because a restarted
-/// server assigns the same ids again.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct SessionKey {
-    server_pid: u32,
-    server_started: i64,
-    session: SessionId,
-}
-
-impl SessionKey {
-    fn new(server: &ServerIdentity, session: SessionId) -> Self {
-        Self {
-            server_pid: server.pid,
-            server_started: server.start_time,
-            session,
-        }
-    }
-
-    fn is_listed(self, listing: &Listing) -> bool {
-        self == Self::new(&listing.server, self.session) && listing.session(self.session).is_some()
-    }
+fn is_listed(key: SessionKey, listing: &Listing) -> bool {
+    key == SessionKey::new(&listing.server, key.session) && listing.session(key.session).is_some()
 }
 
 /// A session with a poller.
@@ -184,6 +167,8 @@ struct CoordinatorThread {
     sessions: HashMap<SessionKey, WatchedSession>,
     /// The sessions of the first round existed before the observer.
     is_first_round: bool,
+    /// The number of selected panes.
+    selected_panes: usize,
     targets: WatchTargets,
     /// The last logged error; the same error is logged once.
     last_trouble: Option<String>,
@@ -212,7 +197,7 @@ impl CoordinatorThread {
             let Some(applied) = self.applied_listing.clone() else {
                 continue;
             };
-            if !self.sessions.keys().all(|key| key.is_listed(&applied)) {
+            if !self.sessions.keys().all(|key| is_listed(*key, &applied)) {
                 continue;
             }
             // The server is idle until its listing changes.
@@ -377,6 +362,13 @@ impl CoordinatorThread {
             }
         };
         let selected = self.targets.select(listing, is_observer);
+        let panes = selected.iter().map(|(session, selection)| {
+            let panes = listing.panes_of(session.id);
+            panes
+                .filter(|state| selection.contains(&state.pane()))
+                .count()
+        });
+        self.selected_panes = panes.sum();
         self.targets.report_absent(&self.watch.server, true);
         let ids: HashSet<SessionId> = selected.iter().map(|(session, _)| session.id).collect();
         for (session, selection) in selected {
@@ -401,7 +393,7 @@ impl CoordinatorThread {
         }
         for (key, watched) in &mut self.sessions {
             // No target selects the session any more.
-            if key.is_listed(listing) && !ids.contains(&key.session) {
+            if is_listed(*key, listing) && !ids.contains(&key.session) {
                 watched.stop = None;
             }
         }
@@ -492,7 +484,7 @@ impl CoordinatorThread {
             fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),
             // Opening a pipe takes the server about 5 ms, a capture 0.3 ms: of many panes that exist when the
             // observation begins, all are captured first, and their pipes opened after.
-            captured_first: self.is_first_round && listing.panes.len() > 16,
+            captured_first: self.is_first_round && self.selected_panes > 16,
             transfers: self.transfers.clone(),
             commands: self.programs.clone(),
             drains,
@@ -525,6 +517,7 @@ impl CoordinatorThread {
                     execution_id,
                     locked: run.locked,
                 };
+                self.context.sessions.add(key, &watched.control);
                 self.sessions.insert(key, watched);
             }
             Err(error) => {
@@ -550,7 +543,8 @@ impl CoordinatorThread {
     fn join_ended(&mut self) {
         let has_ended = |_: &SessionKey, watched: &mut WatchedSession| watched.poller.is_finished();
         let ended: Vec<_> = self.sessions.extract_if(has_ended).collect();
-        for (_, watched) in ended {
+        for (key, watched) in ended {
+            self.context.sessions.remove(key, &watched.control);
             (self.applied_listing, self.needs_fresh_listing) = (None, true);
             self.close_run(&watched.execution_id, watched.poller.join());
         }

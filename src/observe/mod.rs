@@ -5,6 +5,7 @@ mod command_events;
 mod command_job;
 mod coordinator;
 mod job;
+mod observed_sessions;
 mod pane_observer;
 mod pane_recordings;
 mod pane_transfers;
@@ -24,8 +25,10 @@ pub(crate) use command_job::command_job;
 pub(crate) use coordinator::Coordinator;
 pub use job::JobHandle;
 pub(crate) use job::{Job, JobIds, JobName, JobRun};
+pub(crate) use observed_sessions::{HeardMark, ObservedSessions};
 #[cfg(feature = "cli")]
 pub(crate) use pane_observer::PIPE_CONTEXT;
+pub(crate) use pane_observer::listener::{PaneListener, StateListener, StreamEnd, StreamedView};
 pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
 pub(crate) use polled_pane::PolledPane;
 pub(crate) use source::{OpenedRun, RunName, RunProvider, Source, SourceContext};

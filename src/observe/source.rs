@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::observed_sessions::ObservedSessions;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -29,6 +30,8 @@ pub(crate) struct SourceContext {
     pub stop: Stop,
     pub clock: Clock,
     pub runs: Arc<dyn RunProvider>,
+    /// The observed tmux sessions.
+    pub sessions: ObservedSessions,
 }
 
 /// Opens and closes runs; implemented by the engine, which knows the bus and the history.

@@ -83,7 +83,7 @@ impl Line {
 }
 
 /// The known lines with consecutive numbers: some history, and the used part of the screen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Book {
     /// The time for which a line must be unchanged to settle.
     pub settle_period: Duration,

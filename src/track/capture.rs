@@ -25,6 +25,9 @@ pub struct ProcessExit {
 }
 
 impl ProcessExit {
+    /// The exit status of a program that tmux has hung up with its pane (128 + SIGHUP), which is no failure.
+    pub(crate) const HUNG_UP: i32 = 129;
+
     /// Returns the exit status as shells report it: 128 plus the signal, if a signal ended the program.
     pub fn exit_status(self) -> Option<i32> {
         self.status.or(self.signal.map(|signal| 128 + signal))

@@ -31,7 +31,7 @@ use crate::event::{Cursor, ScreenRow};
 /// let line = Change::Lines { first_line: 1, chunk: "cc a.c\n".into() };
 /// assert_eq!(tracker.apply(&capture, false), Some(vec![line]));
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tracker {
     pub(super) book: Book,
     old: Footprint,
@@ -468,13 +468,13 @@ fn is_death_notice(row: &Row) -> bool {
 // The changed rows on the alternate screen of a full-screen program (pure).
 
 /// The last reported screen.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ScreenDiff {
     /// `None` while no full-screen program runs.
     shown: Option<Shown>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shown {
     width: u32,
     height: u32,

@@ -7,7 +7,8 @@ use crossbeam_channel::Receiver;
 use super::matcher::Pattern;
 use super::matcher::Patterns;
 use crate::agent::Markers;
-use crate::event::PaneId;
+use crate::agent_loop::Cancel;
+use crate::event::{AgentState, PaneId};
 use crate::timestamp::Timestamp;
 use crate::tmux::Target;
 
@@ -38,6 +39,9 @@ pub struct Wait {
     pub(super) exit: bool,
     pub(super) idle: Option<Duration>,
     pub(super) channel: Option<String>,
+    /// The agent states that end the wait.
+    pub(super) states: Vec<AgentState>,
+    pub(super) cancel: Option<Cancel>,
     pub(super) timeout: Option<Duration>,
     pub(super) interval: Duration,
     pub(super) include_existing: bool,
@@ -57,6 +61,8 @@ impl Wait {
             exit: false,
             idle: None,
             channel: None,
+            states: Vec::new(),
+            cancel: None,
             timeout: None,
             interval: INTERVAL,
             include_existing: false,
@@ -101,6 +107,38 @@ impl Wait {
         self
     }
 
+    /// Waits until an agent in the target is in this state. Any one of several states is sufficient. The state at
+    /// the beginning counts, unless the wait [sends](Self::sends) a text: then only a later report counts.
+    ///
+    /// Only a waiter of an engine knows states, of panes that it watches with
+    /// [`Watch::states`](crate::Watch::states); see [`Engine::waiter`](crate::Engine::waiter).
+    pub fn state(mut self, state: AgentState) -> Self {
+        self.states.push(state);
+        self
+    }
+
+    /// Ends the wait with [`WaitEnd::Interrupted`] when this handle, or a clone of it, is cancelled from any thread.
+    ///
+    /// ```no_run
+    /// use td_observe::agent_loop::Cancel;
+    /// use td_observe::tmux::{Server, Target};
+    /// use td_observe::wait::{Pattern, Wait, WaitEnd, Waiter};
+    ///
+    /// # fn main() -> td_observe::Result<()> {
+    /// let cancel = Cancel::new();
+    /// let ready = Wait::at(Target::parse("build")?)
+    ///     .pattern(Pattern::text("ready")?)
+    ///     .cancelled_by(&cancel);
+    /// let waiting = std::thread::spawn(move || Waiter::new(Server::default())?.wait(&ready));
+    /// cancel.cancel();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
     /// Limits the duration of the wait. Defaults to no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -139,7 +177,7 @@ impl Wait {
     }
 
     /// Returns true if the wait matches lines.
-    pub(super) fn matches_lines(&self) -> bool {
+    pub(crate) fn matches_lines(&self) -> bool {
         !self.patterns.is_empty() || self.turn.is_some()
     }
 
@@ -150,6 +188,7 @@ impl Wait {
             || self.exit
             || self.idle.is_some()
             || self.channel.is_some()
+            || !self.states.is_empty()
             || self.other.is_some()
     }
 }
@@ -215,6 +254,19 @@ impl TargetEnd {
             Self::ProgramEnded => "the program has ended",
         }
     }
+
+    /// Returns the end with these words.
+    #[cfg(feature = "cli")]
+    pub(super) fn from_words(words: &str) -> Option<Self> {
+        let mut all = [
+            Self::ServerGone,
+            Self::SessionGone,
+            Self::PaneGone,
+            Self::ProgramEnded,
+        ]
+        .into_iter();
+        all.find(|end| end.as_str() == words)
+    }
 }
 
 /// A condition that a wait can end with.
@@ -248,6 +300,21 @@ impl WaitCondition {
             Self::State => "state",
         }
     }
+
+    /// Returns the condition with this name.
+    #[cfg(feature = "cli")]
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        let mut all = [
+            Self::Text,
+            Self::Turn,
+            Self::Exit,
+            Self::Idle,
+            Self::Channel,
+            Self::State,
+        ]
+        .into_iter();
+        all.find(|condition| condition.as_str() == name)
+    }
 }
 
 /// The condition that was met, and where.
@@ -270,6 +337,20 @@ pub struct WaitMatch {
 }
 
 impl WaitMatch {
+    /// Returns the match of an agent's state; its text is the agent's question, or the state.
+    pub(crate) fn of_state(pane: &PaneId, state: AgentState, asks: &str) -> Self {
+        let text = match asks {
+            "" => state.as_str(),
+            asks => asks,
+        };
+        Self {
+            pane: Some(pane.clone()),
+            text: Some(text.to_owned()),
+            pattern: Some(state.as_str().to_owned()),
+            ..Self::of(WaitCondition::State)
+        }
+    }
+
     pub(crate) fn of(condition: WaitCondition) -> Self {
         Self {
             condition,

@@ -90,6 +90,8 @@ pub(super) struct Matcher {
     /// The first line that contains one of the typed lines.
     echo_line: Option<i64>,
     last: VecDeque<(i64, String)>,
+    /// The line that outcomes call line 1.
+    first_line: i64,
 }
 
 /// The lines of one capture.
@@ -139,7 +141,19 @@ impl Matcher {
             sent: Vec::new(),
             echo_line: None,
             last: VecDeque::new(),
+            first_line: 1,
         }
+    }
+
+    /// Sets the line that outcomes call line 1.
+    pub fn numbered_from(mut self, line: i64) -> Self {
+        self.first_line = line;
+        self
+    }
+
+    /// Returns the number of a line as outcomes have it.
+    pub fn outcome_line(&self, line: i64) -> i64 {
+        line - self.first_line + 1
     }
 
     /// Names the lines that are typed during the wait.
@@ -278,7 +292,11 @@ impl Matcher {
         if self.is_moved(number, text) || self.echo.is_typed(number, text) {
             return None;
         }
-        self.match_text(number, text, known_bytes)
+        let found = self.match_text(number, text, known_bytes)?;
+        Some(LineMatch {
+            line: Some(self.outcome_line(number)),
+            ..found
+        })
     }
 
     fn match_text(&self, line: i64, text: &str, known_bytes: usize) -> Option<LineMatch> {

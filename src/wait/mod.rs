@@ -1,8 +1,10 @@
 //! Waiting for a line, an agent's turn, a program's end, a silence or a tmux channel.
 //!
-//! A wait captures the panes of its target itself, with its own tracker, so neither a lossy lane nor a
-//! throttle can hide a line. The content at the first capture is the baseline, which does not match. Lines
-//! that scroll away between two captures match like others; otherwise the wait reports that lines were lost.
+//! A wait hears the panes that an engine streams: their pollers pass each change on before it is redacted, in
+//! their own threads, so that neither a lossy lane nor a throttle can hide a line. Other panes it captures
+//! itself, with its own tracker; lines that scroll away between two captures match like others, and otherwise
+//! the wait reports that lines were lost. The content of a pane at the start is the baseline, which does not
+//! match.
 //!
 //! Each wait runs in the thread of its caller. A wait for a channel starts one more thread, `td-channel`.
 
@@ -15,7 +17,9 @@ mod spec;
 #[cfg(feature = "cli")]
 mod states;
 
+mod exits;
 mod pane;
+mod stream;
 
 mod started_wait;
 
@@ -27,4 +31,4 @@ pub use started_wait::StartedWait;
 pub use waiter::Waiter;
 
 #[cfg(feature = "cli")]
-pub(crate) use {spec::WaitSpec, states::StateMatcher};
+pub(crate) use {spec::WaitSpec, started_wait::Lead, states::StateMatcher};

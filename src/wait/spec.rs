@@ -8,11 +8,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
-use super::config::{Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
+use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
 use super::matcher::Pattern;
 use crate::agent::Markers;
 use crate::error::{Error, Result};
-use crate::event::{AgentState, PaneId};
+use crate::event::PaneId;
 use crate::redact::Rules;
 use crate::tmux::Target;
 
@@ -42,12 +42,14 @@ pub(crate) struct WaitSpec {
     pub channel: Option<String>,
     #[serde(rename = "timeout_ms", deserialize_with = "milliseconds")]
     pub timeout: Option<Duration>,
-    #[serde(skip)]
+    #[serde(rename = "interval_ms", deserialize_with = "milliseconds")]
     pub interval: Option<Duration>,
     pub include_existing: bool,
     /// The text that the caller types.
     pub send: Option<String>,
     pub enter: Option<bool>,
+    /// The text that a client of the API types itself.
+    pub sent: Option<String>,
 }
 
 impl WaitSpec {
@@ -97,7 +99,7 @@ impl WaitSpec {
         if let Some(interval) = self.interval {
             wait = wait.interval(interval);
         }
-        match &self.send {
+        match self.send.as_ref().or(self.sent.as_ref()) {
             Some(_) if self.include_existing => {
                 return Err(of(
                     "send",
@@ -186,32 +188,44 @@ impl WaitOutcome {
         all.insert("last_lines".to_owned(), json!(self.last_lines));
         Value::Object(all)
     }
+
+    /// Reads an outcome as [`WaitOutcome::to_json`] writes it; `None` if it is none.
+    pub(crate) fn from_json(outcome: &Value) -> Option<Self> {
+        let text = |name: &str| outcome.get(name)?.as_str();
+        let end = match text("outcome")? {
+            "found" => WaitEnd::Matched(WaitMatch::from_json(outcome)?),
+            "stopped" => WaitEnd::Stopped(WaitMatch::from_json(outcome)?),
+            "ended" => WaitEnd::Ended(TargetEnd::from_words(text("reason")?)?),
+            "timed_out" => WaitEnd::TimedOut,
+            "lost" => WaitEnd::Lost,
+            _ => return None,
+        };
+        let lines = outcome.get("last_lines")?.as_array()?.iter();
+        let lines = lines.map(|line| line.as_str().map(str::to_owned));
+        Some(Self {
+            end,
+            ts: text("ts")?.parse().ok()?,
+            elapsed: Duration::from_millis(outcome.get("elapsed_ms")?.as_u64()?),
+            lost_lines: outcome.get("lost_lines")?.as_bool()?,
+            last_lines: lines.collect::<Option<_>>()?,
+            lines_before: Vec::new(),
+        })
+    }
 }
 
 impl WaitMatch {
-    /// Returns the match of an agent's state; its text is the agent's question, or the state.
-    pub(crate) fn of_state(pane: &PaneId, state: AgentState, asks: &str) -> Self {
-        let text = match asks {
-            "" => state.as_str(),
-            asks => asks,
-        };
-        Self {
-            pane: Some(pane.clone()),
-            text: Some(text.to_owned()),
-            pattern: Some(state.as_str().to_owned()),
-            ..Self::of(WaitCondition::State)
-        }
-    }
-
-    /// Reads the match of an agent's state from the JSON of an outcome; `None` for any other outcome.
-    pub(crate) fn state_of_json(outcome: &Value) -> Option<Self> {
-        let text = |name: &str| outcome.get(name)?.as_str();
-        if text("outcome") != Some("found") || text("condition") != Some("state") {
-            return None;
-        }
-        let state = AgentState::from_name(text("state")?)?;
-        let pane = PaneId::from(text("pane")?);
-        Some(Self::of_state(&pane, state, text("text").unwrap_or("")))
+    fn from_json(outcome: &Value) -> Option<Self> {
+        let text = |name: &str| Some(outcome.get(name)?.as_str()?.to_owned());
+        let condition = text("condition")?;
+        let status = outcome.get("exit_status").and_then(Value::as_i64);
+        Some(Self {
+            pane: text("pane").map(PaneId::from),
+            line: outcome.get("line").and_then(Value::as_i64),
+            text: text("text"),
+            pattern: text("needle"),
+            exit_status: status.and_then(|status| i32::try_from(status).ok()),
+            ..Self::of(WaitCondition::from_name(&condition)?)
+        })
     }
 
     fn to_json(&self) -> Map<String, Value> {
@@ -240,6 +254,8 @@ mod tests {
     use std::time::Duration;
 
     use proptest::prelude::*;
+
+    use crate::event::AgentState;
 
     use crate::timestamp::Timestamp;
 
@@ -313,30 +329,50 @@ mod tests {
     }
 
     #[test]
-    fn the_match_of_a_state_survives_json() {
+    fn an_outcome_survives_json() {
         let pane = PaneId::from("%3");
-        for asks in ["", "rm -rf build?"] {
-            let found = WaitMatch::of_state(&pane, AgentState::Waiting, asks);
+        let line = WaitMatch {
+            pane: Some(pane.clone()),
+            line: Some(-2),
+            text: Some("a b".to_owned()),
+            pattern: Some("\"b\"".to_owned()),
+            ..WaitMatch::of(WaitCondition::Text)
+        };
+        let exit = WaitMatch {
+            exit_status: Some(3),
+            ..WaitMatch::of(WaitCondition::Exit)
+        };
+        for end in [
+            WaitEnd::Matched(WaitMatch::of_state(&pane, AgentState::Waiting, "")),
+            WaitEnd::Matched(WaitMatch::of_state(
+                &pane,
+                AgentState::Waiting,
+                "rm -rf build?",
+            )),
+            WaitEnd::Matched(exit),
+            WaitEnd::Stopped(line),
+            WaitEnd::Ended(TargetEnd::SessionGone),
+            WaitEnd::TimedOut,
+            WaitEnd::Lost,
+        ] {
             let outcome = WaitOutcome {
-                end: WaitEnd::Matched(found.clone()),
+                end,
                 ts: Timestamp::from_micros(0),
                 elapsed: Duration::from_millis(7),
-                lost_lines: false,
+                lost_lines: true,
                 last_lines: vec!["a".to_owned()],
                 lines_before: Vec::new(),
             };
-            let json = outcome.to_json(None);
-            assert_eq!(
-                (&json["state"], &json["elapsed_ms"]),
-                (&"waiting".into(), &7.into())
-            );
-            assert_eq!(WaitMatch::state_of_json(&json), Some(found));
-            let over = WaitOutcome {
-                end: WaitEnd::TimedOut,
-                ..outcome
-            };
-            assert_eq!(WaitMatch::state_of_json(&over.to_json(Some("a"))), None);
+            let json = outcome.to_json(Some("a"));
+            assert_eq!(json["elapsed_ms"], 7);
+            assert_eq!(WaitOutcome::from_json(&json), Some(outcome));
         }
-        assert_eq!(WaitMatch::state_of_json(&json!([1])), None);
+        for other in [
+            json!([1]),
+            json!({"status": 404}),
+            json!({"outcome": "interrupted"}),
+        ] {
+            assert_eq!(WaitOutcome::from_json(&other), None);
+        }
     }
 }

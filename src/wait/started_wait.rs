@@ -1,28 +1,35 @@
 //! A wait that has begun: requests captures and feeds them to its panes until a condition is met.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
+use crossbeam_channel::{Receiver, bounded, never, select_biased};
 
 use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
+use super::exits::ProgramExits;
 use super::matcher::{LastLines, LineMatch, MatchKind};
-use super::pane::{BaselineMode, WaitedPane};
+use super::pane::{BaselineMode, LineSource, WaitedPane};
+use super::stream::{SharedPane, Streams};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::process::{ExitWatch, ProcessWatcher, WatchedProcess};
-use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::observe::ObservedSessions;
+use crate::thread::{self, Handle, Stop, StopGuard, lock, stop_pair};
 use crate::tmux::{
     DepartedPane, ForegroundPrograms, GatewayHandle, Listing, PaneReply, PaneRequest, PaneState,
     PollSchedule, Server, ServerIdentity, SessionId, SessionReply, SessionRequest, bytes_read_by,
     received,
 };
-use crate::track::ProcessExit;
+use crate::track::{PaneNumbers, ProcessExit};
 
 /// The time limit of the last capture, after the timeout. A healthy server replies in a few milliseconds,
 /// and a caller with a timeout must not wait long for a hung one.
 const LAST_CAPTURE: Duration = Duration::from_secs(1);
+
+/// The shortest interval at which the presence of streamed panes is checked: their pollers report everything
+/// else.
+const PRESENCE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A wait that has begun, from [`Waiter::start`](super::Waiter::start). Its duration and its timeout count
 /// from that call. Dropping it ends the wait.
@@ -42,16 +49,26 @@ pub struct StartedWait<'a> {
     stop: Stop,
     began: Instant,
     deadline: Option<Instant>,
-    panes: HashMap<PaneId, WaitedPane>,
+    panes: HashMap<PaneId, SharedPane>,
+    /// The streams of the session, if an engine observes it.
+    streams: Option<Streams>,
+    /// The last listed numbers of streamed panes.
+    listed: HashMap<PaneId, PaneNumbers>,
+    /// Panes whose next capture is their baseline, because their streams have ended without a trace.
+    abandoned: HashSet<PaneId>,
     /// The panes of the session that are not part of the target.
     other_panes: HashSet<PaneId>,
     /// A pane that is gone has, or may have, printed lines that were not captured.
     has_lost_lines: bool,
+    /// The caller knows that lines were lost.
+    is_loss_reported: bool,
     /// The last request got no reply in time.
     is_unanswered: bool,
     /// A match in the final state of a pane that is gone.
     final_match: Option<(PaneId, LineMatch)>,
     last_lines: LastLines,
+    /// A pane and a line that it showed before the wait.
+    already_shown: Option<(PaneId, String)>,
     exit_status: Option<i32>,
     /// The programs, for a wait for their end.
     programs: Option<ProgramExits>,
@@ -65,7 +82,7 @@ impl<'a> StartedWait<'a> {
     pub(super) fn start(
         wait: &Wait,
         channel: Option<ChannelWait>,
-        listing: &Listing,
+        (listing, sessions): (&Listing, Option<&ObservedSessions>),
         gateway: GatewayHandle,
         clock: &'a Clock,
         began: Instant,
@@ -79,6 +96,19 @@ impl<'a> StartedWait<'a> {
         // A target that is the whole session also includes panes that open later.
         let is_part = in_session().count() != ids.len() || wait.target.may_be_part(listing);
         let other_panes = in_session().filter(|id| !ids.contains(id)).collect();
+        let needs_lines = wait.matches_lines() || wait.idle.is_some();
+        let sessions = sessions.filter(|_| needs_lines || !wait.states.is_empty());
+        let streams =
+            sessions.map(|sessions| Streams::new(sessions.clone(), &listing.server, session_id));
+        let streamed = streams.as_ref().filter(|_| needs_lines);
+        let streamed = streamed.map_or_else(HashMap::new, |streams| {
+            let mode = if wait.include_existing {
+                BaselineMode::Existing
+            } else {
+                BaselineMode::Baseline
+            };
+            streams.listen(&ids, (wait, mode), (stop, clock))
+        });
         let mut started = Self {
             channel,
             session_id,
@@ -90,12 +120,17 @@ impl<'a> StartedWait<'a> {
             stop: stop.clone(),
             began,
             deadline: wait.timeout.and_then(|timeout| began.checked_add(timeout)),
-            panes: HashMap::new(),
+            panes: streamed,
+            streams,
+            listed: HashMap::new(),
+            abandoned: HashSet::new(),
             other_panes,
             has_lost_lines: false,
+            is_loss_reported: false,
             is_unanswered: false,
             final_match: None,
             last_lines: LastLines::default(),
+            already_shown: None,
             exit_status: None,
             programs: wait.exit.then(ProgramExits::start),
             has_baseline: false,
@@ -103,14 +138,22 @@ impl<'a> StartedWait<'a> {
             wait: wait.clone(),
         };
         started.end = started.capture_now(None)?;
+        if let Some(streams) = started.streams.as_ref().filter(|_| !wait.states.is_empty()) {
+            let panes: Vec<PaneId> = started.panes.keys().cloned().collect();
+            started.wait.other = Some(streams.listen_to_states(&panes, wait));
+        }
+        started.already_shown = started.panes.iter().find_map(|(id, pane)| {
+            let line = lock(pane).already_shown.take()?;
+            Some((id.clone(), line))
+        });
         Ok(started)
     }
 
     /// Returns a pane of the target and a line that it showed before the wait and that matches a pattern. Such
     /// a line does not end the wait.
     pub fn already_shown(&self) -> Option<(&PaneId, &str)> {
-        let mut panes = self.panes.iter();
-        panes.find_map(|(id, pane)| Some((id, pane.already_shown.as_deref()?)))
+        let (pane, line) = self.already_shown.as_ref()?;
+        Some((pane, line))
     }
 
     /// Returns the panes of the target.
@@ -144,29 +187,94 @@ impl<'a> StartedWait<'a> {
     /// # Errors
     /// `is_gone()` when the gateway has ended; `is_timeout()` or another error when tmux gives no readable
     /// reply.
-    pub fn finish(mut self) -> Result<WaitOutcome> {
+    pub fn finish(self) -> Result<WaitOutcome> {
+        self.finish_reporting(|| {})
+    }
+
+    /// Waits as [`StartedWait::finish`] does, and calls `lost_lines` as soon as lines are lost: the line that the
+    /// wait is for may have been among them. The wait continues. It is called once at most.
+    ///
+    /// # Errors
+    /// The same as for [`StartedWait::finish`].
+    pub fn finish_reporting(mut self, mut lost_lines: impl FnMut()) -> Result<WaitOutcome> {
         let end = match self.end.take() {
             Some(end) => end,
-            None => self.run()?,
+            None => self.run(&mut lost_lines)?,
         };
-        if self.last_lines.lines.is_empty()
-            && let Some(pane) = self.panes.values().max_by_key(|pane| pane.changed_at)
-        {
-            self.last_lines = pane.last_lines();
+        Ok(self.outcome(end))
+    }
+
+    /// Waits for the outcome of the same wait in an observer, as long as `lead` is open. If it is closed without
+    /// an outcome, the wait continues here, from the content of the panes at its start.
+    #[cfg(feature = "cli")]
+    pub(crate) fn finish_led(
+        mut self,
+        lead: &Receiver<Lead>,
+        mut lost_lines: impl FnMut(),
+    ) -> Result<WaitOutcome> {
+        let (stop, other) = (self.stop.clone(), self.wait.other.take());
+        let other = other.unwrap_or_else(never);
+        let channel = self.channel.as_ref();
+        let channel_done = channel.map_or_else(never, |channel| channel.done.clone());
+        // The observer's own last capture takes a moment.
+        let late = self.deadline.map(|deadline| deadline + 2 * LAST_CAPTURE);
+        let late = late.map_or_else(never, |at| self.clock.at(at));
+        let mut other_open = Some(&other);
+        while self.end.is_none() {
+            select_biased! {
+                recv(stop) -> _ => self.end = Some(WaitEnd::Interrupted),
+                recv(lead) -> lead => match lead {
+                    Ok(Lead::Outcome(outcome)) => return Ok(*outcome),
+                    Ok(Lead::LostLines) => {
+                        if !std::mem::replace(&mut self.is_loss_reported, true) {
+                            lost_lines();
+                        }
+                    }
+                    Err(_) => break,
+                },
+                recv(channel_done) -> result => {
+                    let result = result.unwrap_or_else(|_| Err(channel_panicked()));
+                    self.end = Some(self.channel_done(result)?);
+                }
+                recv(other_open.unwrap_or(&never())) -> found => match found {
+                    Ok(found) => self.end = Some(WaitEnd::Matched(found)),
+                    Err(_) => other_open = None,
+                },
+                recv(late) -> _ => break,
+            }
         }
-        Ok(WaitOutcome {
+        self.wait.other = other_open.cloned();
+        self.finish_reporting(lost_lines)
+    }
+
+    fn outcome(mut self, end: WaitEnd) -> WaitOutcome {
+        if self.last_lines.lines.is_empty()
+            && let Some(pane) = self.panes.values().max_by_key(|pane| lock(pane).changed_at)
+        {
+            self.last_lines = lock(pane).last_lines();
+        }
+        WaitOutcome {
             end,
             ts: self.clock.wall(),
             elapsed: self.clock.now().saturating_duration_since(self.began),
             lost_lines: self.may_have_lost_lines(),
             last_lines: self.last_lines.lines,
             lines_before: self.last_lines.before,
-        })
+        }
     }
 
-    fn run(&mut self) -> Result<WaitEnd> {
+    fn run(&mut self, lost_lines: &mut dyn FnMut()) -> Result<WaitEnd> {
         loop {
-            let schedule = PollSchedule::Fixed(self.wait.interval);
+            if let Some(end) = self.heard() {
+                return Ok(end);
+            }
+            if self.has_lost_lines()
+                && self.wait.matches_lines()
+                && !std::mem::replace(&mut self.is_loss_reported, true)
+            {
+                lost_lines();
+            }
+            let schedule = PollSchedule::Fixed(self.interval());
             let request = self.request(Some(schedule));
             let pending = self.gateway.request_session(request)?;
             let stop = self.stop.clone();
@@ -175,8 +283,17 @@ impl<'a> StartedWait<'a> {
             let other = self.wait.other.clone().unwrap_or_else(never);
             let time_up = self.deadline.map_or_else(never, |at| self.clock.at(at));
             let idle = self.idle_at().map_or_else(never, |at| self.clock.at(at));
+            let streams = self.streams.as_ref();
+            let rings = streams.map_or_else(never, |streams| streams.rings.clone());
             let end = select_biased! {
                 recv(stop) -> _ => Some(WaitEnd::Interrupted),
+                recv(rings) -> _ => {
+                    if self.has_closed_pane() {
+                        self.capture_now(self.deadline)?
+                    } else {
+                        None
+                    }
+                }
                 recv(pending.receiver()) -> reply => {
                     match self.handle_reply(received(reply), false)? {
                         None => self.capture_deeper(self.deadline)?,
@@ -184,9 +301,7 @@ impl<'a> StartedWait<'a> {
                     }
                 }
                 recv(channel_done) -> result => {
-                    let result = result.unwrap_or_else(|_| {
-                        Err(Error::other("the thread that waits for the channel has panicked"))
-                    });
+                    let result = result.unwrap_or_else(|_| Err(channel_panicked()));
                     Some(self.channel_done(result)?)
                 }
                 recv(other) -> found => {
@@ -225,19 +340,66 @@ impl<'a> StartedWait<'a> {
 
     /// Captures the panes at once, and again in full where the first capture was too short.
     fn capture_now(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
-        match self.capture(false, by)? {
-            None => self.capture_deeper(by),
-            end => Ok(end),
+        let end = match self.capture(false, by)? {
+            None => self.capture_deeper(by)?,
+            end => end,
+        };
+        Ok(end.or_else(|| self.catch_up(by)))
+    }
+
+    /// Waits until everything that tmux has read from streamed panes has been heard.
+    fn catch_up(&mut self, by: Option<Instant>) -> Option<WaitEnd> {
+        let streamed = self
+            .panes
+            .iter()
+            .filter(|(_, pane)| lock(pane).is_streamed());
+        let streamed: Vec<PaneId> = streamed.map(|(id, _)| id.clone()).collect();
+        let streams = self.streams.as_ref().filter(|_| !streamed.is_empty())?;
+        let by = by.unwrap_or_else(|| self.clock.now() + LAST_CAPTURE);
+        self.is_unanswered |= !streams.catch_up(&streamed, by, (&self.stop, self.clock));
+        self.heard()
+    }
+
+    /// Returns the end that the streams of panes have brought.
+    fn heard(&mut self) -> Option<WaitEnd> {
+        let mut found = None;
+        let mut abandoned = Vec::new();
+        for (id, pane) in &self.panes {
+            let mut pane = lock(pane);
+            if let Some(line_match) = pane.found.take() {
+                found.get_or_insert((id.clone(), line_match));
+            }
+            if matches!(pane.source, LineSource::Abandoned) {
+                abandoned.push(id.clone());
+            }
+        }
+        for id in abandoned {
+            self.panes.remove(&id);
+            self.abandoned.insert(id);
+            self.has_lost_lines = true;
+        }
+        found.map(|(id, line_match)| self.end_of(id, line_match))
+    }
+
+    fn has_closed_pane(&self) -> bool {
+        let is_closed = |pane: &SharedPane| matches!(lock(pane).source, LineSource::Closed { .. });
+        self.panes.values().any(is_closed)
+    }
+
+    /// Returns the interval of requests.
+    fn interval(&self) -> Duration {
+        let is_streamed = |pane: &SharedPane| lock(pane).is_streamed();
+        if self.wait.exit || self.panes.is_empty() || !self.panes.values().all(is_streamed) {
+            self.wait.interval
+        } else {
+            self.wait.interval.max(PRESENCE_INTERVAL)
         }
     }
 
     /// Captures the full history of panes whose last capture was too short.
     fn capture_deeper(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
-        if self
-            .panes
-            .values()
-            .any(|pane| pane.polled.needs_full_capture)
-        {
+        let is_too_short = |pane: &SharedPane| lock(pane).needs_full_capture();
+        if self.panes.values().any(is_too_short) {
             self.capture(true, by)
         } else {
             Ok(None)
@@ -261,7 +423,10 @@ impl<'a> StartedWait<'a> {
 
     fn request(&self, on_change: Option<PollSchedule>) -> SessionRequest {
         let panes = self.panes.iter();
-        let panes = panes.map(|(id, pane)| (id.clone(), pane.request()));
+        let panes = panes.map(|(id, pane)| {
+            let listed = self.listed.get(id).copied().unwrap_or_default();
+            (id.clone(), lock(pane).request(listed))
+        });
         let others = self.other_panes.iter();
         let others = others.map(|id| (id.clone(), PaneRequest::Presence));
         SessionRequest {
@@ -277,7 +442,11 @@ impl<'a> StartedWait<'a> {
 
     fn idle_at(&self) -> Option<Instant> {
         let idle = self.wait.idle?;
-        let changed_at = self.panes.values().map(|pane| pane.changed_at).max()?;
+        let changed_at = self
+            .panes
+            .values()
+            .map(|pane| lock(pane).changed_at)
+            .max()?;
         changed_at.checked_add(idle)
     }
 
@@ -343,6 +512,9 @@ impl<'a> StartedWait<'a> {
         if let Some((id, line_match)) = first_match {
             return Some(self.end_of(id, line_match));
         }
+        if let Some(end) = self.heard() {
+            return Some(end);
+        }
         self.remove_panes(|id| !present.contains(id), &departed);
         if let Some((pane, line_match)) = self.final_match.take() {
             return Some(self.end_of(pane, line_match));
@@ -350,8 +522,12 @@ impl<'a> StartedWait<'a> {
         if self.panes.is_empty() {
             return Some(self.target_ended(TargetEnd::PaneGone));
         }
-        if self.panes.values().all(|pane| pane.death.is_some()) {
-            let deaths = self.panes.values().filter_map(|pane| pane.death);
+        if self.panes.values().all(|pane| lock(pane).death.is_some()) {
+            let by = self.clock.now() + LAST_CAPTURE;
+            if let Some(end) = self.catch_up(Some(by)) {
+                return Some(end);
+            }
+            let deaths = self.panes.values().filter_map(|pane| lock(pane).death);
             // A failure counts more than a success, as for programs whose panes are closed.
             self.exit_status = deaths.filter_map(ProcessExit::exit_status).max();
             return Some(self.target_ended(TargetEnd::ProgramEnded));
@@ -366,28 +542,37 @@ impl<'a> StartedWait<'a> {
         is_full: bool,
         now: Instant,
     ) -> Option<LineMatch> {
-        let known = self.panes.get_mut(id);
+        if let Some(programs) = &mut self.programs {
+            programs.note(id, reply.state().pid, self.identity.pid);
+        }
+        let shared = self.panes.get(id).cloned();
+        let mut known = shared.as_ref().map(|pane| lock(pane));
         let mut captured = match reply {
             PaneReply::Captured(captured) => *captured,
             PaneReply::Unchanged(state, freshness) => {
-                return known.and_then(|pane| pane.handle_unchanged(&state, freshness, now));
+                return known.and_then(|mut pane| pane.handle_unchanged(&state, freshness, now));
             }
-            PaneReply::Listed(_) => return None,
+            PaneReply::Listed(state) => {
+                if let Some(pane) = &mut known {
+                    pane.death = state.dead;
+                    self.listed.insert(id.clone(), state.numbers);
+                }
+                return None;
+            }
         };
-        if let Some(programs) = &mut self.programs {
-            programs.note(id, captured.capture.pid, self.identity.pid);
-        }
         match known {
-            Some(pane) if is_full && !pane.polled.needs_full_capture => None,
-            Some(pane) => pane.handle_capture(captured, is_full, now),
+            Some(pane) if is_full && !pane.needs_full_capture() => None,
+            Some(mut pane) => pane.handle_capture(captured, is_full, now),
             None => {
+                let was_abandoned = self.abandoned.remove(id);
                 let mode = match (self.has_baseline, self.wait.include_existing) {
+                    (true, _) if was_abandoned => BaselineMode::Baseline,
                     (true, _) => BaselineMode::New,
                     (false, true) => BaselineMode::Existing,
                     (false, false) => BaselineMode::Baseline,
                 };
-                let (pane, line_match) = WaitedPane::new(&mut captured, &self.wait, mode, now);
-                self.panes.insert(id.clone(), pane);
+                let (pane, line_match) = WaitedPane::polled(&mut captured, &self.wait, mode, now);
+                self.panes.insert(id.clone(), Arc::new(Mutex::new(pane)));
                 line_match
             }
         }
@@ -400,12 +585,21 @@ impl<'a> StartedWait<'a> {
         is_gone: impl Fn(&PaneId) -> bool,
         departed: &HashMap<PaneId, DepartedPane>,
     ) {
+        let gone: Vec<_> = self.panes.extract_if(|id, _| is_gone(id)).collect();
+        self.await_closes(&gone);
         let now = self.clock.now();
-        for (id, mut pane) in self.panes.extract_if(|id, _| is_gone(id)) {
+        for (id, pane) in gone {
+            let mut pane = lock(&pane);
             let captured = departed.get(&id);
             let captured = captured.and_then(|departed| departed.freshness?.server_bytes);
-            let is_complete = pane.death.is_some()
-                || captured.is_some() && captured == bytes_read_by(self.identity.pid);
+            let is_complete = match &pane.source {
+                LineSource::Closed { is_complete } => *is_complete,
+                LineSource::Streamed | LineSource::Abandoned => false,
+                LineSource::Polled(_) => {
+                    pane.death.is_some()
+                        || captured.is_some() && captured == bytes_read_by(self.identity.pid)
+                }
+            };
             self.has_lost_lines |= pane.has_lost_lines || self.wait.matches_lines() && !is_complete;
             self.last_lines = pane.last_lines();
             if let Some(line_match) = pane.end(now) {
@@ -414,11 +608,41 @@ impl<'a> StartedWait<'a> {
         }
     }
 
-    fn may_have_lost_lines(&self) -> bool {
-        let is_incomplete =
-            |pane: &WaitedPane| pane.has_lost_lines || pane.polled.needs_full_capture;
-        self.has_lost_lines || self.is_unanswered || self.panes.values().any(is_incomplete)
+    /// Waits until the streams of panes that are gone have passed on their last lines.
+    fn await_closes(&self, gone: &[(PaneId, SharedPane)]) {
+        let Some(streams) = &self.streams else { return };
+        let late = self.clock.after(LAST_CAPTURE);
+        while gone.iter().any(|(_, pane)| lock(pane).is_streamed()) {
+            select_biased! {
+                recv(self.stop) -> _ => return,
+                recv(streams.rings) -> _ => {}
+                recv(late) -> _ => return,
+            }
+        }
     }
+
+    fn has_lost_lines(&self) -> bool {
+        self.has_lost_lines || self.panes.values().any(|pane| lock(pane).has_lost_lines)
+    }
+
+    fn may_have_lost_lines(&self) -> bool {
+        let is_incomplete = |pane: &SharedPane| lock(pane).needs_full_capture();
+        self.has_lost_lines() || self.is_unanswered || self.panes.values().any(is_incomplete)
+    }
+}
+
+fn channel_panicked() -> Error {
+    Error::other("the thread that waits for the channel has panicked")
+}
+
+/// A report of the observer in which the same wait runs.
+#[cfg(feature = "cli")]
+#[derive(Debug)]
+pub(crate) enum Lead {
+    /// Lines were lost; the wait continues.
+    LostLines,
+    /// The wait is over.
+    Outcome(Box<WaitOutcome>),
 }
 
 fn matched(condition: WaitCondition) -> WaitEnd {
@@ -428,7 +652,7 @@ fn matched(condition: WaitCondition) -> WaitEnd {
 impl StartedWait<'_> {
     pub(super) fn end_of(&mut self, pane: PaneId, line_match: LineMatch) -> WaitEnd {
         if let Some(pane) = self.panes.get(&pane) {
-            self.last_lines = pane.last_lines();
+            self.last_lines = lock(pane).last_lines();
         }
         let condition = match line_match.kind {
             MatchKind::Wanted | MatchKind::Stop => WaitCondition::Text,
@@ -481,67 +705,6 @@ impl StartedWait<'_> {
             }
             (_, Err(error)) if !error.is_gone() => Err(error),
             _ => Ok(self.target_ended(TargetEnd::ServerGone)),
-        }
-    }
-}
-
-/// Maximum time that tmux takes to reap a program whose pane it has closed.
-const REAPING: Duration = Duration::from_millis(500);
-
-/// The programs of the panes of a wait.
-#[derive(Debug)]
-pub(super) struct ProgramExits {
-    programs: HashMap<PaneId, Vec<WatchedProcess>>,
-    exited: Sender<()>,
-    exits: Receiver<()>,
-    /// `None` where the watch could not be started: exits are then read from `/proc`. Dropped last.
-    watch: Option<ExitWatch>,
-}
-
-impl ProgramExits {
-    pub fn start() -> Self {
-        let watch = ExitWatch::start().inspect_err(|error| log::info!("{error:?}"));
-        let (exited, exits) = bounded(1);
-        Self {
-            programs: HashMap::new(),
-            exited,
-            exits,
-            watch: watch.ok(),
-        }
-    }
-
-    /// Watches the program of a pane, a child of the tmux server.
-    pub fn note(&mut self, pane: &PaneId, pid: u32, server: u32) {
-        let programs = self.programs.entry(pane.clone()).or_default();
-        if programs.iter().any(|program| program.pid == pid) {
-            return;
-        }
-        let watch = self.watch.as_ref();
-        let watcher = watch.map_or_else(ProcessWatcher::default, |watch| watch.watcher.clone());
-        // tmux makes each program the leader of a session.
-        let program = watcher.watch(pid, &self.exited, |stat| {
-            stat.parent == server && stat.session == pid
-        });
-        // A respawned pane reports its latest program.
-        *programs = program.into_iter().collect();
-    }
-
-    /// Returns the greatest exit status of the ended programs: it is 0 only if none is known to have failed.
-    pub fn status(&self, clock: &Clock) -> Option<i32> {
-        let time_up = clock.after(REAPING);
-        let mut is_late = false;
-        loop {
-            let programs = self.programs.values().flatten();
-            let exits: Vec<_> = programs.map(WatchedProcess::query_exit).collect();
-            let is_final = exits.iter().all(Option::is_some);
-            if is_final || is_late {
-                let known = exits.into_iter().flatten().flatten();
-                return known.filter_map(ProcessExit::exit_status).max();
-            }
-            select_biased! {
-                recv(self.exits) -> _ => {}
-                recv(time_up) -> _ => is_late = true,
-            }
         }
     }
 }

@@ -7,6 +7,7 @@ use super::started_wait::ChannelWait;
 use super::started_wait::StartedWait;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::observe::ObservedSessions;
 use crate::thread::Stop;
 use crate::tmux::{ForegroundPrograms, Gateway, PollSchedule, Server};
 
@@ -31,6 +32,8 @@ pub struct Waiter {
     server: Server,
     gateway: Gateway,
     clock: Clock,
+    /// The sessions that an engine observes.
+    sessions: Option<ObservedSessions>,
 }
 
 impl Waiter {
@@ -39,12 +42,25 @@ impl Waiter {
     /// # Errors
     /// When the system has no threads left.
     pub fn new(server: Server) -> Result<Self> {
-        let clock = Clock::system();
+        Self::start_with(server, Clock::system(), None)
+    }
+
+    /// Creates a waiter that hears the panes which an engine streams, and captures the others.
+    pub(crate) fn beside(server: Server, sessions: ObservedSessions, clock: Clock) -> Result<Self> {
+        Self::start_with(server, clock, Some(sessions))
+    }
+
+    fn start_with(
+        server: Server,
+        clock: Clock,
+        sessions: Option<ObservedSessions>,
+    ) -> Result<Self> {
         let gateway = Gateway::start(server.clone(), clock.clone())?;
         Ok(Self {
             server,
             gateway,
             clock,
+            sessions,
         })
     }
 
@@ -53,7 +69,7 @@ impl Waiter {
     ///
     /// # Errors
     /// `is_invalid_input()` when the target does not exist, or the wait has no condition; `is_gone()` without
-    /// a server; `is_timeout()` when the server is hung.
+    /// a server, or when the wait is cancelled before its start; `is_timeout()` when the server is hung.
     pub fn wait(&self, wait: &Wait) -> Result<WaitOutcome> {
         self.start(wait)?.finish()
     }
@@ -84,8 +100,10 @@ impl Waiter {
     /// # Errors
     /// The errors of [`Waiter::wait`].
     pub fn start(&self, wait: &Wait) -> Result<StartedWait<'_>> {
-        let started = self.start_until_stopped(wait, &never())?;
-        started.ok_or_else(|| Error::gone("the wait was interrupted"))
+        let cancel = wait.cancel.as_ref();
+        let stop = cancel.map_or_else(never, |cancel| cancel.stop().clone());
+        let started = self.start_until_stopped(wait, &stop)?;
+        started.ok_or_else(|| Error::gone("the wait was cancelled"))
     }
 
     /// Starts a wait as [`Waiter::start`] does; returns `None` once `stop` is closed.
@@ -96,6 +114,11 @@ impl Waiter {
     ) -> Result<Option<StartedWait<'_>>> {
         if !wait.has_condition() {
             return Err(Error::invalid("the wait has no condition"));
+        }
+        if !wait.states.is_empty() && self.sessions.is_none() {
+            return Err(Error::invalid(
+                "only a waiter of an engine knows states: use Engine::waiter",
+            ));
         }
         PollSchedule::Fixed(wait.interval).check()?;
         let began = self.clock.now();
@@ -116,6 +139,7 @@ impl Waiter {
             Some(name) => Some(ChannelWait::start(&self.server, name, &self.clock)?),
             None => None,
         };
-        StartedWait::start(wait, channel, &listing, gateway, &self.clock, began, stop).map(Some)
+        let observed = (&*listing, self.sessions.as_ref());
+        StartedWait::start(wait, channel, observed, gateway, &self.clock, began, stop).map(Some)
     }
 }

@@ -9,7 +9,7 @@ mod panes;
 mod schema;
 mod takeover;
 mod views;
-mod waits;
+pub mod waits;
 mod watching;
 mod ws;
 

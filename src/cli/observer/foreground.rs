@@ -157,6 +157,7 @@ impl Observer {
             bus: Arc::clone(self.engine.bus()),
             clock: self.clock.clone(),
             panes: panes.clone(),
+            sessions: self.engine.sessions().clone(),
         };
         match audience {
             Audience::All(socket) => self.serve(context, socket, sockets, ended)?,

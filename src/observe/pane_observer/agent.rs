@@ -144,6 +144,8 @@ impl Pane {
         } else {
             StateEvidence::Inferred
         };
+        let asks = report.claim.asks.as_deref().unwrap_or("");
+        self.listeners.state_reported(report.claim.state, asks);
         out.emit(TdEvent::AgentState {
             execution_id: out.execution_id.clone(),
             agent_id: None,

@@ -2,6 +2,7 @@
 
 mod agent;
 pub(super) mod agent_states;
+pub(super) mod listener;
 mod output;
 mod pipe_policy;
 mod reporting;
@@ -34,6 +35,7 @@ use crate::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Throttled, Tracker,
 };
 use agent_states::{AgentStates, Joining, Reading};
+use listener::{Listeners, StreamEnd};
 use output::Completion;
 use streamed_pane::{SETTLE, StreamedPane};
 use turns::{PaneTurns, TurnRules, TurnTimeout};
@@ -76,6 +78,7 @@ pub(in crate::observe) struct Pane {
     piping: Piping,
     /// The pane is streamed when its pipe is free.
     streams: bool,
+    listeners: Listeners,
 }
 
 /// The end of a pane's program, as far as it is known.
@@ -236,6 +239,7 @@ impl Pane {
             views: Views::default(),
             piping: Piping::default(),
             streams: options.streams,
+            listeners: Listeners::default(),
         };
         if let Some(at) = options.pipe_after {
             pane.piping.wait_until(at);
@@ -422,6 +426,7 @@ impl Pane {
             self.died(self.life.ended.unwrap_or_default(), out);
         }
         self.finish(out);
+        let mut has_all = true;
         if self.life.dead.is_none() {
             let may_lack_output = match (self.activity.bytes_after, server_bytes) {
                 // The drain has read everything that tmux had.
@@ -444,7 +449,11 @@ impl Pane {
                 });
             }
             self.complete(Completion::Exit(self.exit_status()), out);
+            has_all = !may_lack_output;
         }
+        self.listeners.end(StreamEnd::Closed {
+            is_complete: has_all,
+        });
         self.emit_closed(PaneCloseReason::Closed, self.exit_status(), out);
     }
 
@@ -492,6 +501,7 @@ impl Pane {
         };
         self.emit(changes, out);
         self.finish(out);
+        self.end_listening(&[], out.now);
     }
 
     /// Returns the exit status of the program, if it has ended and the status is known.

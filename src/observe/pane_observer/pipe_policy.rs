@@ -93,6 +93,11 @@ impl Piping {
         !self.is_foreign && !self.was_closed && self.is_due(now)
     }
 
+    /// Returns true if a pipe may be opened within [`NOTICE_PERIOD`].
+    pub fn opens_soon(&self, now: Instant) -> bool {
+        self.may_open(now + NOTICE_PERIOD)
+    }
+
     /// Returns true if the listing must be checked for another program's pipe.
     pub fn needs_recheck(&self, now: Instant) -> bool {
         self.is_foreign && self.is_due(now)

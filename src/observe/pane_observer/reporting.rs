@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::listener::{PaneListener, StateListener, StreamEnd, StreamedView};
 use super::output::{Completion, PIPE_CONTEXT, PaneEmission, PaneOutput};
 use super::streamed_pane::{Fed, StreamedPane};
 use super::{Follow, Pane, PipeNews};
@@ -94,6 +95,8 @@ impl Pane {
         for changes in changes {
             self.emit_of_stream(changes, out);
         }
+        // The cursor's line, such as a prompt, is no change yet.
+        self.pass_on(&[], out.now);
         for notice in notices {
             if let TerminalNotice::Title(title) = &notice {
                 self.agent.title.clone_from(title);
@@ -123,6 +126,9 @@ impl Pane {
     }
 
     pub(super) fn emit(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
+        if !changes.is_empty() {
+            self.pass_on(&changes, out.now);
+        }
         let turns = self.turns.as_mut();
         let mut turns =
             turns.map_or_else(Vec::new, |turns| turns.handle_changes(&changes, out.now));
@@ -325,6 +331,7 @@ impl Pane {
     ) {
         if let Follow::Captures(polled) = std::mem::take(&mut self.follow) {
             let stream = StreamedPane::new(polled.tracker, sync_point, token, times);
+            self.listeners.stream_begins(&stream.tracker, times.1);
             self.follow = Follow::Bytes(Box::new(stream));
         }
         self.piping.opened();
@@ -339,9 +346,60 @@ impl Pane {
             let (mut tracker, changes) = stream.into_polled(out.now);
             tracker.set_settle_period(self.settle);
             self.follow = Follow::Captures(Box::new(PolledPane::after_stream(tracker)));
+            self.end_listening(&changes, out.now);
             (self.activity.bytes_after, self.agent.judge_at) = (None, None);
             self.emit(changes, out);
         }
+    }
+
+    /// Adds a listener. Returns true if it begins at a mark, which the caller must request from the drain. A
+    /// listener of a pane that is not streamed, and will not be at once, is dropped.
+    pub fn listen(&mut self, listener: Box<dyn PaneListener>, now: Instant) -> bool {
+        match &self.follow {
+            Follow::Bytes(stream) if stream.is_over() => false,
+            Follow::Bytes(stream) if stream.is_connecting() => {
+                let stream = &stream.tracker;
+                self.listeners.begin(listener, StreamedView { stream, now });
+                false
+            }
+            Follow::Bytes(_) => {
+                self.listeners.await_mark(listener);
+                true
+            }
+            Follow::Captures(_) => {
+                if self.streams && self.shape.dead.is_none() && self.piping.opens_soon(now) {
+                    self.listeners.await_stream(listener);
+                }
+                false
+            }
+        }
+    }
+
+    /// Adds a listener of the agent's states, if they are observed.
+    pub fn listen_to_states(&mut self, listener: Box<dyn StateListener>) {
+        if self.agent.states.is_some() {
+            self.listeners.add_state_listener(listener);
+        }
+    }
+
+    /// Passes changes of a streamed pane on to its listeners.
+    fn pass_on(&mut self, changes: &[Change], now: Instant) {
+        if let Follow::Bytes(stream) = &self.follow {
+            self.listeners.changed(&stream.tracker, changes, now);
+        }
+    }
+
+    /// Ends the stream for its listeners, which may poll the pane from here on.
+    pub(super) fn end_listening(&mut self, changes: &[Change], now: Instant) {
+        let tracker = match &self.follow {
+            Follow::Captures(polled) => &polled.tracker,
+            Follow::Bytes(stream) => &stream.tracker.tracker,
+        };
+        self.listeners.end(StreamEnd::Polled {
+            tracker,
+            changes,
+            now,
+        });
     }
 
     /// Notes that the drain has connected.
@@ -392,8 +450,13 @@ impl Pane {
             capture, resync, ..
         } = captured;
         let point = sync_point(capture, resync.unwrap_or_default());
-        self.stream_mut()
-            .is_some_and(|stream| stream.check.handle_capture(point, now))
+        let needs_mark = self
+            .stream_mut()
+            .is_some_and(|stream| stream.check.handle_capture(point, now));
+        if needs_mark {
+            self.listeners.comparison_requested();
+        }
+        needs_mark
     }
 
     /// Notes that the requested capture failed, if one was requested.
@@ -406,6 +469,13 @@ impl Pane {
     /// Takes the drain's mark. Returns the compared capture, if the comparison was possible, and
     /// whether it differed from the stream.
     pub fn handle_mark(&mut self, out: &mut PaneOutput<'_>) -> Option<(SyncPoint, bool)> {
+        let Follow::Bytes(stream) = &self.follow else {
+            return None;
+        };
+        let (stream, now) = (&stream.tracker, out.now);
+        if !self.listeners.mark_arrived(StreamedView { stream, now }) {
+            return None;
+        }
         let compared = self.stream_mut()?.handle_mark(out.now);
         self.emit_of_stream(compared.changes, out);
         let sync_point = compared.sync_point?;

@@ -110,6 +110,11 @@ impl StreamedPane {
         self.pipe == PipeState::Ended
     }
 
+    /// Returns true if the drain has not connected yet, so that no bytes have arrived.
+    pub fn is_connecting(&self) -> bool {
+        matches!(self.pipe, PipeState::Connecting { .. })
+    }
+
     /// Notes that the drain has connected.
     pub fn drain_connected(&mut self) {
         if matches!(self.pipe, PipeState::Connecting { .. }) {

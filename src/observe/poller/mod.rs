@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
+use super::pane_observer::listener::{PaneListener, StateListener};
 use super::poller::panes::{ReplyContext, Selection, SessionPanes};
 use super::session_outcome::SessionOutcome;
 use crate::bus::EventEmitter;
@@ -48,6 +49,16 @@ pub(in crate::observe) enum Control {
     PollNow,
     /// Watch the panes of this selection.
     Select(Selection),
+    /// Add a listener to a pane.
+    Listen {
+        pane: PaneId,
+        listener: Box<dyn PaneListener>,
+    },
+    /// Add a listener of a pane's states.
+    ListenToStates {
+        pane: PaneId,
+        listener: Box<dyn StateListener>,
+    },
 }
 
 /// The parts of a poller before it runs.
@@ -202,6 +213,12 @@ impl Poller {
                     Ok(Control::Select(selection)) => {
                         self.panes.select(selection);
                         return Woken::RequestAgain;
+                    }
+                    Ok(Control::Listen { pane, listener }) => {
+                        self.panes.listen(&pane, listener, self.clock.now());
+                    }
+                    Ok(Control::ListenToStates { pane, listener }) => {
+                        self.panes.listen_to_states(&pane, listener);
                     }
                     // The coordinator is gone.
                     Err(_) => return Woken::Stopped,

@@ -14,6 +14,7 @@ use super::pipes::SessionPipes;
 use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::PaneId;
 use crate::observe::command_events::CommandEvent;
+use crate::observe::pane_observer::listener::{PaneListener, StateListener};
 use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput, PaneRules};
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::PaneTransfers;
@@ -291,6 +292,25 @@ impl SessionPanes {
             }
         }
         is_over
+    }
+
+    /// Adds a listener to a pane; drops it if the pane is not streamed.
+    pub fn listen(&mut self, id: &PaneId, listener: Box<dyn PaneListener>, now: Instant) {
+        let Some(pane) = self.slots.get_mut(id).and_then(PaneSlot::open_mut) else {
+            return;
+        };
+        if pane.listen(listener, now)
+            && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
+        {
+            pipes.drains.order(DrainOrder::Mark(token.clone()));
+        }
+    }
+
+    /// Adds a listener of a pane's states; drops it if they are not observed.
+    pub fn listen_to_states(&mut self, id: &PaneId, listener: Box<dyn StateListener>) {
+        if let Some(pane) = self.slots.get_mut(id).and_then(PaneSlot::open_mut) {
+            pane.listen_to_states(listener);
+        }
     }
 
     /// Wakes all panes that rest, because the user requests a poll.

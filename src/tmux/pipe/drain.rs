@@ -134,6 +134,10 @@ impl DrainProcess {
                         is_flood = (FLOOD_BYTES..buffer.len()).contains(&read);
                         self.backlog.push(&buffer[..read]);
                         self.input = self.input.after_read(read);
+                        // A short read has emptied the input, however fast it fills again.
+                        if read < buffer.len() {
+                            self.place_mark();
+                        }
                     }
                     Err(Errno::INTR | Errno::AGAIN) => {}
                     // The server has reset its end of the socket.
@@ -143,8 +147,7 @@ impl DrainProcess {
             } else if matches!(self.input, InputState::Rest(_)) {
                 self.input = InputState::Ended;
             } else if self.marks > 0 && is_empty(input)? {
-                self.backlog.mark();
-                self.marks -= 1;
+                self.place_mark();
             }
             // New bytes are sent at once, because the socket nearly always has room.
             if (socket.contains(PollFlags::OUT) || can_read) && !self.send(observer)? {
@@ -152,6 +155,14 @@ impl DrainProcess {
             }
         }
         Ok(())
+    }
+
+    /// Marks the end of the input so far, if the observer has requested a mark.
+    fn place_mark(&mut self) {
+        if self.marks > 0 {
+            self.backlog.mark();
+            self.marks -= 1;
+        }
     }
 
     /// Returns `POLLOUT` if frames are waiting to be sent.

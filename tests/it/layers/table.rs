@@ -132,7 +132,10 @@ pub const PURE_FUNCTIONS: &[&str] = &[
     "check_types",
     "start_point",
     "time_of",
+    "TargetEnd::from_words",
     "Wait::at",
+    "WaitCondition::from_name",
+    "WaitMatch::from_json",
     "WaitMatch::of_state",
 ];
 

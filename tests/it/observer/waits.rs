@@ -29,7 +29,7 @@ fn threads(pid: u32) -> Vec<String> {
 }
 
 #[track_caller]
-fn wait_for_thread(pid: u32, name: &str, is_there: bool) {
+pub fn wait_for_thread(pid: u32, name: &str, is_there: bool) {
     wait_for(name, CEILING, || {
         let threads = threads(pid);
         let found = threads.iter().any(|of| of == name);

@@ -4,6 +4,8 @@ mod begun;
 #[cfg(feature = "cli")]
 mod commands;
 mod race;
+#[cfg(feature = "cli")]
+mod streams;
 
 use std::time::Duration;
 

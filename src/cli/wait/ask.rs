@@ -1,0 +1,226 @@
+//! A wait beside an observer: the observer runs it, on the lines that it streams, before they are redacted.
+//!
+//! `td-wait-ask` asks the observer's API and passes on what it reports, until the API answers or the wait ends. The
+//! observer says twice a second that it is alive; if it falls silent or ends, the wait continues by itself, and
+//! this thread watches for states.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use serde_json::{Value, json};
+
+use super::args::TypedWait;
+use super::private::{PrivateWatch, StateCondition};
+use crate::api::{percent_encoded, post_lines};
+use crate::cli::failure::Failure;
+use crate::cli::observer;
+use crate::cli::options::{Options, SourceKind};
+use crate::cli::output::print_message;
+use crate::clock::Clock;
+use crate::thread::{Handle, Stop, StopGuard, is_stopped, spawn, stop_pair};
+use crate::tmux::{Server, Target};
+use crate::wait::{Lead, WaitMatch, WaitOutcome};
+
+/// The silence after which an observer counts as stopped: four times the interval of its signs of life.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// The observer in which a wait runs.
+#[derive(Clone, Debug)]
+pub(super) struct LeadingObserver {
+    /// The socket of its API.
+    api: PathBuf,
+    /// The socket of the tmux server.
+    server: PathBuf,
+    /// The conditions, without the target.
+    conditions: Value,
+    /// It knows the states for which the wait waits.
+    pub gives_states: bool,
+}
+
+impl LeadingObserver {
+    /// Returns the observer of the server. `None` if there is none, if its answers might differ from those of
+    /// this program (without redaction), or if the wait needs nothing that the observer streams.
+    pub fn of(
+        options: &Options,
+        typed: &TypedWait,
+        has_own_rules: bool,
+    ) -> Result<Option<Self>, Failure> {
+        // With a text to send, or with the user's own rules for screens, states are observed here.
+        let gives_states = !typed.state.is_empty() && typed.send.is_none() && !has_own_rules;
+        let needs_lines = typed.turn
+            || typed.idle.is_some()
+            || ![&typed.text, &typed.regex, &typed.stop]
+                .iter()
+                .all(|patterns| patterns.is_empty());
+        if options.no_log
+            || typed.secrets.no_redact
+            || typed.source == SourceKind::Poll
+            || !gives_states && !needs_lines
+        {
+            return Ok(None);
+        }
+        let known = observer::running(&options.home()?)?;
+        let server = options.server.socket_path();
+        let (Some(known), Some(server)) = (known, server) else {
+            return Ok(None);
+        };
+        if !known.servers.contains(&server) {
+            return Ok(None);
+        }
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        // A channel is awaited here, because its signal reaches one of several waits only.
+        let mut conditions = json!({
+            "text": typed.text,
+            "regex": typed.regex,
+            "stop": typed.stop,
+            "turn": typed.turn,
+            "marker": typed.marker,
+            "exit": typed.exit,
+            "interval_ms": milliseconds(typed.interval),
+            "include_existing": typed.include_existing,
+        });
+        for (name, value) in [
+            ("idle_ms", typed.idle.map(|idle| json!(milliseconds(idle)))),
+            (
+                "timeout_ms",
+                typed.timeout.map(|time| json!(milliseconds(time))),
+            ),
+            ("sent", typed.send.as_ref().map(|text| json!(text))),
+            ("state", gives_states.then(|| json!(typed.state))),
+        ] {
+            if let Some(value) = value {
+                conditions[name] = value;
+            }
+        }
+        Ok(Some(Self {
+            api: known.socket,
+            server,
+            conditions,
+            gives_states,
+        }))
+    }
+}
+
+/// A running question to the observer.
+pub(super) struct Ask {
+    running: StopGuard,
+    thread: Handle<()>,
+    /// Closed when the observer has begun to wait, or does not answer.
+    begun: Stop,
+    /// Receives what the observer reports. Closed when nothing more comes from it.
+    pub reports: Receiver<Lead>,
+}
+
+impl Ask {
+    /// Asks the observer. If it does not answer, the thread watches for states, if there is a condition.
+    pub fn start(
+        observer: LeadingObserver,
+        (server, target): (&Server, &Target),
+        states: Option<(StateCondition, Sender<WaitMatch>)>,
+        clock: &Clock,
+    ) -> Result<Self, Failure> {
+        let (running, stop) = stop_pair();
+        let (unbegun, begun) = stop_pair();
+        // A loss and the outcome.
+        let (sender, reports) = bounded(2);
+        let (server, target, clock) = (server.clone(), target.clone(), clock.clone());
+        let thread = spawn("td-wait-ask", move || {
+            ask(&observer, &target, (unbegun, sender), (&stop, &clock));
+            if let Some((condition, found)) = states.filter(|_| !is_stopped(&stop)) {
+                watch((&server, &target), condition, (&stop, &found), &clock);
+            }
+        })?;
+        Ok(Self {
+            running,
+            thread,
+            begun,
+            reports,
+        })
+    }
+
+    /// Waits until the observer has begun to wait, or does not answer.
+    pub fn begun(&self, stop: &Stop) {
+        select_biased! {
+            recv(self.begun) -> _ => {}
+            recv(stop) -> _ => {}
+        }
+    }
+
+    /// Ends the question, even if the observer has not answered.
+    pub fn end(self) {
+        drop((self.running, self.reports));
+        if let Err(panicked) = self.thread.join() {
+            print_message(&panicked.to_string());
+        }
+    }
+}
+
+/// Asks the observer, and passes on what it reports.
+fn ask(
+    observer: &LeadingObserver,
+    target: &Target,
+    (unbegun, reports): (StopGuard, Sender<Lead>),
+    (stop, clock): (&Stop, &Clock),
+) {
+    let mut body = observer.conditions.clone();
+    body["target"] = json!(target.as_str());
+    let server = percent_encoded(&observer.server.to_string_lossy());
+    let path = format!("/api/v1/wait?socket={server}");
+    let mut unbegun = Some(unbegun);
+    let on_line = |line: &[u8]| {
+        let Ok(line) = serde_json::from_slice::<Value>(line) else {
+            return;
+        };
+        match line.get("wait").and_then(Value::as_str) {
+            Some("begun") => unbegun = None,
+            Some("lost_lines") => drop(reports.try_send(Lead::LostLines)),
+            Some(_) => {}
+            None => match WaitOutcome::from_json(&line) {
+                // The wait may have ended for another reason.
+                Some(outcome) => drop(reports.try_send(Lead::Outcome(Box::new(outcome)))),
+                None => log::info!("the observer refuses the wait: {line}"),
+            },
+        }
+    };
+    let answered = post_lines(
+        (&observer.api, &path),
+        &body,
+        (SILENCE, clock),
+        || is_stopped(stop),
+        on_line,
+    );
+    if let Err(error) = answered {
+        log::info!("{error:?}");
+    }
+}
+
+/// Watches for states after the observer has ended.
+fn watch(
+    (server, target): (&Server, &Target),
+    condition: StateCondition,
+    (stop, sender): (&Stop, &Sender<WaitMatch>),
+    clock: &Clock,
+) {
+    log::info!("the observer does not answer: this program now watches the states itself");
+    match PrivateWatch::start(
+        (server, target, SourceKind::Auto),
+        Some(condition),
+        stop,
+        clock,
+    ) {
+        Ok(Some(watch)) => {
+            let found = watch.found().unwrap_or_else(crossbeam_channel::never);
+            select_biased! {
+                recv(stop) -> _ => {}
+                recv(found) -> met => if let Ok(met) = met {
+                    // The wait may have ended for another reason.
+                    let _ = sender.try_send(met);
+                }
+            }
+            watch.end();
+        }
+        Ok(None) => {}
+        Err(failure) => print_message(failure.text()),
+    }
+}

@@ -1,0 +1,417 @@
+//! Waits on streamed panes: floods, prompts, and observers that do not answer.
+//!
+//! `TD_FLOODS=100 cargo test --test it -- wait::streams::floods --nocapture` sets the number of floods.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use td_observe::agent::StateRules;
+use td_observe::agent_loop::Cancel;
+use td_observe::event::AgentState;
+use td_observe::tmux::DrainProgram;
+use td_observe::wait::{WaitCondition, WaitEnd};
+use td_observe::{Builder, Delivery, Engine, TdEvent, Watch};
+
+use super::{at, found, pattern};
+use crate::cli::{Running, assert_code, text};
+use crate::observer::Home;
+use crate::support::{CEILING, Dice, Stopped, TmuxServer, wait_for};
+
+/// Starts `td-observe wait` in a home.
+fn start(home: &Home, args: &[&str]) -> Running {
+    let socket = home.server.socket().display().to_string();
+    let args = [&["-S", &socket, "wait"], args, &["--timeout", "25s"]].concat();
+    Running::start(home.command(&args))
+}
+
+#[track_caller]
+fn wait(home: &Home, args: &[&str]) -> Output {
+    start(home, args).end()
+}
+
+/// A home with shells of these histories.
+fn shells(histories: &[u32]) -> Home {
+    let home = Home::new();
+    home.server.new_session("first", 80, 24, "exec cat");
+    for history in histories {
+        let limit = history.to_string();
+        home.server
+            .tmux(&["set-option", "-g", "history-limit", &limit]);
+        let name = format!("sh-{history}");
+        let pane = home.server.new_session(&name, 80, 24, "PS1='$ ' exec sh");
+        home.server.wait_for_text(&pane, "$");
+    }
+    home
+}
+
+fn piped(home: &Home, target: &str) -> String {
+    let format = "#{pane_pipe}";
+    let piped = home
+        .server
+        .tmux(&["display-message", "-p", "-t", target, format]);
+    piped.trim().to_owned()
+}
+
+/// Waits for a line in floods of 1,000 to 100,000 lines; returns those that were missed.
+fn missed_in_floods(home: &Home, histories: &[u32], floods: u64, dice: &mut Dice) -> Vec<String> {
+    let mut missed = Vec::new();
+    for flood in 0..floods {
+        for history in histories {
+            let lines = [1000, 10_000, 100_000][dice.roll(3) as usize];
+            let lines = lines + dice.roll(lines / 2);
+            let wanted = 1 + dice.roll(lines);
+            let command = format!(
+                "awk 'BEGIN {{ for (i = 1; i <= {lines}; i++) \
+                 if (i == {wanted}) print \"NEE\" \"DLE {flood}\"; else print \"line\", i }}'"
+            );
+            let regex = format!("^NEEDLE {flood}$");
+            let target = format!("sh-{history}");
+            let output = wait(home, &[&target, "--send", &command, "--regex", &regex]);
+            if output.status.code() != Some(0) || !output.stderr.is_empty() {
+                missed.push(format!("line {wanted} of {lines} at {history}: {output:?}"));
+            }
+            home.server.wait_for_text(&format!("={target}:"), "$");
+        }
+    }
+    missed
+}
+
+#[test]
+fn floods_hide_no_line_of_a_streamed_pane() {
+    let floods = std::env::var("TD_FLOODS").ok();
+    let floods = floods.and_then(|text| text.parse().ok()).unwrap_or(2);
+    let histories = [50, 2000];
+    let mut dice = Dice(39);
+    for is_observed in [true, false] {
+        let home = shells(&histories);
+        if is_observed {
+            home.start();
+        }
+        let began = Instant::now();
+        let missed = missed_in_floods(&home, &histories, floods, &mut dice);
+        let all = floods * histories.len() as u64;
+        eprintln!(
+            "{} of {all} found, beside an observer: {is_observed}, in {:.1?}",
+            all - missed.len() as u64,
+            began.elapsed()
+        );
+        assert!(missed.is_empty(), "{missed:#?}");
+        let is_piped = if is_observed { "1" } else { "0" };
+        assert_eq!(piped(&home, "=sh-50:"), is_piped);
+    }
+}
+
+#[test]
+fn a_prompt_without_a_line_end_and_a_line_on_the_screen_match() {
+    for is_observed in [true, false] {
+        let home = shells(&[2000]);
+        if is_observed {
+            home.start();
+        }
+        let asks = "printf 'proceed'; printf '? [y/N] '; read x";
+        let output = wait(
+            &home,
+            &["sh-2000", "--send", asks, "--text", "proceed? [y/N]"],
+        );
+        assert_code(&output, 0);
+        assert_eq!(text(&output.stdout), "proceed? [y/N]\n");
+        home.server.tmux(&["send-keys", "-t", "=sh-2000:", "Enter"]);
+        // The line is written between two lines that stay.
+        let draws = r"printf 'one\n\nthree\n\033[2A'; printf 'tw''o\n\n'";
+        let output = wait(&home, &["sh-2000", "--send", draws, "--regex", "^two$"]);
+        assert_code(&output, 0);
+        // Full-screen programs, too.
+        let screen = r"printf '\033[?1049h\033[3Hfull''screen'; read x; printf '\033[?1049l'";
+        let output = wait(
+            &home,
+            &["sh-2000", "--send", screen, "--text", "fullscreen"],
+        );
+        assert_code(&output, 0);
+        home.server.tmux(&["send-keys", "-t", "=sh-2000:", "Enter"]);
+        // Numbers of lines count from the line of the cursor, whatever the observer has seen before.
+        let output = wait(
+            &home,
+            &[
+                "sh-2000",
+                "--json",
+                "--send",
+                "echo num''bered",
+                "--text",
+                "numbered",
+            ],
+        );
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(outcome["line"], 2, "{outcome}");
+        // What precedes the wait does not match.
+        let args = [
+            "sh-2000",
+            "--send",
+            "echo o''ver",
+            "--text",
+            "numbered",
+            "--stop",
+            "^over$",
+        ];
+        assert_code(&wait(&home, &args), 1);
+    }
+}
+
+#[test]
+fn a_wait_closes_the_pipe_that_it_opens_and_polling_opens_none() {
+    let home = shells(&[2000]);
+    for (source, during) in [("auto", "1"), ("poll", "0")] {
+        let mut waiting = start(&home, &["sh-2000", "--text", "over", "--source", source]);
+        if during == "1" {
+            wait_for("a pipe", CEILING, || {
+                match piped(&home, "=sh-2000:").as_str() {
+                    "1" => Ok(()),
+                    other => Err(other.to_owned()),
+                }
+            });
+        }
+        home.server.tmux(&[
+            "send-keys",
+            "-t",
+            "=sh-2000:",
+            "while :; do echo ov''er; sleep 0.1; done",
+            "Enter",
+        ]);
+        let is_piped = piped(&home, "=sh-2000:");
+        let code = waiting.child.wait().unwrap().code();
+        assert_eq!(code, Some(0));
+        drop(waiting.end());
+        if during == "0" {
+            assert_eq!(is_piped, "0");
+        }
+        assert_eq!(piped(&home, "=sh-2000:"), "0", "{source}");
+        home.server.tmux(&["send-keys", "-t", "=sh-2000:", "C-c"]);
+    }
+    // A pipe of another program stays.
+    home.server
+        .tmux(&["pipe-pane", "-t", "=sh-2000:", "cat > /dev/null"]);
+    assert_code(
+        &wait(
+            &home,
+            &["sh-2000", "--send", "echo do''ne", "--text", "done"],
+        ),
+        0,
+    );
+    assert_eq!(piped(&home, "=sh-2000:"), "1");
+}
+
+#[test]
+fn lost_lines_are_reported_at_once() {
+    let home = shells(&[50]);
+    let socket = home.server.socket().display().to_string();
+    let flood = "seq 1 30000; echo NEE''DLE; seq 1 30000";
+    let args = [
+        "-S", &socket, "wait", "sh-50", "--source", "poll", "--send", flood, "--regex", "^never$",
+    ];
+    let mut waiting = home.command(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut lines = BufReader::new(waiting.stderr.take().unwrap());
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("lines were lost"), "{line}");
+    assert_eq!(waiting.try_wait().unwrap(), None, "the wait continues");
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+}
+
+#[test]
+fn a_killed_pane_is_no_failure() {
+    if !crate::ends::kernel_reports_ends() {
+        return;
+    }
+    let home = shells(&[2000]);
+    let hook = [
+        "set-hook",
+        "-g",
+        "after-capture-pane",
+        "set -g @captured yes",
+    ];
+    home.server.tmux(&hook);
+    let waiting = start(&home, &["sh-2000", "--exit", "--json"]);
+    wait_for("a capture", CEILING, || {
+        match home.server.tmux(&["show", "-gqv", "@captured"]) {
+            value if value.is_empty() => Err("none yet"),
+            _ => Ok(()),
+        }
+    });
+    home.server.tmux(&["kill-session", "-t", "=sh-2000"]);
+    let output = waiting.end();
+    assert_code(&output, 0);
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&outcome["condition"], &outcome["exit_status"]),
+        (&"exit".into(), &129.into())
+    );
+}
+
+/// Waits until a resumed observer answers again, and has ended the waits whose clients are gone.
+fn until_idle(home: &Home, pid: u32) {
+    let args = ["sh-2000", "--send", "echo re''sumed", "--text", "resumed"];
+    assert_code(&wait(home, &args), 0);
+    crate::observer::waits::wait_for_thread(pid, "td-api-wait", false);
+}
+
+#[test]
+fn a_wait_whose_observer_does_not_answer_observes_by_itself() {
+    let home = shells(&[2000]);
+    let pid = home.start();
+    let observer = Pid::from_raw(pid.cast_signed()).unwrap();
+    // Before the wait.
+    let stopped = Stopped::new(observer);
+    let began = Instant::now();
+    let output = wait(
+        &home,
+        &["sh-2000", "--send", "echo al''one", "--text", "alone"],
+    );
+    assert_code(&output, 0);
+    assert!(began.elapsed() < CEILING / 2, "{:?}", began.elapsed());
+    drop(stopped);
+    until_idle(&home, pid);
+    // During the wait: what is printed after the observer was stopped counts.
+    let waiting = start(&home, &["sh-2000", "--text", "later"]);
+    crate::observer::waits::wait_for_thread(pid, "td-api-wait", true);
+    let stopped = Stopped::new(observer);
+    home.server
+        .tmux(&["send-keys", "-t", "=sh-2000:", "echo la''ter", "Enter"]);
+    home.server.wait_for_text("=sh-2000:", "later");
+    let output = waiting.end();
+    drop(stopped);
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "later\n");
+    until_idle(&home, pid);
+    // An observer that is killed.
+    let waiting = start(&home, &["sh-2000", "--text", "killed"]);
+    crate::observer::waits::wait_for_thread(pid, "td-api-wait", true);
+    kill_process(observer, Signal::KILL).unwrap();
+    home.server
+        .tmux(&["send-keys", "-t", "=sh-2000:", "echo kil''led", "Enter"]);
+    assert_code(&waiting.end(), 0);
+}
+
+#[test]
+fn lines_match_before_redaction_and_outcomes_are_redacted() {
+    let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
+    for is_observed in [true, false] {
+        let home = shells(&[2000]);
+        if is_observed {
+            home.start();
+        }
+        let (head, tail) = key.split_at(8);
+        let send = format!("echo is {head}''{tail} now");
+        let args = ["sh-2000", "--send", &send, "--text", &key, "--json"];
+        let output = wait(&home, &args);
+        assert_code(&output, 0);
+        assert!(
+            !text(&output.stdout).contains(&key),
+            "{}",
+            text(&output.stdout)
+        );
+        let output = wait(&home, &[&args[..], &["--no-redact"]].concat());
+        assert_code(&output, 0);
+        assert!(
+            text(&output.stdout).contains(&key),
+            "{}",
+            text(&output.stdout)
+        );
+    }
+}
+
+/// An engine that streams a server, once it observes the pane.
+fn engine(server: &TmuxServer, pane: &str, rules: Option<StateRules>) -> Engine {
+    let mut engine = Builder::new().start().unwrap();
+    let mut events = engine.subscribe();
+    let program = DrainProgram::at(env!("CARGO_BIN_EXE_td-observe"));
+    let watch = Watch::new(server.server()).stream(program);
+    let watch = match rules {
+        Some(rules) => watch.states(rules),
+        None => watch,
+    };
+    engine.watch(watch).unwrap();
+    while let Ok(delivery) = events.recv_timeout(CEILING) {
+        if let Delivery::Event(event) = delivery
+            && let TdEvent::PaneOpened { pane: opened, .. } = &event.event
+            && opened.as_str() == pane
+        {
+            return engine;
+        }
+    }
+    panic!("{pane} is not observed");
+}
+
+#[test]
+fn a_wait_on_an_engine_shares_its_streams() {
+    let server = TmuxServer::new();
+    server.new_session("first", 80, 24, "exec cat");
+    server.tmux(&["set-option", "-g", "history-limit", "50"]);
+    let pane = server.new_session("sh", 80, 24, "PS1='$ ' exec sh");
+    server.wait_for_text(&pane, "$");
+    let engine = engine(&server, &pane, None);
+    let waiter = engine.waiter(server.server()).unwrap();
+    let flood = "seq 1 20000; echo NEE''DLE; seq 1 20000";
+    let wait = at("sh").pattern(pattern("NEEDLE")).sends(flood);
+    let started = waiter.start(&wait).unwrap();
+    server.tmux(&["send-keys", "-t", &pane, flood, "Enter"]);
+    let waited = started.finish().unwrap();
+    assert_eq!(found(&waited).text.as_deref(), Some("NEEDLE"));
+    assert!(!waited.lost_lines, "{waited:?}");
+    // The engine ends during a wait, which then captures the pane.
+    let started = waiter
+        .start(&at("sh").pattern(pattern("by itself")))
+        .unwrap();
+    engine.shutdown();
+    server.tmux(&["send-keys", "-t", &pane, "clear; echo by it''self", "Enter"]);
+    assert_eq!(
+        found(&started.finish().unwrap()).text.as_deref(),
+        Some("by itself")
+    );
+}
+
+#[test]
+fn a_wait_is_cancelled_from_another_thread() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("sh", 80, 24, "exec cat");
+    let engine = engine(&server, &pane, None);
+    let waiter = engine.waiter(server.server()).unwrap();
+    let cancel = Cancel::new();
+    let wait = at("sh").pattern(pattern("never")).cancelled_by(&cancel);
+    let started = waiter.start(&wait).unwrap();
+    let began = Instant::now();
+    let waited = std::thread::scope(|scope| {
+        scope.spawn(|| cancel.cancel());
+        started.finish().unwrap()
+    });
+    assert_eq!(waited.end, WaitEnd::Interrupted);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let error = waiter.wait(&wait).unwrap_err();
+    assert!(error.is_gone(), "{error:?}");
+    engine.shutdown();
+}
+
+#[test]
+fn a_wait_on_an_engine_knows_states() {
+    let server = TmuxServer::new();
+    let pane = crate::states::start(&server);
+    let engine = engine(&server, &pane, Some(StateRules::builtin()));
+    let waiter = engine.waiter(server.server()).unwrap();
+    let wait = at("agent").state(AgentState::Waiting);
+    let started = waiter.start(&wait).unwrap();
+    crate::states::set_state(&server, &pane, "waiting");
+    let waited = started.finish().unwrap();
+    let met = found(&waited);
+    assert_eq!(
+        (met.condition, met.pattern.as_deref()),
+        (WaitCondition::State, Some("waiting"))
+    );
+    // The state at the beginning counts.
+    let again = waiter.wait(&wait).unwrap();
+    assert_eq!(found(&again).condition, WaitCondition::State);
+    let alone = td_observe::wait::Waiter::new(server.server()).unwrap();
+    assert!(alone.wait(&wait).unwrap_err().is_invalid_input());
+    engine.shutdown();
+}
