@@ -239,10 +239,12 @@ impl Fold<'_> {
         }
     }
 
+    /// Names an execution: by the id that its user has chosen for it, or else by what it runs.
     fn name_if_new(&mut self, id: &ExecutionId, name: &str) {
         let first = name.lines().next().unwrap_or_default();
+        let name = if is_generated(id) { first } else { id.as_str() };
         let names = &mut self.rows.names;
-        names.entry(id.clone()).or_insert_with(|| first.to_owned());
+        names.entry(id.clone()).or_insert_with(|| name.to_owned());
     }
 
     /// Changes all rows of an execution.
@@ -311,6 +313,9 @@ impl Fold<'_> {
     ) {
         match (pane, agent) {
             (Some(pane), _) => self.pane(id, pane, change),
+            (None, Some(_)) if self.runs_an_agent(id) => {
+                self.execution(id, ExecutionKind::Command, change);
+            }
             (None, Some(agent)) => {
                 self.row(key(id, Some(agent)), ExecutionKind::Agent, |row, at| {
                     row.name = agent.to_owned();
@@ -341,13 +346,24 @@ impl Fold<'_> {
         });
     }
 
+    /// Ends a background agent. The agent of a command or of a loop has no row of its own, and the end of the
+    /// execution follows.
     fn background_end(&mut self, id: &ExecutionId, agent: &str, state: AgentState, text: &str) {
         let line = last_line(&self.rows.rules, None, text);
         self.row_of(id, None, Some(agent), |row, at| {
             row.note_output(at);
             row.last_line = line.unwrap_or_default();
-            row.enter(RowState::Agent(state.into()), at);
+            if row.kind == ExecutionKind::Agent {
+                row.enter(RowState::Agent(state.into()), at);
+            }
         });
+    }
+
+    /// Returns true for a command, a loop or a kernel, whose agent is the execution itself.
+    fn runs_an_agent(&self, id: &ExecutionId) -> bool {
+        // A row of an error or of text alone, without a start, knows no program.
+        let is_started = |row: &Row| row.kind != ExecutionKind::Command || row.agent.is_some();
+        self.rows.map.get(&key(id, None)).is_some_and(is_started)
     }
 
     /// Counts an error for the first row of its execution, because errors name no pane.
@@ -367,6 +383,16 @@ fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {
         execution_id: id.clone(),
         part: part.map(str::to_owned),
     }
+}
+
+/// Returns true for an id of the form `LABEL@SECONDS`, perhaps with a number after it, which was not chosen.
+fn is_generated(id: &ExecutionId) -> bool {
+    let time = id.as_str().rsplit_once('@').map(|(_, time)| time);
+    let is_time = |time: &str| {
+        time.starts_with(|first: char| first.is_ascii_digit())
+            && time.chars().all(|one| one.is_ascii_digit() || one == '-')
+    };
+    time.is_some_and(is_time)
 }
 
 /// Returns the display name of a command line's program: its file name, or `shell`.

@@ -102,7 +102,8 @@ impl Board {
         servers.insert(id.clone(), server.to_owned());
     }
 
-    /// Ends the rows of an execution that are not known to run; returns true if any row has changed.
+    /// Ends the rows of an execution that are not known to run; returns true if any row has changed. A background
+    /// agent that is done or has failed has ended already, and stays so.
     pub(crate) fn end(
         &mut self,
         id: &ExecutionId,
@@ -111,7 +112,7 @@ impl Board {
     ) -> bool {
         let mut has_changed = false;
         for (_, row) in self.rows.of(id) {
-            if !row.has_ended() {
+            if !row.has_ended() && !row.is_agents_end() {
                 row.end_with_observer(exit_status, at);
                 has_changed = true;
             }

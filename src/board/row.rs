@@ -130,7 +130,8 @@ impl RowState {
 pub struct Row {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// The display name: of the session, the command, the loop's task, the agent or the kernel.
+    /// The display name: of the session, the agent or the kernel; of a command or a loop, the execution id that was
+    /// chosen for it, else the command line or the loop's task.
     pub name: String,
     /// The pane, for a pane.
     pub pane: Option<PaneId>,
@@ -248,6 +249,15 @@ impl Row {
     /// Returns true if the execution has ended.
     pub fn has_ended(&self) -> bool {
         self.state == RowState::Exited
+    }
+
+    /// Returns true for a background agent that is done or has failed.
+    pub(super) fn is_agents_end(&self) -> bool {
+        let RowState::Agent(state) = &self.state else {
+            return false;
+        };
+        self.kind == ExecutionKind::Agent
+            && matches!(state.known(), Some(AgentState::Done | AgentState::Error))
     }
 
     /// Returns the sort key of the row: by attention, then the longest waiting first among rows that need the

@@ -458,7 +458,7 @@ fn commands_loops_and_background_agents_have_rows() {
         at(
             0,
             TdEvent::ExecutionStarted {
-                execution_id: id("c"),
+                execution_id: id("make@1769000000-2"),
                 command: "/usr/bin/make -j2\nsecond".into(),
                 cwd: "/".into(),
                 pane: None,
@@ -470,7 +470,7 @@ fn commands_loops_and_background_agents_have_rows() {
         at(
             1,
             TdEvent::ExecutionOutput {
-                execution_id: id("c"),
+                execution_id: id("make@1769000000-2"),
                 stream: OutputStream::Stdout.into(),
                 text: "linking\n".into(),
             },
@@ -478,7 +478,7 @@ fn commands_loops_and_background_agents_have_rows() {
         at(
             2,
             TdEvent::ExecutionCompleted {
-                execution_id: id("c"),
+                execution_id: id("make@1769000000-2"),
                 exit_code: None,
                 signal: Some(9),
                 duration_ms: 2000,
@@ -532,11 +532,70 @@ fn commands_loops_and_background_agents_have_rows() {
         [
             ("agent", "a003", "error", None),
             ("command", "/usr/bin/make -j2", "exited", Some(137)),
-            ("loop", "Fix the tests", "running", None),
+            ("loop", "l", "running", None),
         ]
     );
     let json = serde_json::to_value(board.rows().nth(1).unwrap()).unwrap();
     assert_eq!(json["agent"], "make");
     assert_eq!(json["last_line"], "linking");
     assert_eq!(json["attention"], "finished");
+}
+
+/// The agent of a command or of a loop has no row of its own, and the end of the execution is the row's end.
+#[test]
+fn a_command_and_a_loop_have_one_row_with_their_agent() {
+    let started = |id: &str, command: &str| TdEvent::execution_started(id, command, "/");
+    let completed = |id: &str| TdEvent::ExecutionCompleted {
+        execution_id: id.into(),
+        exit_code: Some(1),
+        signal: None,
+        duration_ms: 1,
+        pane: None,
+        pid: None,
+        cell: None,
+    };
+    let failed = |id: &str, agent: &str| {
+        TdEvent::agent_failed(
+            id,
+            agent,
+            "rate limited",
+            crate::event::EndEvidence::default(),
+        )
+    };
+    let events = [
+        started("claude@1769000000", "claude -p task"),
+        failed("claude@1769000000", "claude"),
+        completed("claude@1769000000"),
+        started("nightly", "claude -p task"),
+        failed("nightly", "claude"),
+        TdEvent::loop_started("loop@1769000001", "ralph", "Fix the tests"),
+        failed("loop@1769000001", "loop@1769000001"),
+        // An error alone does not make a command of an execution with background agents.
+        TdEvent::error("agents", "work", "odd"),
+        failed("agents", "a003"),
+    ];
+    let mut board = Board::default();
+    for (number, event) in (1..).zip(events) {
+        let at = Timestamp::from_micros(number);
+        board.apply(&Envelope::new(Some(1), at, event));
+    }
+    let mut rows: Vec<_> = board
+        .rows()
+        .map(|row| (row.name.as_str(), row.state.as_str()))
+        .collect();
+    rows.sort();
+    let expected = [
+        ("Fix the tests", "running"),
+        ("a003", "error"),
+        ("agents", "running"),
+        ("claude -p task", "exited"),
+        ("nightly", "running"),
+    ];
+    assert_eq!(rows, expected);
+    let last = board.rows().find(|row| row.name == "nightly").unwrap();
+    assert_eq!(last.last_line, "rate limited");
+    // The end of the observer is not the end of an agent that has ended.
+    board.end(&"agents".into(), None, Timestamp::from_micros(100));
+    let agent = board.rows().find(|row| row.name == "a003").unwrap();
+    assert_eq!(agent.state.as_str(), "error");
 }

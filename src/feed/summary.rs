@@ -15,7 +15,7 @@ use crate::board::{ExecutionKind, RowKey};
 use crate::error::Result;
 #[cfg(feature = "tui")]
 use crate::history::RunSummary;
-use crate::history::{DataDir, RunDirectory, RunStatus};
+use crate::history::{DataDir, RunDirectory, RunKind, RunStatus};
 use crate::timestamp::Timestamp;
 
 /// The field of the summary in a run's metadata.
@@ -33,7 +33,8 @@ pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value
     Map::from_iter([(FIELD.to_owned(), value)])
 }
 
-/// The treatment of rows whose runs have no observer.
+/// The treatment of rows whose runs have no observer. What a run's own process ran, such as a command or a loop, has
+/// ended with it; panes and background agents go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unobserved {
     /// They keep the state of the last observation.
@@ -69,7 +70,10 @@ pub(crate) fn board_of_history(
         }
         match add_run(&mut board, &run.directory) {
             Ok(seq) => {
-                if unobserved == Unobserved::Ended && run.state != RunStatus::Running {
+                let has_ended =
+                    matches!(run.kind, RunKind::Process | RunKind::Loop | RunKind::Kernel)
+                        || unobserved == Unobserved::Ended;
+                if has_ended && run.state != RunStatus::Running {
                     board.end(&run.execution_id, run.exit_status, run.last_event);
                 }
                 numbers.insert(run.execution_id, seq.max(run.events));

@@ -198,7 +198,7 @@ fn loops_and_agents_of_other_processes_are_on_the_board() {
     let (row, _) = home.wait_for_run("tidy", |row| row["exit_status"] == 0);
     assert_eq!(
         (&row["kind"], &row["name"]),
-        (&"loop".into(), &"tidy up".into())
+        (&"loop".into(), &"tidy".into())
     );
     let file = home.data().join("agent.log");
     std::fs::write(&file, "half done\n").unwrap();
@@ -221,6 +221,96 @@ fn loops_and_agents_of_other_processes_are_on_the_board() {
             .ok_or(rows)
     });
     assert_code(&home.run(&["stop"]), 0);
+}
+
+/// An observer that follows runs, one that begins when they have ended, and the histories alone have the same rows,
+/// one for each run.
+#[test]
+fn the_rows_of_runs_are_the_same_with_and_without_an_observer() {
+    let home = Home::new();
+    let agent = home.data().join("agent.jsonl");
+    home.start();
+    let result =
+        r#"{"type":"result","subtype":"error","is_error":true,"result":"bad","session_id":"x"}"#;
+    std::fs::write(&agent, format!("{result}\n")).unwrap();
+    let failing = format!("cat {}; exit 1", agent.display());
+    let ran = ["run", "--as", "claude", "--", "sh", "-c", &failing];
+    assert_code(&home.run(&ran), 1);
+    let named = ["run", "-q", "--execution-id", "named", "--as", "claude"];
+    let named = [&named[..], &["--", "sh", "-c", &failing]].concat();
+    assert_code(&home.run(&named), 1);
+    let looped = [
+        "loop",
+        "--execution-id",
+        "tidy",
+        "--as",
+        "claude",
+        "--agent",
+        &failing,
+    ];
+    let looped = [
+        &looped[..],
+        &["--check", "false", "--task", "x", "--max-iterations", "1"],
+    ];
+    assert_code(&home.run(&looped.concat()), 1);
+    let agents = ["agents", "--execution-id", "background", "--poll", "100ms"];
+    let agents = [&agents[..], &[agent.to_str().unwrap()]].concat();
+    assert_code(&home.run(&agents), 1);
+    let mut killed = Running::start(home.command(&["run", "--execution-id", "killed", "cat"]));
+    killed.signal(Signal::KILL);
+    drop(killed.child.wait());
+    let all = ["named", "tidy", "background"];
+    for id in all {
+        home.wait_for_run(id, |row| {
+            row["state"] == "exited" || row["state"] == "error"
+        });
+    }
+    let rows = |board: Vec<Value>| {
+        let mut rows: Vec<_> = board
+            .into_iter()
+            .filter(|row| row["execution_id"] != "killed")
+            .collect();
+        rows.sort_by_key(|row| row["name"].to_string());
+        rows
+    };
+    let followed = rows(home.board());
+    assert_code(&home.run(&["stop"]), 0);
+    let status = |args: &[&str]| -> Vec<Value> {
+        let output = home.run(&[&["status", "--json"], args].concat());
+        let lines = text(&output.stdout)
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+        lines
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let kept = rows(status(&[]));
+    home.start();
+    let restarted = rows(home.board());
+    assert_code(&home.run(&["stop"]), 0);
+    assert_eq!(followed, kept);
+    assert_eq!(restarted, kept);
+    let shown: Vec<_> = kept
+        .iter()
+        .map(|row| {
+            (
+                row["name"].as_str().unwrap(),
+                row["state"].as_str().unwrap(),
+                &row["exit_status"],
+            )
+        })
+        .collect();
+    let command = format!("sh -c '{failing}'");
+    let one = Value::from(1);
+    let expected = [
+        ("agent", "error", &Value::Null),
+        ("named", "exited", &one),
+        (command.as_str(), "exited", &one),
+        ("tidy", "exited", &one),
+    ];
+    assert_eq!(shown, expected);
 }
 
 #[test]
