@@ -9,13 +9,14 @@
 //!
 //! ```toml
 //! [dependencies]
-//! td-observe = { version = "0.1", default-features = false }
+//! td-observe = { version = "0.1", default-features = false, features = ["engine"] }
 //! ```
 //!
-//! Without features, the library has the engine: sources, bus, history, waits, and loops with the caller's own models.
+//! Without features, the library is the bus alone: [`event`], [`redact`], and [`EventBus`] with its subscriptions.
 //!
 //! | feature | default | adds |
 //! | --- | --- | --- |
+//! | `engine` | yes | [`Engine`]: sources, history, waits, and loops with the caller's own models |
 //! | `cli` | yes | the program `td-observe`: arguments, console, completions, manual pages |
 //! | `http` | yes | models over HTTP for loops: `agent_loop::HttpClient` for the APIs of Anthropic and OpenAI |
 //! | `kernel` | yes | Jupyter kernels: `kernel::Kernel`, and `td-observe kernel` of the program |
@@ -44,7 +45,10 @@
 //! Those who change the code begin with [`guide::house`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+// The bus alone uses a part of the rooms that it needs.
+#![cfg_attr(not(feature = "engine"), allow(dead_code, unused_imports))]
 
+#[cfg(feature = "engine")]
 pub mod guide;
 
 mod error;
@@ -60,35 +64,48 @@ mod text;
 
 pub mod redact;
 
+#[cfg(feature = "engine")]
 mod track;
 
+#[cfg(feature = "engine")]
 pub mod agent;
 
 pub mod bus;
 
+#[cfg(feature = "engine")]
 pub mod history;
 
+#[cfg(feature = "engine")]
 pub mod recording;
 
+#[cfg(feature = "engine")]
 mod child;
 
+#[cfg(feature = "engine")]
 pub mod tmux;
 
+#[cfg(feature = "engine")]
 pub mod process;
 
+#[cfg(feature = "engine")]
 mod observe;
 
 #[cfg(feature = "kernel")]
 pub mod kernel;
 
+#[cfg(feature = "engine")]
 pub mod agent_loop;
 
+#[cfg(feature = "engine")]
 pub mod wait;
 
+#[cfg(feature = "engine")]
 pub mod board;
 
+#[cfg(feature = "engine")]
 mod engine;
 
+#[cfg(feature = "engine")]
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "faces use the rest"))]
 pub mod feed;
 
@@ -109,11 +126,13 @@ pub use bus::event_bus::{BusOptions, EventBus, SubscribeOptions};
 pub use bus::subscription::{Delivery, Filter, Subscription};
 pub use bus::{emitter::EventEmitter, inbox::Emitted};
 pub use clock::{Clock, FakeClock};
+#[cfg(feature = "engine")]
 pub use engine::{Builder, Engine, Report};
 pub use error::{Error, Result};
 pub use event::envelope::Envelope;
 pub use event::ids::{ExecutionId, PaneId};
 pub use event::td_event::{EventKind, TdEvent};
+#[cfg(feature = "engine")]
 pub use observe::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
 };
