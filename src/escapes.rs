@@ -3,11 +3,13 @@
 //! All parsers of sequences use the states of [`advance`]: this lexer of text, the terminal of a streamed
 //! pane, the messages of programs, and the search for secrets.
 
-#[cfg(feature = "cli")]
+// Only the program needs all of it.
+#[cfg(any(feature = "cli", feature = "kernel"))]
+#[cfg_attr(not(feature = "cli"), allow(dead_code))]
 mod lexer;
 
 pub(crate) use anstyle_parse::state::{Action, State};
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "kernel"))]
 pub(crate) use lexer::Lexer;
 
 pub(crate) const BELL: u8 = 0x07;

@@ -24,10 +24,9 @@ use crate::error::{Error, Result};
 use crate::face::one_line;
 use crate::feed::real;
 use crate::kernel::{
-    Ask, CellOutput, CellOutputs, CellRecorder, CodeCell, ConnectionInfo, KernelChoice,
-    KernelHandle, KernelSpec, KernelTask, Notebook, TaskControl, running_kernels,
+    Ask, ConnectionInfo, KernelChoice, KernelHandle, KernelSpec, KernelTask, Notebook, OnCell,
+    TaskControl, running_kernels,
 };
-use crate::observe::RunName;
 use crate::thread;
 use crate::thread::Stop;
 
@@ -231,63 +230,47 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     } else {
         printing = live::print_one(&engine, options, typed.timestamps, &clock)?;
     }
-    let name = match typed.execution_id {
-        Some(id) => RunName::Exact(id.into()),
-        None => RunName::at(&config.label, clock.wall()),
-    };
-    let (cells, copy) = match config.code {
-        Code::None => (None, None),
-        Code::Text(code) => {
-            let cell = CodeCell {
-                number: 1,
-                code,
-                may_fail: typed.allow_errors,
-            };
-            (Some(vec![cell]), None)
-        }
+    let mut task = KernelTask::new(config.kernel).label(config.label);
+    task.control = control;
+    (task.extra, task.byte_sink) = (config.extra, byte_sink);
+    if let Some(id) = typed.execution_id {
+        task = task.execution_id(id);
+    }
+    if let Some(lines) = typed.max_lines {
+        task = task.line_limit(lines);
+    }
+    let is_listening = matches!(config.code, Code::None);
+    task = match config.code {
+        Code::None => task.on_connected(|connection_file| {
+            if let Some(path) = connection_file {
+                message!("listening; other clients connect with {}", path.display());
+            }
+        }),
+        Code::Text(code) => task.code(code),
         Code::Notebook(notebook, copy) => {
-            let mut cells = notebook.code_cells();
-            cells
-                .iter_mut()
-                .for_each(|cell| cell.may_fail |= typed.allow_errors);
-            let copy = copy
-                .map(|path| NotebookCopy::create(*notebook, path))
-                .transpose()?;
-            (Some(cells), copy)
+            let task = task.cells(notebook.code_cells());
+            match copy {
+                Some(path) => task.recorder(*notebook.clone(), copy_to(*notebook, path)?),
+                None => task,
+            }
         }
     };
-    let is_listening = cells.is_none();
-    let print_connection = |connection_file: Option<&Path>| {
-        if let Some(path) = connection_file {
-            message!("listening; other clients connect with {}", path.display());
-        }
-    };
+    if typed.allow_errors {
+        task = task.allow_errors();
+    }
     // Code that comes from standard input leaves no answers there.
     let is_code_read = typed
         .file
         .as_ref()
         .is_some_and(|file| file.as_os_str() == "-");
-    let ask = if is_listening || is_code_read {
+    task.ask = if is_listening || is_code_read {
         None
     } else if io::stdin().is_terminal() {
         (!options.json && io::stdout().is_terminal()).then(ask)
     } else {
         Some(answer_from_input())
     };
-    let task = KernelTask {
-        control,
-        kernel: config.kernel,
-        cells,
-        name,
-        label: config.label,
-        extra: config.extra,
-        lines_max: typed.max_lines,
-        ask,
-        byte_sink,
-        is_coloured: options.coloured,
-        recorder: copy.map(|copy| Box::new(copy) as _),
-        on_connected: is_listening.then(|| Box::new(print_connection) as _),
-    };
+    task.is_coloured = options.coloured;
     let job = engine.run_kernel(task)?;
     let reader_gone = printing
         .as_ref()
@@ -369,68 +352,28 @@ fn wait(
     }
 }
 
-/// A copy that is being written.
-pub(super) struct NotebookCopy {
-    notebook: Notebook,
-    /// The outputs of the cell that runs.
-    outputs: CellOutputs,
-    /// The number, execution count and outputs of each ended cell.
-    ended: Vec<(u32, Option<u32>, CellOutputs)>,
-    path: PathBuf,
+/// Writes the notebook without outputs, so that an unwritable file fails before any code runs. Returns the callback
+/// that replaces the file after each cell.
+fn copy_to(mut notebook: Notebook, path: PathBuf) -> std::result::Result<OnCell, Failure> {
+    notebook.clear_outputs();
+    write_copy(&notebook, &path).map_err(|error| usage!("--save: {error:?}"))?;
+    Ok(Box::new(move |copy| write_copy(copy, &path)))
 }
 
-impl NotebookCopy {
-    /// Writes the notebook without outputs, so that an unwritable file fails before any code runs.
-    pub fn create(mut notebook: Notebook, path: PathBuf) -> std::result::Result<Self, Failure> {
-        notebook.clear_outputs();
-        let copy = Self {
-            notebook,
-            outputs: CellOutputs::default(),
-            ended: Vec::new(),
-            path,
-        };
-        copy.write().map_err(|error| usage!("--save: {error:?}"))?;
-        Ok(copy)
-    }
-
-    /// Replaces the file atomically.
-    fn write(&self) -> Result<()> {
-        let failed = |cause| Error::file("cannot write", &self.path, cause);
-        let parent = self
-            .path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        let directory = parent.unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new()
-            .prefix(".td-observe-")
-            .tempfile_in(directory)
-            .map_err(failed)?;
-        file.write_all(self.notebook.text()?.as_bytes())
-            .map_err(failed)?;
-        file.persist(&self.path)
-            .map_err(|error| failed(error.error))?;
-        Ok(())
-    }
-}
-
-impl CellRecorder for NotebookCopy {
-    fn output(&mut self, output: &CellOutput) {
-        self.outputs.push(output);
-        if let CellOutput::Update(content) = output {
-            for (cell, count, outputs) in &mut self.ended {
-                if outputs.update(content) {
-                    self.notebook.set_outputs(*cell, *count, outputs.stored());
-                }
-            }
-        }
-    }
-
-    fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()> {
-        let outputs = std::mem::take(&mut self.outputs);
-        self.notebook.set_outputs(cell, count, outputs.stored());
-        self.ended.push((cell, count, outputs));
-        self.write()
-    }
+/// Replaces the file atomically.
+fn write_copy(notebook: &Notebook, path: &Path) -> Result<()> {
+    let failed = |cause| Error::file("cannot write", path, cause);
+    let parent = path.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".td-observe-")
+        .tempfile_in(directory)
+        .map_err(failed)?;
+    file.write_all(notebook.text()?.as_bytes())
+        .map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 /// The time within which earlier output is shown before the question: revisions are merged for less time.

@@ -23,7 +23,7 @@ use crate::event::{ExecutionId, TdEvent};
 use crate::history::{
     DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
-#[cfg(all(feature = "cli", feature = "kernel"))]
+#[cfg(feature = "kernel")]
 use crate::kernel::{KernelHandle, KernelTask, kernel_job};
 use crate::observe::{
     AgentWatch, AgentsReport, Coordinator, JobHandle, JobIds, ObservedSessions, RunName,
@@ -435,10 +435,15 @@ impl Engine {
         self.attach_job(loop_job(name, engine, extra))
     }
 
-    /// Runs code on a kernel, or listens to it, on its own thread, as [`Engine::execute`] does.
-    #[cfg(all(feature = "cli", feature = "kernel"))]
-    pub(crate) fn run_kernel(&mut self, task: KernelTask) -> Result<KernelHandle> {
-        let name = self.jobs.claim(task.name.clone())?;
+    /// Runs code on a kernel, or listens to it, on its own thread, as [`Engine::execute`] does. Its run is named
+    /// after its label and the time.
+    ///
+    /// # Errors
+    /// If threads cannot be started; `is_invalid_input()` while another job of this engine has the task's name.
+    /// [`JobHandle::wait`] reports a kernel that cannot be started or does not answer.
+    #[cfg(feature = "kernel")]
+    pub fn run_kernel(&mut self, task: KernelTask) -> Result<KernelHandle> {
+        let name = self.jobs.claim(task.run_name(self.clock.wall()))?;
         self.attach_job(kernel_job(task, name))
     }
 

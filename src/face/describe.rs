@@ -523,7 +523,14 @@ fn describe_agent(event: &TdEvent, is_verbose: bool) -> Option<Description> {
             agent_id,
             output_file,
             ..
-        } => labelled("agent", Tone::Dim, format!("{agent_id}: {output_file}")),
+        } => {
+            // An agent without a file has an empty one.
+            let text = match output_file.as_str() {
+                "" => agent_id.to_string(),
+                file => format!("{agent_id}: {file}"),
+            };
+            labelled("agent", Tone::Dim, text)
+        }
         TdEvent::AgentCompleted {
             agent_id,
             result,

@@ -45,7 +45,7 @@ pub(crate) enum CellStep {
     },
     Output(CellOutput),
     /// The code asks the user for input.
-    Question(QuestionContent),
+    Question(Question),
     /// The message has no output.
     Nothing,
 }
@@ -287,11 +287,7 @@ pub(crate) trait CellListener {
 
     /// Returns the answer to a question of the code; `None` if there is no answer, or once `is_over()`
     /// returns true because the question is void.
-    fn answer(
-        &mut self,
-        _question: &QuestionContent,
-        _is_over: &dyn Fn() -> bool,
-    ) -> Option<String> {
+    fn answer(&mut self, _question: &Question, _is_over: &dyn Fn() -> bool) -> Option<String> {
         None
     }
 
@@ -382,10 +378,12 @@ pub(crate) struct ReplyContent {
     pub traceback: Vec<String>,
 }
 
-/// `input_request`: a question of the code to the user, such as `input("name: ")`.
-#[derive(Debug, Default, Deserialize)]
+/// A question of the code to the user, such as that of `input("name: ")`.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct QuestionContent {
+#[non_exhaustive]
+pub struct Question {
+    /// The text of the question.
     pub prompt: String,
     /// True if the answer is a secret.
     #[serde(rename = "password")]

@@ -2,6 +2,8 @@
 //! and their outputs as events.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,32 +12,24 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::cell::{
-    Cell, CellListener, CellOutput, CellStatus, CellStep, LogLine, PublishedContent,
-    QuestionContent,
+    Cell, CellListener, CellOutput, CellStatus, CellStep, LogLine, PublishedContent, Question,
 };
 use super::client::{Kernel, KernelControl};
 use super::connection::ConnectionInfo;
 use super::kernelspec::KernelSpec;
+use super::notebook::{CodeCell, ExecutedNotebook, Notebook, OnCell};
 use super::protocol::{Channel, Message};
 use super::queues::{Incoming, MissedOutputs};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::escapes::Lexer;
-use crate::event::{OutputStream, TdEvent, Verification};
+use crate::event::{ExecutionId, OutputStream, TdEvent, Verification};
 use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, JobName, JobRun, RunName, Source, SourceContext};
 use crate::process::{ByteSink, TextEvents};
 use crate::thread::{self, Stop, is_stopped};
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CodeCell {
-    /// The number of the cell among the code cells, from 1.
-    pub number: u32,
-    pub code: String,
-    /// The following cells run even if this one raises an exception.
-    pub may_fail: bool,
-}
+use crate::timestamp::Timestamp;
 
 #[derive(Debug)]
 pub(crate) enum KernelChoice {
@@ -46,50 +40,201 @@ pub(crate) enum KernelChoice {
 }
 
 /// Answers a question of the code. Returns `None` once `is_over()` returns true.
-pub(crate) type Ask = Box<dyn FnMut(&QuestionContent, &dyn Fn() -> bool) -> Option<String> + Send>;
+pub(crate) type Ask = Box<dyn FnMut(&Question, &dyn Fn() -> bool) -> Option<String> + Send>;
 
 /// Called when the kernel is connected, with the connection file if the job started the kernel.
 pub(crate) type OnConnected = Box<dyn FnOnce(Option<&Path>) + Send>;
 
-/// Records the outputs and the end of each cell.
-pub(crate) trait CellRecorder: Send {
-    fn output(&mut self, output: &CellOutput);
-    fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()>;
+/// What a job does on a kernel: runs code or a notebook, or listens to what other clients run, until the kernel
+/// ends. Each cell is an execution, with the events `ExecutionStarted`, `ExecutionOutput` and
+/// `ExecutionCompleted`.
+///
+/// ```no_run
+/// use td_observe::kernel::{KernelSpec, KernelTask, Notebook};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let notebook = Notebook::read(&std::fs::read_to_string("analysis.ipynb")?)?;
+/// let spec = KernelSpec::find(notebook.kernel_name().unwrap_or("python3"))?;
+/// let mut engine = td_observe::Builder::new().data_dir("/tmp/observed").start()?;
+/// // Each executed cell is in the copy, with its outputs, before the next one runs.
+/// let task = KernelTask::start(spec).notebook(notebook, |copy| {
+///     std::fs::write("analysis.executed.ipynb", copy.text().map_err(std::io::Error::other)?)
+/// });
+/// let outcome = engine.run_kernel(task)?.wait()?;
+/// println!("failed: {}", outcome.has_failed);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "give it to Engine::run_kernel"]
+pub struct KernelTask {
+    pub(crate) control: TaskControl,
+    kernel: KernelChoice,
+    /// The cells to run; `None` to listen to other clients.
+    cells: Option<Vec<CodeCell>>,
+    execution_id: Option<ExecutionId>,
+    label: String,
+    /// Further metadata of the run.
+    pub(crate) extra: Map<String, Value>,
+    lines_max: Option<u64>,
+    pub(crate) ask: Option<Ask>,
+    pub(crate) byte_sink: Option<Box<dyn ByteSink>>,
+    /// True if tracebacks that are passed on keep their colours.
+    pub(crate) is_coloured: bool,
+    recorder: Option<ExecutedNotebook>,
+    pub(crate) on_connected: Option<OnConnected>,
 }
 
-/// The parameters of a job on a kernel.
-pub(crate) struct KernelTask {
-    pub control: TaskControl,
-    pub kernel: KernelChoice,
-    /// The cells to run; `None` to listen to other clients.
-    pub cells: Option<Vec<CodeCell>>,
-    pub name: RunName,
-    pub label: String,
-    /// Further metadata of the run.
-    pub extra: Map<String, Value>,
-    pub lines_max: Option<u64>,
-    pub ask: Option<Ask>,
-    pub byte_sink: Option<Box<dyn ByteSink>>,
-    /// True if tracebacks that are passed on keep their colours.
-    pub is_coloured: bool,
-    pub recorder: Option<Box<dyn CellRecorder>>,
-    pub on_connected: Option<OnConnected>,
+impl KernelTask {
+    /// Creates a task on a new kernel, which ends with the job. Without code, the job listens to clients that
+    /// connect to the kernel.
+    pub fn start(spec: KernelSpec) -> Self {
+        Self::new(KernelChoice::Start(spec))
+    }
+
+    /// Creates a task on a running kernel. Without code, the job listens to the kernel's clients.
+    pub fn connect(info: ConnectionInfo) -> Self {
+        Self::new(KernelChoice::Connect(info))
+    }
+
+    pub(crate) fn new(kernel: KernelChoice) -> Self {
+        let label = match &kernel {
+            KernelChoice::Start(spec) => spec.name().to_owned(),
+            KernelChoice::Connect(_) => "kernel".to_owned(),
+        };
+        Self {
+            control: TaskControl::default(),
+            kernel,
+            cells: None,
+            execution_id: None,
+            label,
+            extra: Map::new(),
+            lines_max: None,
+            ask: None,
+            byte_sink: None,
+            is_coloured: false,
+            recorder: None,
+            on_connected: None,
+        }
+    }
+
+    /// Adds code, which runs as a cell after those before it, unless one of them fails.
+    pub fn code(self, code: impl Into<String>) -> Self {
+        let number = self.cells.as_ref().map_or(0, Vec::len) + 1;
+        self.cells([CodeCell {
+            number: u32::try_from(number).unwrap_or(u32::MAX),
+            code: code.into(),
+            may_fail: false,
+        }])
+    }
+
+    /// Adds cells, such as a part of [`Notebook::code_cells`].
+    pub fn cells(mut self, cells: impl IntoIterator<Item = CodeCell>) -> Self {
+        self.cells.get_or_insert_default().extend(cells);
+        self
+    }
+
+    /// Adds the code cells of a notebook. `on_cell` gets a copy of the notebook after each cell, with the outputs so
+    /// far; an error of `on_cell` ends the job.
+    pub fn notebook(
+        self,
+        notebook: Notebook,
+        mut on_cell: impl FnMut(&Notebook) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        let cells = notebook.code_cells();
+        let on_cell = Box::new(move |copy: &Notebook| {
+            let failed = |cause| Error::other("cannot keep the notebook's copy").because(cause);
+            on_cell(copy).map_err(failed)
+        });
+        self.cells(cells).recorder(notebook, on_cell)
+    }
+
+    /// Passes a copy of the notebook to the callback after each cell.
+    pub(crate) fn recorder(mut self, notebook: Notebook, on_cell: OnCell) -> Self {
+        self.recorder = Some(ExecutedNotebook::new(notebook, on_cell));
+        self
+    }
+
+    /// Runs the following cells even if one of those added so far raises an exception.
+    pub fn allow_errors(mut self) -> Self {
+        let cells = self.cells.iter_mut().flatten();
+        cells.for_each(|cell| cell.may_fail = true);
+        self
+    }
+
+    /// Sets the name of the run; defaults to the label and the time.
+    pub fn execution_id(mut self, id: impl Into<ExecutionId>) -> Self {
+        self.execution_id = Some(id.into());
+        self
+    }
+
+    /// Sets the label of the run, such as the name of the notebook's file; defaults to the kernel's name.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// Limits the number of lines of output that become events; defaults to no limit.
+    pub fn line_limit(mut self, lines: u64) -> Self {
+        self.lines_max = Some(lines);
+        self
+    }
+
+    /// Answers questions of the code, such as `input()`. The callback runs on the job's thread. Its second argument
+    /// returns true once the question is over; return `None` then. Without a callback, a question raises an
+    /// exception in the code.
+    pub fn on_question(
+        mut self,
+        ask: impl FnMut(&Question, &dyn Fn() -> bool) -> Option<String> + Send + 'static,
+    ) -> Self {
+        self.ask = Some(Box::new(ask));
+        self
+    }
+
+    /// Calls back when the kernel is connected, with its connection file if the job started the kernel: other
+    /// clients connect with it.
+    pub fn on_connected(mut self, callback: impl FnOnce(Option<&Path>) + Send + 'static) -> Self {
+        self.on_connected = Some(Box::new(callback));
+        self
+    }
+
+    /// Returns the name of the task's run.
+    pub(crate) fn run_name(&self, wall: Timestamp) -> RunName {
+        match &self.execution_id {
+            Some(id) => RunName::Exact(id.clone()),
+            None => RunName::at(&self.label, wall),
+        }
+    }
+}
+
+impl fmt::Debug for KernelTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelTask")
+            .field("kernel", &self.kernel)
+            .field("cells", &self.cells)
+            .field("label", &self.label)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The outcome of a job whose kernel could be used.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KernelOutcome {
+#[non_exhaustive]
+pub struct KernelOutcome {
     /// True if a cell failed that must not fail, or the kernel ended.
     pub has_failed: bool,
     /// True if the code was interrupted because the reader of the passed-on output has gone.
-    pub is_unread: bool,
+    #[cfg_attr(
+        not(feature = "cli"),
+        expect(dead_code, reason = "only the program passes output on")
+    )]
+    pub(crate) is_unread: bool,
     /// The number of lines beyond the limit.
     pub lost_lines: u64,
 }
 
 /// Interrupts the code of a job from another thread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TaskControl(Arc<SharedControl>);
+pub struct TaskControl(Arc<SharedControl>);
 
 #[derive(Debug, Default)]
 struct SharedControl {
@@ -115,7 +260,8 @@ impl TaskControl {
     }
 }
 
-pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
+/// A running job on a kernel.
+pub type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
 pub(crate) fn kernel_job(task: KernelTask, name: JobName) -> (impl Source, KernelHandle) {
     let thread = format!("td-cells {}", task.label);
@@ -318,7 +464,7 @@ fn emit_completed(emitter: &EventEmitter, exit_code: Option<i32>, cell: u32, dur
 struct CellReporter {
     outputs: OutputEvents,
     ask: Option<Ask>,
-    recorder: Option<Box<dyn CellRecorder>>,
+    recorder: Option<ExecutedNotebook>,
     control: KernelControl,
     /// True once the code was interrupted because the reader of its output has gone.
     is_unread: bool,
@@ -345,7 +491,7 @@ impl CellListener for CellReporter {
         self.outputs.missed(missed);
     }
 
-    fn answer(&mut self, question: &QuestionContent, is_over: &dyn Fn() -> bool) -> Option<String> {
+    fn answer(&mut self, question: &Question, is_over: &dyn Fn() -> bool) -> Option<String> {
         let ask = self.ask.as_mut()?;
         // The prompt follows everything that was printed.
         self.outputs.text.end_lines(self.outputs.clock.now());

@@ -258,7 +258,7 @@ impl<'a> JupyterDirs<'a> {
 
 /// Returns the connection files in Jupyter's runtime directory, the newest first. Some may belong to kernels
 /// that have died.
-pub(crate) fn running_kernels() -> Vec<PathBuf> {
+pub fn running_kernels() -> Vec<PathBuf> {
     let directory = JupyterDirs::of_environment().runtime();
     let is_connection = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy());

@@ -12,37 +12,29 @@
 //! to a kernel, and `queues.rs` has its queues. `client.rs` runs code; `job.rs` also follows other clients, and
 //! turns both into events.
 
-// Only the program uses listening, notebooks and events of kernels, so their helpers are unused without it.
-#![cfg_attr(not(feature = "cli"), allow(dead_code))]
-
 mod cell;
 mod client;
 mod connection;
 #[cfg(all(feature = "cli", feature = "internals"))]
 pub(crate) mod fuzzed;
-#[cfg(feature = "cli")]
 mod job;
 mod kernelspec;
 mod liveness;
-#[cfg(feature = "cli")]
 mod notebook;
 mod process;
 mod protocol;
 mod queues;
 mod sockets;
 
-#[cfg(feature = "cli")]
-pub(crate) use cell::CellOutput;
-pub use cell::CellStatus;
+pub use cell::{CellStatus, Question};
 pub use client::{ExecutionResult, Kernel, KernelControl};
 pub use connection::{ConnectionInfo, Transport};
+pub(crate) use job::kernel_job;
 #[cfg(feature = "cli")]
-pub(crate) use job::{
-    Ask, CellRecorder, CodeCell, KernelChoice, KernelHandle, KernelTask, TaskControl, kernel_job,
-};
-pub use kernelspec::KernelSpec;
+pub(crate) use job::{Ask, KernelChoice};
+pub use job::{KernelHandle, KernelOutcome, KernelTask, TaskControl};
+pub use kernelspec::{KernelSpec, running_kernels};
 #[cfg(feature = "cli")]
-pub(crate) use kernelspec::running_kernels;
-#[cfg(feature = "cli")]
-pub(crate) use notebook::{CellOutputs, Notebook};
+pub(crate) use notebook::OnCell;
+pub use notebook::{CodeCell, Notebook};
 pub use queues::MissedOutputs;

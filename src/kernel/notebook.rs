@@ -5,14 +5,25 @@
 use serde_json::{Map, Value, json};
 
 use super::cell::{CellOutput, DisplayContent, joined};
-use super::job::CodeCell;
 use crate::error::{Error, Result};
 
 /// The tag of cells that may raise an exception.
 const MAY_FAIL: &str = "raises-exception";
 
+/// Code that a kernel runs as one cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeCell {
+    /// The number of the cell among the code cells, from 1: `cell` of its events.
+    pub number: u32,
+    /// The code.
+    pub code: String,
+    /// The following cells run even if this one raises an exception.
+    pub may_fail: bool,
+}
+
+/// A notebook of Jupyter, format 4.
 #[derive(Clone, Debug)]
-pub(crate) struct Notebook(Map<String, Value>);
+pub struct Notebook(Map<String, Value>);
 
 impl Notebook {
     /// Reads a notebook.
@@ -36,6 +47,8 @@ impl Notebook {
         }
     }
 
+    /// Returns the name of the kernel that the notebook is written for, for
+    /// [`KernelSpec::find`](super::KernelSpec::find).
     pub fn kernel_name(&self) -> Option<&str> {
         self.0.get("metadata")?["kernelspec"]["name"].as_str()
     }
@@ -68,7 +81,7 @@ impl Notebook {
     }
 
     /// Stores the outputs of a code cell.
-    pub fn set_outputs(&mut self, number: u32, count: Option<u32>, outputs: Vec<Value>) {
+    pub(super) fn set_outputs(&mut self, number: u32, count: Option<u32>, outputs: Vec<Value>) {
         let mut numbered = self.code_cells_mut().zip(1..);
         if let Some((cell, _)) = numbered.find(|(_, at)| *at == number) {
             cell.insert("outputs".to_owned(), Value::Array(outputs));
@@ -107,6 +120,54 @@ fn is_code(cell: &Value) -> bool {
 fn has_tag(cell: &Value, tag: &str) -> bool {
     let tags = cell["metadata"]["tags"].as_array();
     tags.is_some_and(|tags| tags.iter().any(|value| value == tag))
+}
+
+/// Called with the notebook after each cell that has run.
+pub(crate) type OnCell = Box<dyn FnMut(&Notebook) -> Result<()> + Send>;
+
+/// A notebook whose cells run, with their outputs so far.
+pub(crate) struct ExecutedNotebook {
+    notebook: Notebook,
+    /// The outputs of the cell that runs.
+    outputs: CellOutputs,
+    /// The number, execution count and outputs of each ended cell.
+    ended: Vec<(u32, Option<u32>, CellOutputs)>,
+    on_cell: OnCell,
+}
+
+impl ExecutedNotebook {
+    /// Creates a copy without outputs.
+    pub fn new(mut notebook: Notebook, on_cell: OnCell) -> Self {
+        notebook.clear_outputs();
+        Self {
+            notebook,
+            outputs: CellOutputs::default(),
+            ended: Vec::new(),
+            on_cell,
+        }
+    }
+
+    pub fn output(&mut self, output: &CellOutput) {
+        self.outputs.push(output);
+        if let CellOutput::Update(content) = output {
+            for (cell, count, outputs) in &mut self.ended {
+                if outputs.update(content) {
+                    self.notebook.set_outputs(*cell, *count, outputs.stored());
+                }
+            }
+        }
+    }
+
+    /// Stores the outputs of the cell that has ended.
+    ///
+    /// # Errors
+    /// Those of the callback.
+    pub fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()> {
+        let outputs = std::mem::take(&mut self.outputs);
+        self.notebook.set_outputs(cell, count, outputs.stored());
+        self.ended.push((cell, count, outputs));
+        (self.on_cell)(&self.notebook)
+    }
 }
 
 /// The outputs of one cell, as a notebook stores them.

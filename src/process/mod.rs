@@ -44,7 +44,7 @@ pub use self::run::{ValidationResult, run_validation, validate};
 pub use self::terminal::{PtySize, allow_background_output};
 
 pub(crate) use self::agents::RunningAgent;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "kernel"))]
 pub(crate) use self::command::ByteSink;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
@@ -56,7 +56,7 @@ pub(crate) use self::output::TextBatch;
 pub(crate) use self::output::{BATCH_BYTES, LineLimit};
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
-#[cfg(all(feature = "cli", feature = "kernel"))]
+#[cfg(feature = "kernel")]
 pub(crate) use self::run::TextEvents;
 pub(crate) use self::run::{observe_command, run_with_listener, validate_until_stopped};
 pub(crate) use self::shell::is_shell;

@@ -635,10 +635,10 @@ pub(crate) struct CommandSink {
 }
 
 /// Emits text of other sources than commands like a command's output: as batched `ExecutionOutput`.
-#[cfg(all(feature = "cli", feature = "kernel"))]
+#[cfg(feature = "kernel")]
 pub(crate) type TextEvents = OutputBatcher<CommandSink>;
 
-#[cfg(all(feature = "cli", feature = "kernel"))]
+#[cfg(feature = "kernel")]
 impl TextEvents {
     /// Creates a batcher that emits at most `lines_max` lines for an execution.
     pub fn of_execution(emitter: &EventEmitter, lines_max: Option<u64>) -> Self {

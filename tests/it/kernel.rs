@@ -6,6 +6,7 @@ mod fake_wire;
 mod fuzzed;
 mod hostile;
 mod hostile_cells;
+mod library;
 mod real;
 mod real_notebooks;
 mod real_terminal;

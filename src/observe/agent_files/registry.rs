@@ -127,6 +127,15 @@ impl AgentRegistry {
         self.register_since(id, output_file.into(), since)
     }
 
+    /// Registers an agent that writes no output file, and emits `AgentRegistered` with an empty `output_file`. It
+    /// runs until [`complete`](Self::complete) or [`fail`](Self::fail) is called.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when an agent of this name exists.
+    pub fn register_without_file(&self, id: &str) -> Result<()> {
+        self.add(id, None)
+    }
+
     /// Registers an agent whose turns are reported if they end from `since` on.
     pub(super) fn register_since(
         &self,
@@ -134,17 +143,21 @@ impl AgentRegistry {
         output_file: PathBuf,
         since: Timestamp,
     ) -> Result<()> {
-        let file = OutputFile::new(output_file, since);
+        self.add(id, Some(OutputFile::new(output_file, since)))
+    }
+
+    fn add(&self, id: &str, file: Option<OutputFile>) -> Result<()> {
         let mut book = self.shared.book();
         if book.agents.contains_key(id) {
             let what = format!("there is an agent {id} already");
             return Err(Error::invalid(what));
         }
-        let shown = file.path().to_string_lossy();
+        let path = file.as_ref().map(|file| file.path().to_string_lossy());
+        let shown = path.unwrap_or_default();
         self.shared.emitter.agent_registered(id, &shown);
         let entry = Entry {
             status: AgentStatus::Running,
-            file: Some(Box::new(file)),
+            file: file.map(Box::new),
         };
         book.agents.insert(id.to_owned(), entry);
         Ok(())
@@ -253,7 +266,7 @@ struct Book {
 #[derive(Debug)]
 struct Entry {
     status: AgentStatus,
-    /// `None` while the file is checked, and once nothing more is reported about the agent.
+    /// `None` without a file, while the file is checked, and once nothing more is reported about the agent.
     file: Option<Box<OutputFile>>,
 }
 

@@ -97,6 +97,34 @@ fn each_end_is_reported_once() {
 }
 
 #[test]
+fn an_agent_without_a_file_ends_as_its_caller_says() {
+    let mut agents = Agents::new();
+    let (registry, twice) = (&agents.registry, "there is an agent");
+    for name in ["good", "bad", "working"] {
+        registry.register_without_file(name).unwrap();
+    }
+    let error = registry.register_without_file("good").unwrap_err();
+    assert!(
+        error.is_invalid_input() && error.to_string().contains(twice),
+        "{error}"
+    );
+    for _ in 0..10 {
+        agents.tick(5);
+    }
+    let registry = &agents.registry;
+    assert_eq!(registry.count(AgentStatus::Running), 3);
+    assert!(registry.complete("good", "All tests pass."));
+    assert!(registry.fail("bad", "no quota"));
+    assert!(!registry.complete("good", "once more"));
+    let events = agents.take_events();
+    let kinds: Vec<_> = events.iter().map(TdEvent::type_name).collect();
+    assert_eq!(kinds[..3], ["AgentRegistered"; 3]);
+    assert_eq!(kinds[3..], ["AgentCompleted", "AgentFailed"], "{events:#?}");
+    let is_without = |event: &TdEvent| matches!(event, TdEvent::AgentRegistered { output_file, .. } if output_file.is_empty());
+    assert!(events[..3].iter().all(is_without), "{events:#?}");
+}
+
+#[test]
 fn a_session_continues_after_its_first_end() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("session.jsonl");
