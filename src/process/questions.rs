@@ -27,6 +27,31 @@ const SIGNS: &[&str] = &[
     "a terminal is required",
 ];
 
+/// Words, in lower case, with which a question begins whose answer is missing, so that the next text follows it:
+/// `Name: hello`. It is among the last lines, because such a program soon ends.
+const BEGINNINGS: &[&str] = &[
+    "are you sure",
+    "choose",
+    "continue",
+    "do you want",
+    "email",
+    "enter ",
+    "login",
+    "name",
+    "overwrite",
+    "passphrase",
+    "password",
+    "please ",
+    "press ",
+    "proceed",
+    "select ",
+    "user",
+    "what ",
+    "which ",
+    "your ",
+];
+const LAST_LINES: usize = 3;
+
 /// The ends of a command's two outputs.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
@@ -59,11 +84,19 @@ impl Questions {
     pub fn has_asked(&self) -> bool {
         let is_asked = |tail: &Vec<u8>| {
             let text = String::from_utf8_lossy(tail).to_ascii_lowercase();
-            let last = text.trim_end().lines().next_back().unwrap_or_default();
             // Without an answer, the next text follows in the same line.
-            let is_answered = last.len() <= QUESTION_BYTES && last.contains("? ");
+            let is_unanswered = |line: &str| {
+                let begins = || {
+                    BEGINNINGS
+                        .iter()
+                        .any(|word| line.trim_start().starts_with(word))
+                };
+                line.len() <= QUESTION_BYTES
+                    && (line.contains("? ") || (line.contains(": ") && begins()))
+            };
+            let mut last = text.trim_end().lines().rev().take(LAST_LINES);
             is_question(open_line(tail))
-                || is_answered
+                || last.any(is_unanswered)
                 || SIGNS.iter().any(|sign| text.contains(sign))
         };
         self.answers.iter().any(Option::is_some) || self.tails.iter().any(is_asked)
@@ -104,6 +137,8 @@ mod tests {
             &[(Stdout, "Name: ")][..],
             &[(Stdout, "Name: "), (Stdout, "hello \n")],
             &[(Stdout, "Name? hello \n")],
+            &[(Stdout, "Enter your name: hello \nand more\n")],
+            &[(Stdout, "Username: hello \n")],
             &[(Stdout, "Do you want to continue? [Y/n] Abort.\n")],
             &[
                 (Stdout, "Name: "),
@@ -123,6 +158,9 @@ mod tests {
             &[][..],
             &[(Stdout, "ok\n")],
             &[(Stderr, "error: no such file\n")],
+            &[(Stdout, "test result: ok. 5 passed; 0 failed\n")],
+            &[(Stderr, "Press CTRL+C to quit\n")],
+            &[(Stdout, "Name: job\nState: done\nStart: now\nEnd: now\n")],
             &[
                 (Stdout, "Building: "),
                 (Stdout, "done\nTesting\n"),
