@@ -294,10 +294,13 @@ impl TargetWaits {
             let (waiter, server, clock) = (Arc::clone(&waiter), server.clone(), clock.clone());
             let (stop, sender): (Stop, Sender<_>) = (stop.clone(), sender.clone());
             threads.push(spawn("td-wait", move || {
-                let outcome = wait.run(&waiter, &server, &stop, &clock);
+                let (outcome, watch) = wait.run(&waiter, &server, &stop, &clock);
                 drop(waiter);
                 // The receiver may be gone at the end of the program.
                 let _ = sender.send((number, outcome));
+                if let Some(watch) = watch {
+                    watch.end();
+                }
             })?);
         }
         Ok(Self {
@@ -327,29 +330,56 @@ impl TargetWaits {
     }
 }
 
+/// Who watches the panes of a wait.
+enum Watching {
+    Private(PrivateWatch),
+    /// The observer, or the wait by itself.
+    Others,
+    /// The wait was stopped before the watch had begun.
+    Stopped,
+}
+
 impl TargetWait {
-    fn run(self, waiter: &Waiter, server: &Server, stop: &Stop, clock: &Clock) -> Outcome {
+    /// Waits. The caller ends the private watch, if there is one, once it has passed the outcome on.
+    fn run(
+        self,
+        waiter: &Waiter,
+        server: &Server,
+        stop: &Stop,
+        clock: &Clock,
+    ) -> (Outcome, Option<PrivateWatch>) {
+        let watch = match self.watch(waiter, server, stop, clock) {
+            Ok(Watching::Private(watch)) => Some(watch),
+            Ok(Watching::Others) => None,
+            Ok(Watching::Stopped) => return (Ok(None), None),
+            Err(failure) => return (Err(failure), None),
+        };
+        let outcome = self.finish(waiter, watch.as_ref(), server, (stop, clock));
+        (outcome, watch)
+    }
+
+    /// Starts a private watch if the wait needs one.
+    fn watch(
+        &self,
+        waiter: &Waiter,
+        server: &Server,
+        stop: &Stop,
+        clock: &Clock,
+    ) -> Result<Watching, Failure> {
         let explained = |error: Error| of_target(error, &self.chosen, self.target.as_str(), clock);
         let gives_states = self.observer.as_ref().is_some_and(|of| of.gives_states);
         let own_states = self.state.clone().filter(|_| !gives_states);
         let streams =
             self.observer.is_none() && self.source != SourceKind::Poll && self.wait.matches_lines();
-        let mut watch = None;
-        if own_states.is_some() || streams {
-            // A watch would wait for a missing target, so a missing target is refused first.
-            let exit = Wait::at(self.target.clone()).exit();
-            drop(waiter.start_until_stopped(&exit, stop).map_err(explained)?);
-            let target = (server, &self.target, self.source);
-            let Some(started) = PrivateWatch::start(target, own_states, stop, clock)? else {
-                return Ok(None);
-            };
-            watch = Some(started);
+        if own_states.is_none() && !streams {
+            return Ok(Watching::Others);
         }
-        let ended = self.finish(waiter, watch.as_ref(), server, (stop, clock));
-        if let Some(watch) = watch {
-            watch.end();
-        }
-        ended
+        // A watch would wait for a missing target, so a missing target is refused first.
+        let exit = Wait::at(self.target.clone()).exit();
+        drop(waiter.start_until_stopped(&exit, stop).map_err(explained)?);
+        let target = (server, &self.target, self.source);
+        let started = PrivateWatch::start(target, own_states, stop, clock)?;
+        Ok(started.map_or(Watching::Stopped, Watching::Private))
     }
 
     fn finish(

@@ -88,10 +88,12 @@ impl Source for Coordinator {
             })
         });
         let reader = reader.and_then(Result::ok);
-        let terminals = TerminalWatch::start().inspect_err(|error| {
-            log::info!("new sessions are found by listings alone: {error:?}");
+        let terminals = self.watch.finds_terminals.then(|| {
+            TerminalWatch::start().inspect_err(|error| {
+                log::info!("new sessions are found by listings alone: {error:?}");
+            })
         });
-        let terminals = terminals.ok();
+        let terminals = terminals.and_then(Result::ok);
         let mut thread = CoordinatorThread {
             new_terminals: terminals
                 .as_ref()

@@ -46,6 +46,8 @@ pub struct Watch {
     pub(super) execution_id: Option<ExecutionId>,
     pub(super) leave_out: Vec<PaneId>,
     pub(super) include_observers: bool,
+    /// New terminals are watched for, to find new sessions at once.
+    pub(super) finds_terminals: bool,
     pub(super) raw: bool,
     pub(super) baseline_lines: usize,
     pub(super) source: PaneSource,
@@ -77,6 +79,7 @@ impl Watch {
             execution_id: None,
             leave_out: Vec::new(),
             include_observers: false,
+            finds_terminals: true,
             raw: false,
             baseline_lines: 0,
             source: PaneSource::Auto(None),
@@ -183,6 +186,14 @@ impl Watch {
     /// Excludes a pane, such as the one in which the observer shows its events.
     pub fn leave_out(mut self, pane: impl Into<PaneId>) -> Self {
         self.leave_out.push(pane.into());
+        self
+    }
+
+    /// Finds new sessions by listings alone, because the targets exist. The kernel takes some 20 ms to end the
+    /// watch for new terminals.
+    #[cfg(feature = "cli")]
+    pub(crate) fn known_sessions(mut self) -> Self {
+        self.finds_terminals = false;
         self
     }
 

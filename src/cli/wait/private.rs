@@ -71,7 +71,8 @@ impl PrivateWatch {
             .then(|| engine.subscribe_with(live::everything()));
         let watch = Watch::new(server.clone())
             .target(target.clone())
-            .include_observers();
+            .include_observers()
+            .known_sessions();
         let watch = source.applied_to(watch)?;
         let watch = match &condition {
             Some(condition) => watch.states(condition.rules.clone()),

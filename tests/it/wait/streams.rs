@@ -160,6 +160,37 @@ fn a_prompt_without_a_line_end_and_a_line_on_the_screen_match() {
 }
 
 #[test]
+fn the_last_lines_of_a_program_match_though_its_pane_closes() {
+    for is_observed in [true, false] {
+        let home = shells(&[50]);
+        for (name, last) in [
+            ("line", "echo NEE''DLE"),
+            ("open", "printf NEE''DLE"),
+            ("none", ":"),
+        ] {
+            let script = format!("read x; seq 20000; {last}");
+            home.server.new_session(name, 80, 24, &script);
+        }
+        if is_observed {
+            home.start();
+        }
+        for name in ["line", "open"] {
+            let output = wait(&home, &[name, "--send", "go", "--text", "NEEDLE"]);
+            assert_code(&output, 0);
+            assert_eq!(text(&output.stderr), "");
+        }
+        let output = wait(
+            &home,
+            &["none", "--send", "go", "--text", "NEEDLE", "--json"],
+        );
+        assert_code(&output, 1);
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ended = (&outcome["outcome"], &outcome["lost_lines"]);
+        assert_eq!(ended, (&"ended".into(), &false.into()), "{outcome}");
+    }
+}
+
+#[test]
 fn a_wait_closes_the_pipe_that_it_opens_and_polling_opens_none() {
     let home = shells(&[2000]);
     for (source, during) in [("auto", "1"), ("poll", "0")] {
