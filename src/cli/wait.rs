@@ -332,7 +332,7 @@ impl TargetWaits {
 
 /// Who watches the panes of a wait.
 enum Watching {
-    Private(PrivateWatch),
+    Private(Box<PrivateWatch>),
     /// The observer, or the wait by itself.
     Others,
     /// The wait was stopped before the watch had begun.
@@ -349,7 +349,7 @@ impl TargetWait {
         clock: &Clock,
     ) -> (Outcome, Option<PrivateWatch>) {
         let watch = match self.watch(waiter, server, stop, clock) {
-            Ok(Watching::Private(watch)) => Some(watch),
+            Ok(Watching::Private(watch)) => Some(*watch),
             Ok(Watching::Others) => None,
             Ok(Watching::Stopped) => return (Ok(None), None),
             Err(failure) => return (Err(failure), None),
@@ -379,7 +379,9 @@ impl TargetWait {
         drop(waiter.start_until_stopped(&exit, stop).map_err(explained)?);
         let target = (server, &self.target, self.source);
         let started = PrivateWatch::start(target, own_states, stop, clock)?;
-        Ok(started.map_or(Watching::Stopped, Watching::Private))
+        Ok(started.map_or(Watching::Stopped, |watch| {
+            Watching::Private(Box::new(watch))
+        }))
     }
 
     fn finish(
