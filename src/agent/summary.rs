@@ -134,6 +134,7 @@ pub(crate) fn is_limit(failure: &str) -> bool {
         "usage limit",
         "hour limit",
         "weekly limit",
+        "session limit",
         "rate limit",
         "rate_limit",
         "ratelimit",

@@ -84,6 +84,8 @@ pub(crate) struct OpenLog {
     until: u64,
     reading: Reading,
     record: Option<LogRecord>,
+    /// The next record, if it was needed to judge this one.
+    following: Option<LogRecord>,
     /// The time until which the log may make no progress.
     patience: Option<Instant>,
     /// The log had a writer when its end was reached.
@@ -308,6 +310,7 @@ impl RunLogs {
                     until: part.until,
                     reading: part.reading,
                     record: None,
+                    following: None,
                     patience: None,
                     was_written: true,
                 });
@@ -328,7 +331,7 @@ impl RunLogs {
     fn advance(&mut self, index: usize) -> Option<LogItem> {
         let open = self.open.get_mut(&index)?;
         while open.from < open.until {
-            match open.log.next() {
+            match open.next_record() {
                 Ok(Some(record)) => {
                     open.patience = None;
                     let numbers = LogGapRange::of(&record.envelope);
@@ -396,6 +399,33 @@ impl RunLogs {
         // Closes its files.
         self.open.remove(&index);
         None
+    }
+}
+
+impl OpenLog {
+    /// Returns the next record. A record with a higher number than the next one is damaged, and is omitted: its
+    /// own number is missing.
+    fn next_record(&mut self) -> Result<Option<LogRecord>> {
+        loop {
+            let Some(record) = self
+                .following
+                .take()
+                .map_or_else(|| self.log.next(), |next| Ok(Some(next)))?
+            else {
+                return Ok(None);
+            };
+            let first = LogGapRange::of(&record.envelope).map(|numbers| numbers.first);
+            let is_expected = first.is_none_or(|first| first <= self.from.saturating_add(1));
+            if is_expected || self.reading == Reading::Followed {
+                return Ok(Some(record));
+            }
+            self.following = self.log.next()?;
+            let following = self.following.as_ref();
+            let next = following.and_then(|next| LogGapRange::of(&next.envelope));
+            if next.is_none_or(|next| Some(next.first) > first) {
+                return Ok(Some(record));
+            }
+        }
     }
 }
 

@@ -334,6 +334,11 @@ fn missing_at_ends(
             continue;
         };
         add(next, first, &file_is.name(), Some(0));
+        // A closed file has events.
+        let Some(event) = event else {
+            next = Some(first);
+            continue;
+        };
         add(Some(first), event, &file_is.name(), Some(0));
         let is_next_missing = closed
             .peek()
@@ -350,7 +355,7 @@ fn missing_at_ends(
         && let Some((first, event)) = first_numbers(newest.try_clone()?).unwrap_or_default()
     {
         add(next, first, EVENTS, Some(0));
-        add(Some(first), event, EVENTS, Some(0));
+        add(Some(first), event.unwrap_or(first), EVENTS, Some(0));
     }
     if let Some(end) = metadata.and_then(PromisedEnd::of) {
         let next = last_seq.map_or(1, |last| last + 1);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::agent::AgentEvent;
+use crate::agent::{AgentEvent, is_limit};
 use crate::error::{Error, Result};
 use crate::redact::{Rules, TerminalStream};
 use crate::thread::{Stop, StopGuard, is_stopped, lock, spawn, stop_pair};
@@ -302,7 +302,7 @@ pub(super) struct AnswerError {
 impl AnswerError {
     pub fn new(message: impl Into<String>) -> Self {
         let message = message.into();
-        let kind = if mentions_limit(&message) {
+        let kind = if is_limit(&message) {
             LlmErrorKind::Limited
         } else {
             LlmErrorKind::Other
@@ -321,7 +321,7 @@ impl AnswerError {
     /// Converts to the error of the request, with details of the cause.
     pub fn into_error(self, details: &str) -> LlmError {
         let kind = match self.kind {
-            LlmErrorKind::Other if mentions_limit(details) => LlmErrorKind::Limited,
+            LlmErrorKind::Other if is_limit(details) => LlmErrorKind::Limited,
             kind => kind,
         };
         let message = if details.is_empty() {
@@ -331,24 +331,6 @@ impl AnswerError {
         };
         LlmError::new(kind, Error::other(message))
     }
-}
-
-/// Texts that indicate a usage limit. They only classify texts that are known to be errors.
-const LIMITS: &[&str] = &[
-    "usage limit",
-    "rate limit",
-    "rate_limit",
-    "hit your limit",
-    "hour limit reached",
-    "weekly limit reached",
-    "session limit",
-    "quota",
-    "credit balance",
-];
-
-fn mentions_limit(text: &str) -> bool {
-    let text = text.to_lowercase();
-    LIMITS.iter().any(|limit| text.contains(limit))
 }
 
 // Builds the response while its chunks are sent to the receiver.

@@ -26,7 +26,9 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::fs::{Mode, OFlags};
 
 use super::block::{BLOCK_BYTES, BlockSource, FileBlocks, LogFile, LogFiles, unread};
-use super::numbers::{BlockNumbers, MissingEvents, NextNumber, NumberCheck, PromisedEnd};
+use super::numbers::{
+    BlockNumbers, MissingEvents, NextNumber, NumberCheck, NumberSpan, PromisedEnd,
+};
 use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock};
 use super::query::Query;
 use crate::error::{Error, Result};
@@ -369,21 +371,28 @@ pub(in crate::history) fn without_log(
 }
 
 /// Returns the number at which a file of a log begins, and that of its first event, which is higher if the first
-/// lines are missing.
-pub(in crate::history) fn first_numbers(file: File) -> io::Result<Option<(u64, u64)>> {
+/// lines are missing; `None` for the event of a file that has only a header.
+pub(in crate::history) fn first_numbers(file: File) -> io::Result<Option<(u64, Option<u64>)>> {
     // The first lines suffice, unless they are damaged.
-    let mut numbers = block_numbers(file, 4096)?;
-    Ok(numbers.find_map(|numbers| {
-        let mut spans = numbers.spans.iter().take(2);
-        let first = spans.next()?;
-        // A header without an event before the next number was not followed by that event.
-        let event = match spans.next() {
-            Some(second) if first.is_header_alone() => second.first,
-            _ => first.first,
-        };
-        // The number in a damaged header may be too high.
-        Some((first.first.min(event), event))
-    }))
+    let mut spans: Vec<NumberSpan> = Vec::new();
+    for numbers in block_numbers(file, 4096)? {
+        spans.extend(numbers.spans);
+        if spans.iter().any(|span| !span.is_header_alone()) {
+            break;
+        }
+    }
+    let event = match spans.split_first() {
+        None => return Ok(None),
+        // The next event of a header that stands alone is missing, unless the number of one of them is damaged,
+        // which is then too high.
+        Some((first, later)) if first.is_header_alone() => {
+            let events = later.iter().filter(|span| !span.is_header_alone());
+            events.take(2).map(|span| span.first).min()
+        }
+        Some((first, _)) => Some(first.first),
+    };
+    let first = spans.first().map(|span| span.first);
+    Ok(first.map(|first| (first.min(event.unwrap_or(first)), event)))
 }
 
 /// Returns the last number in a file of a log, which is read to its end.

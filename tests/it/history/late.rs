@@ -210,6 +210,33 @@ fn events_removed_from_the_log_are_counted_as_missing() {
 }
 
 #[test]
+fn a_damaged_number_is_one_missing_event() {
+    for damaged in ["950", "40", "17", "9007199254740993"] {
+        let temp = tempfile::tempdir().unwrap();
+        let first = engine(temp.path(), 16);
+        emit(&emitter(&first, "job"), 0..60);
+        first.shutdown();
+        let newest = DataDir::new(temp.path()).run(&"job".into()).events_path();
+        let text = std::fs::read_to_string(&newest).unwrap();
+        let seq = |number: &str| format!("{{\"seq\":{number},\"ts\"");
+        std::fs::write(&newest, text.replace(&seq("30"), &seq(damaged))).unwrap();
+        let second = engine(temp.path(), 16);
+        let mut reader = Reader::of_run(&second, "job", 1);
+        emit(&emitter(&second, "job"), 0..1);
+        second.shutdown();
+        let (missed, events): (Vec<Next>, Vec<Next>) = to_the_end(&mut reader)
+            .into_iter()
+            .partition(|next| matches!(next, Next::Missed(_)));
+        assert!(
+            matches!(missed[..], [Next::Missed(1)]),
+            "{damaged}: {missed:?}"
+        );
+        let expected: Vec<u64> = (1..=61).filter(|seq| *seq != 30).collect();
+        assert_eq!(seqs(&events), expected, "{damaged}");
+    }
+}
+
+#[test]
 fn after_a_restart_a_reader_begins_with_the_first_event() {
     let temp = tempfile::tempdir().unwrap();
     let first = engine(temp.path(), 16);
