@@ -8,6 +8,7 @@ use crate::event::{
     SessionEndReason, StateSource, TdEvent, TurnEvidence,
 };
 use crate::observe::PIPE_CONTEXT;
+use crate::track::ProcessExit;
 
 /// Describes an event; returns `None` for text, and for events without a description. `is_verbose` adds the
 /// evidence for an agent's state.
@@ -224,7 +225,7 @@ pub(super) fn lagged(missed: u64) -> String {
 }
 
 /// The exit status of a program whose pane was killed (128 + SIGHUP), which is not a failure.
-pub(super) const HUNG_UP: i32 = 129;
+pub(super) const HUNG_UP: i32 = ProcessExit::HUNG_UP;
 
 /// Returns the exit status as text to append, if it is a failure.
 fn failed_status(exit_status: Option<i32>) -> Option<String> {

@@ -191,10 +191,12 @@ impl WaitedPane {
             capture, digest, ..
         } = captured;
         self.death = capture.dead;
-        let LineSource::Polled(mut polled) =
-            std::mem::replace(&mut self.source, LineSource::Streamed)
-        else {
-            return None;
+        let mut polled = match std::mem::replace(&mut self.source, LineSource::Streamed) {
+            LineSource::Polled(polled) => polled,
+            other => {
+                self.source = other;
+                return None;
+            }
         };
         let changes = polled.apply(&capture, digest, is_full);
         let line_match = changes.and_then(|changes| {
