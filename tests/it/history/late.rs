@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use td_observe::feed::{Next, Reader};
 use td_observe::history::{DataDir, Rotation, RunInfo};
+use td_observe::process::Command;
 use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, TdEvent};
 
 use super::{accounted, paths, read};
@@ -269,14 +270,24 @@ fn after_a_restart_a_reader_begins_with_the_first_event() {
 #[test]
 fn an_observer_without_a_log_ignores_the_log_of_another() {
     let temp = tempfile::tempdir().unwrap();
-    let (first, second) = (engine(temp.path(), 16), engine(temp.path(), 16));
+    let (first, mut second) = (engine(temp.path(), 16), engine(temp.path(), 16));
     emit(&emitter(&first, "job"), 0..100);
     some(&mut Reader::of_run(&first, "job", 1), 100);
-    let job = emitter(&second, "job");
-    // Number 1 is the warning about it.
-    emit(&job, 0..49);
+    let mut started = second.subscribe();
+    let sleep = Command::new("sleep").arg("60");
+    let _job = second.execute_as("job", sleep).unwrap();
+    let is_start = |envelope: &Envelope| matches!(envelope.event, TdEvent::ExecutionStarted { .. });
+    while !started
+        .recv_timeout(CEILING)
+        .unwrap()
+        .envelope()
+        .is_some_and(is_start)
+    {}
+    let job = second.bus().emitter_for("job");
+    // Number 1 is the warning that the run has no log here, and number 2 the start.
+    emit(&job, 0..48);
     let mut reader = Reader::of_run(&second, "job", 1);
-    emit(&job, 49..52);
+    emit(&job, 48..51);
     match reader.next_within(CEILING) {
         Next::Missed(missed) => assert_eq!(missed, 50),
         other => panic!("{other:?}"),
