@@ -92,6 +92,8 @@ pub(super) struct Book {
     pub(super) next: i64,
     /// The number of the cursor's line.
     pub(super) cursor_line: i64,
+    /// The last line that is not the first piece of a long one: it continues the line before it.
+    pub(super) piece: Option<i64>,
 }
 
 impl Book {
@@ -102,7 +104,14 @@ impl Book {
             lines: Vec::new(),
             next,
             cursor_line: next,
+            piece: None,
         }
+    }
+
+    /// Returns a known line.
+    pub fn line(&self, number: i64) -> Option<&Line> {
+        let at = self.lines.partition_point(|line| line.number < number);
+        self.lines.get(at).filter(|line| line.number == number)
     }
 
     /// Returns all known lines with their numbers.
@@ -215,15 +224,6 @@ impl Book {
     /// Returns the number of the last known line, or of the line before the next if there is none.
     pub fn last_number(&self) -> i64 {
         self.lines.last().map_or(self.next - 1, |line| line.number)
-    }
-
-    /// Returns the line that reaches into the screen from above: its text, the number of its rows
-    /// above, and the number of its rows on the screen.
-    pub fn reaching_in(&self) -> Option<(&str, u32, usize)> {
-        let line = self.on_screen().next().filter(|line| line.start < 0)?;
-        let above = u32::try_from(-line.start).ok()?;
-        let below = usize::try_from(line.end()).ok()?;
-        Some((&line.text, above, below))
     }
 
     /// Drops all lines and skips the numbers of `lines` lost lines, of which the cursor's is the first.

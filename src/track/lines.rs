@@ -22,6 +22,12 @@ impl LogicalLine {
     pub fn end(&self) -> i64 {
         self.start + self.rows
     }
+
+    /// Inserts a beginning that tmux no longer has. Its rows count as one.
+    pub fn insert_beginning(&mut self, beginning: &str) {
+        self.text.insert_str(0, beginning);
+        (self.start, self.rows) = (self.start - 1, self.rows + 1);
+    }
 }
 
 /// Groups rows into lines. `top` is the position of the first row, counted from the top of the screen.

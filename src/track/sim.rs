@@ -73,6 +73,13 @@ impl Sim {
             self.line_feed();
             self.x = 0;
         }
+        // A row is as long as its columns only if it is ASCII.
+        let row = &mut self.screen[self.y].text;
+        if character.is_ascii() && row.len() == self.x {
+            row.push(character);
+            self.x += 1;
+            return;
+        }
         // A wide character takes its own cell and an empty one.
         let mut cells = cells(&self.screen[self.y].text);
         while cells.len() < self.x + width {
@@ -196,6 +203,49 @@ impl Sim {
             }
         }
         self.height = height;
+    }
+
+    /// Rewraps all rows. As in tmux, the cursor goes to the top if its row is above the screen then.
+    pub fn set_width(&mut self, width: usize) {
+        let above = self.history.len();
+        let rows = self.history.drain(..).chain(self.screen.drain(..));
+        let mut target: Vec<Row> = Vec::new();
+        let mut cursor = (self.x, above + self.y);
+        let (mut column, mut continues) = (0, false);
+        for (at, row) in rows.enumerate() {
+            if !continues {
+                target.push(Row::default());
+                column = 0;
+            }
+            let mut own = 0;
+            for character in row.text.chars() {
+                let columns = character.width().unwrap_or(0);
+                if column + columns > width {
+                    target.last_mut().unwrap().wrapped = true;
+                    target.push(Row::default());
+                    column = 0;
+                }
+                if (own, at) == (self.x, above + self.y) {
+                    cursor = (column, target.len() - 1);
+                }
+                target.last_mut().unwrap().text.push(character);
+                (column, own) = (column + columns, own + columns);
+            }
+            if at == above + self.y && own <= self.x {
+                cursor = (column + self.x - own, target.len() - 1);
+            }
+            continues = row.wrapped;
+        }
+        while target.len() < self.height {
+            target.push(Row::default());
+        }
+        self.screen = target.split_off(target.len() - self.height);
+        self.history = target;
+        self.width = width;
+        (self.x, self.y) = match cursor.1.checked_sub(self.history.len()) {
+            Some(y) => (cursor.0.min(width), y),
+            None => (0, 0),
+        };
     }
 
     /// Returns all lines in use, as `capture-pane -J` prints them.

@@ -305,8 +305,16 @@ impl Tracker {
     /// Reports all lines above the cursor's as settled, and the cursor's line as it is, because the
     /// observer stops while the pane continues.
     pub fn detach(&mut self) -> Vec<Change> {
-        self.book.settle_period = Duration::ZERO;
-        self.unchanged(self.at, None)
+        self.settle_now()
+    }
+
+    /// Reports all lines above the cursor's as settled, and the cursor's line as it is, without waiting for
+    /// the settle period.
+    pub fn settle_now(&mut self) -> Vec<Change> {
+        let period = std::mem::take(&mut self.book.settle_period);
+        let changes = self.unchanged(self.at, None);
+        self.book.settle_period = period;
+        changes
     }
 
     /// Returns the most bytes that can have been written since the last capture.

@@ -529,7 +529,10 @@ impl Pane {
         }
         if self.agent.judge_at.is_some_and(|at| at <= out.now) {
             self.agent.judge_at = None;
-            if let Some(capture) = self.stream().map(|stream| stream.tracker.capture()) {
+            if let Some(capture) = self
+                .stream()
+                .map(|stream| stream.tracker.complete_capture())
+            {
                 self.judge(&capture, out);
             }
         }
@@ -544,7 +547,9 @@ impl Pane {
 
     /// Returns the screen, if it is known.
     pub(super) fn shown(&self) -> Option<Capture> {
-        let streamed = self.stream().map(|stream| stream.tracker.capture());
+        let streamed = self
+            .stream()
+            .map(|stream| stream.tracker.complete_capture());
         streamed.or_else(|| self.agent.shown.clone())
     }
 }

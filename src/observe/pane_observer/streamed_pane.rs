@@ -259,7 +259,9 @@ impl StreamedPane {
 
     /// Takes the drain's mark: all bytes from before it have been fed. Compares the screen.
     pub fn handle_mark(&mut self, now: Instant) -> CheckResult {
-        let is_behind = |capture: &Capture| self.tracker.is_behind(capture);
+        // tmux captures within a synchronized update, too.
+        let is_behind =
+            |capture: &Capture| self.tracker.is_updating() || self.tracker.is_behind(capture);
         let Some((sync_point, was_urgent)) = self.check.handle_mark(is_behind, now) else {
             return CheckResult::default();
         };
@@ -287,6 +289,11 @@ impl StreamedPane {
     /// Ends the pane: its last bytes are final.
     pub fn end(&mut self, now: Instant) -> Vec<Change> {
         self.tracker.end(self.elapsed(now))
+    }
+
+    /// Returns all changes, without waiting for lines to settle.
+    pub fn settle_now(&mut self, now: Instant) -> Vec<Change> {
+        self.tracker.settle_now(self.elapsed(now))
     }
 
     /// Ends the observation of a pane that continues.

@@ -13,6 +13,7 @@ use super::super::lines::expand_tabs;
 use super::cell::{Cell, Clusters, JOINER};
 use super::ink::{Inks, Run};
 use crate::event::Ink;
+use crate::text::first_bytes;
 
 /// A screen, and the rows that have scrolled off it.
 #[derive(Clone, Debug)]
@@ -217,7 +218,58 @@ impl Grid {
 
 /// The length at which a line is cut, because a program may never end it. Lines of child processes
 /// are cut at the same length.
-const LINE_BYTES_MAX: usize = 64 * 1024;
+pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// The line in the top row of the screen, as far as its rows on the screen do not show it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Head {
+    /// The beginning that has scrolled off, and its number of rows.
+    pub text: String,
+    pub rows: u32,
+    /// The text on the screen that is not part of the line.
+    pub foreign: Foreign,
+}
+
+/// Text in the rows of a line that is not part of it: the end of an earlier piece of a long line, or rows that
+/// tmux has put there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Foreign {
+    /// The number of bytes and of characters of the line before this text.
+    after: (usize, usize),
+    bytes: usize,
+    chars: usize,
+}
+
+impl Foreign {
+    /// Returns the text between the beginning of a line and its rest.
+    pub fn between(beginning: &str, text: &str) -> Self {
+        Self {
+            after: (beginning.len(), beginning.chars().count()),
+            bytes: text.len(),
+            chars: text.chars().count(),
+        }
+    }
+
+    /// Removes the text from joined rows.
+    pub fn remove_from(self, text: &mut String) {
+        let start = first_bytes(text, self.after.0).len();
+        let end = first_bytes(text, self.after.0 + self.bytes).len();
+        text.drain(start..end);
+    }
+
+    /// Removes the text from the runs of the line `line`, which follow the first `before` runs.
+    pub fn remove_from_runs(self, inked: &mut Vec<Inked>, before: usize, line: usize) {
+        if self.bytes == 0 {
+            return;
+        }
+        let moved = |at: usize| at.min(self.after.1).max(at.saturating_sub(self.chars));
+        let own = inked.iter_mut().skip(before);
+        for Inked { run, .. } in own.filter(|inked| inked.line == line) {
+            (run.from, run.to) = (moved(run.from), moved(run.to));
+        }
+        inked.retain(|inked| inked.run.from < inked.run.to);
+    }
+}
 
 /// The lines that have scrolled off since the last [`Scrolled::take`].
 #[derive(Clone, Debug, Default)]
@@ -232,6 +284,10 @@ pub(super) struct Scrolled {
     /// The number of rows of the open line that have scrolled off.
     open_rows: u32,
     is_open: bool,
+    /// The text in the open line's rows that is not part of it.
+    foreign: Foreign,
+    /// The index of the last whole line that was cut, so that the next one continues it.
+    cut: Option<usize>,
     /// The runs of all these lines that are not plain. The open line is the last.
     inked: Vec<Inked>,
     /// The number of runs in whole lines.
@@ -272,14 +328,26 @@ pub(super) struct ScrolledOff {
     pub count: i64,
     /// The runs of the lines that are not plain.
     pub inked: Vec<Inked>,
+    /// The index of the last line that was cut, so that the next one continues it.
+    pub cut: Option<usize>,
 }
 
 impl Scrolled {
     /// Sets the beginning of the line that continues in the top row.
-    pub fn set_open(&mut self, text: &str, rows: u32) {
-        self.text.push_str(text);
-        self.open_rows = rows;
+    pub fn set_open(&mut self, head: &Head) {
+        self.text.push_str(&head.text);
+        self.open_rows = head.rows;
         self.is_open = true;
+        self.foreign = head.foreign;
+    }
+
+    /// Returns the beginning of the line that continues in the top row, if there is one.
+    pub fn head(&self) -> Option<Head> {
+        self.is_open.then(|| Head {
+            text: self.text[self.whole..].to_owned(),
+            rows: self.open_rows,
+            foreign: self.foreign,
+        })
     }
 
     pub fn push(&mut self, row: &GridRow, clusters: &Clusters, width: usize) {
@@ -293,7 +361,11 @@ impl Scrolled {
         self.history.grow();
         self.open_rows += 1;
         self.is_open = true;
-        if !row.wrapped || self.text.len() - self.whole >= LINE_BYTES_MAX {
+        let is_full = self.text.len() - self.whole >= LINE_BYTES_MAX + self.foreign.bytes;
+        if row.wrapped && is_full {
+            self.cut = Some(self.rows.len());
+        }
+        if !row.wrapped || is_full {
             self.close();
         }
     }
@@ -314,6 +386,13 @@ impl Scrolled {
         if !self.is_open {
             return;
         }
+        let foreign = std::mem::take(&mut self.foreign);
+        if foreign.bytes > 0 {
+            let mut own = self.text.split_off(self.whole);
+            foreign.remove_from(&mut own);
+            self.text.push_str(&own);
+            foreign.remove_from_runs(&mut self.inked, self.whole_inked, self.rows.len());
+        }
         self.text.push('\n');
         self.whole = self.text.len();
         self.rows.push(self.open_rows);
@@ -326,6 +405,11 @@ impl Scrolled {
     pub fn open(&self) -> Option<(&str, i64)> {
         self.is_open
             .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
+    }
+
+    /// Returns the text in the open line's rows that is not part of it.
+    pub fn foreign(&self) -> Foreign {
+        self.foreign
     }
 
     /// Returns the runs of the open line that are not plain.
@@ -355,6 +439,7 @@ impl Scrolled {
             rows: std::mem::take(&mut self.rows),
             count: std::mem::take(&mut self.count),
             inked: std::mem::replace(&mut self.inked, open_inked),
+            cut: self.cut.take(),
         }
     }
 }

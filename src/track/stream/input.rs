@@ -92,7 +92,7 @@ impl Input {
         if now.saturating_sub(self.now) >= READ_TOGETHER {
             terminal.joins = false;
         }
-        self.now = now;
+        (self.now, terminal.now) = (now, now);
         let began = self.string_began;
         if began.is_some_and(|began| now.saturating_sub(began) >= STRING_PERIOD) {
             *self = Self {
@@ -403,6 +403,8 @@ fn set(terminal: &mut Terminal, mode: usize, is_set: bool) {
             terminal.home();
         }
         7 => terminal.wrap = is_set,
+        2026 if is_set => terminal.begin_update(),
+        2026 => terminal.end_update(),
         47 | 1047 | 1049 if is_set => terminal.enter(mode == 1049),
         47 | 1047 | 1049 => terminal.leave(mode == 1049),
         _ => {}

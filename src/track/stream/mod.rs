@@ -25,6 +25,7 @@ mod agreement;
 mod tracker;
 
 mod numbering;
+mod pieces;
 
 mod resync;
 

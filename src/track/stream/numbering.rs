@@ -13,6 +13,7 @@ use super::super::capture::Capture;
 use super::super::lines::LogicalLine;
 use super::super::tracker::NormalScreen;
 use super::agreement::Anchor;
+use super::pieces::CapturedLines;
 use super::tracker::{Difference, StreamTracker, has_text, is_blank, join_down, join_up, mend_cut};
 use crate::event::Cursor;
 
@@ -105,8 +106,8 @@ impl StreamTracker {
         if capture.alternate {
             return false;
         }
-        let (_, lines) = NormalScreen::of(capture).in_full(capture);
-        let Some(NumberedLines { first, lines, .. }) = self.numbered(capture, lines) else {
+        let (_, lines) = self.captured(capture);
+        let Some(NumberedLines { first, lines, .. }) = self.numbered(capture, &lines) else {
             return false;
         };
         self.misread(first, &lines).next().is_some()
@@ -117,7 +118,7 @@ impl StreamTracker {
     pub(super) fn numbered(
         &self,
         capture: &Capture,
-        mut lines: Vec<LogicalLine>,
+        lines: &CapturedLines,
     ) -> Option<NumberedLines> {
         let anchor = self.agreed.anchor?;
         if capture.width != anchor.width
@@ -127,9 +128,7 @@ impl StreamTracker {
         {
             return None;
         }
-        if !capture.is_complete() && lines.len() > 1 {
-            lines.remove(0);
-        }
+        let mut lines = lines.whole(capture);
         let known = self.known();
         let by_screen = self.same_on_screen(capture, &lines).map(|(at, number)| {
             let mut lines = lines.clone();
@@ -205,14 +204,12 @@ impl StreamTracker {
     pub(super) fn numbered_by_text(
         &self,
         capture: &Capture,
-        mut lines: Vec<LogicalLine>,
+        lines: &CapturedLines,
     ) -> Option<NumberedLines> {
         if !self.is_compared(capture) {
             return None;
         }
-        if !capture.is_complete() && lines.len() > 1 {
-            lines.remove(0);
-        }
+        let mut lines = lines.whole(capture);
         let known = self.known();
         let oldest = self.agreed.anchor.map_or(i64::MIN, Anchor::oldest_number);
         let found = by_text(&known, oldest, &lines, capture.is_complete())?;
@@ -297,7 +294,8 @@ impl StreamTracker {
         let mut on_screen = self.tracker.book.on_screen();
         let known = match shown {
             Some(_) => on_screen.filter(|line| !is_blank(&line.text)).last(),
-            None => on_screen.next(),
+            // A first line without its beginning is not compared.
+            None => on_screen.nth(usize::from(lines[at].start > 0)),
         };
         let number = known?.number;
         (same && !capture.alternate).then_some((at, number))
@@ -358,6 +356,8 @@ pub(super) struct LineComparison<'a> {
     stream: &'a StreamTracker,
     capture: &'a Capture,
     lines: &'a [LogicalLine],
+    /// The first line may lack its beginning in the capture.
+    is_cut: bool,
     /// The stream's lines, in order.
     known: Vec<(i64, &'a str)>,
     /// The index of the capture's line that contains the cursor.
@@ -372,7 +372,7 @@ impl<'a> LineComparison<'a> {
     pub fn new(
         stream: &'a StreamTracker,
         capture: &'a Capture,
-        lines: &'a [LogicalLine],
+        CapturedLines { lines, is_cut }: &'a CapturedLines,
         footprint: &Footprint,
     ) -> Self {
         let book = &stream.tracker.book;
@@ -393,6 +393,7 @@ impl<'a> LineComparison<'a> {
             stream,
             capture,
             lines,
+            is_cut: *is_cut && capture.pid == stream.tracker.pid,
             known: older.chain(book.lines()).collect(),
             at_cursor: at_cursor.unwrap_or(0) as i64,
             respawned: capture.pid != stream.tracker.pid && !stream.respawn_pending,
@@ -534,7 +535,26 @@ impl<'a> LineComparison<'a> {
 
     /// Compares a captured line with the known one. Returns `None` if either is missing.
     fn is_same(&self, first: i64, at: i64) -> Option<bool> {
-        Some(self.text(first + at)?.trim_end() == self.line(at)?.trim_end())
+        let is_same = self.text(first + at)?.trim_end() == self.line(at)?.trim_end();
+        Some(is_same || at == 0 && self.is_cut && self.is_end_of(first))
+    }
+
+    /// Returns true if the first line of the capture is the end of the known one.
+    fn is_end_of(&self, number: i64) -> bool {
+        let (shown, known) = (self.line(0), self.text(number));
+        let (Some(shown), Some(known)) = (shown, known) else {
+            return false;
+        };
+        let (shown, known) = (shown.trim_end(), known.trim_end());
+        !shown.is_empty() && known.ends_with(shown)
+    }
+
+    /// Returns the whole first line, if its rows have moved and the capture lacks some of it.
+    pub fn restored(&self, place: Placement) -> Option<String> {
+        let is_moved = !matches!(place.moved, Moved::By(_));
+        let known = self.text(place.first).filter(|_| self.is_cut && is_moved)?;
+        let is_shown = self.line(0)?.trim_end() == known.trim_end();
+        (!is_shown && self.is_end_of(place.first)).then(|| known.to_owned())
     }
 
     /// Returns true if a line of the capture is the end of the known one.

@@ -7,17 +7,16 @@
 
 use std::time::Duration;
 
-use super::super::tracker::NormalScreen;
 use super::agreement::SyncPoint;
 use super::numbering::NumberedLines;
 use super::numbering::{LineComparison, Placement, is_another_size};
+use super::pieces::CapturedLines;
 use super::tracker::Difference;
 use super::tracker::StreamTracker;
 use crate::track::align::Footprint;
 use crate::track::book::Moved;
 use crate::track::capture::{Capture, SavedScreen};
 use crate::track::change::{Change, GapReason, Loss};
-use crate::track::lines::LogicalLine;
 use crate::track::tracker::Tracker;
 
 impl StreamTracker {
@@ -35,9 +34,8 @@ impl StreamTracker {
             self.tracker.remember(&sync_point.capture);
             let mut sync_point = sync_point.clone();
             sync_point.capture.saved = Some(hidden);
-            let open = self.terminal.grid.scrolled.open();
-            let head = open.map(|(text, rows)| (text.to_owned(), rows as u32));
-            self.restart_with_head(&sync_point, head, continues);
+            let head = self.terminal.grid.scrolled.head();
+            self.restart_with_head(&sync_point, head.as_ref(), continues);
         } else {
             self.apply_capture(&sync_point.capture, &mut changes);
             self.restart_at(sync_point, continues);
@@ -66,17 +64,17 @@ impl StreamTracker {
 
     fn apply_capture(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
         let difference = self.difference(capture);
-        let (footprint, mut lines) = NormalScreen::of(capture).in_full(capture);
-        if let Some(numbered) = self.numbered_certainly(capture, &lines, difference.as_ref()) {
+        let (footprint, mut captured) = self.captured(capture);
+        if let Some(numbered) = self.numbered_certainly(capture, &captured, difference.as_ref()) {
             self.repair(capture, numbered, footprint, changes);
             return;
         }
-        let comparison = LineComparison::new(self, capture, &lines, &footprint);
+        let comparison = LineComparison::new(self, capture, &captured, &footprint);
         let mut placement = comparison.placement(difference.as_ref());
         let is_explained = self.is_explained(capture, difference.as_ref());
         if !is_explained
             && !placement.is_some_and(|placement| comparison.is_whole(placement))
-            && let Some(numbered) = self.numbered_tentatively(capture, &lines)
+            && let Some(numbered) = self.numbered_tentatively(capture, &captured)
         {
             self.repair(capture, numbered, footprint, changes);
             return;
@@ -90,15 +88,18 @@ impl StreamTracker {
             comparison.cursor_text().to_owned(),
             comparison.has_cursor_text(),
         );
+        let restored = placement.and_then(|placement| comparison.restored(placement));
         if comparison.is_left_above(placement) {
             placement = Some(Placement::of_cursor(comparison.cursor_line(), at_cursor));
             // For the program, the line continues at the top of the screen.
             if !cursor_text.is_empty()
-                && let Some(line) = lines.get_mut(at_cursor as usize)
+                && let Some(line) = captured.lines.get_mut(at_cursor as usize)
             {
-                line.text.insert_str(0, &cursor_text);
-                (line.start, line.rows) = (line.start - 1, line.rows + 1);
+                line.insert_beginning(&cursor_text);
             }
+        } else if let (Some(restored), Some(line)) = (restored, captured.lines.first_mut()) {
+            line.insert_beginning("");
+            line.text = restored;
         }
 
         let tracker = &mut self.tracker;
@@ -119,7 +120,7 @@ impl StreamTracker {
             }
         };
         tracker.book.report(changes, placement.known_from - 1);
-        tracker.take(lines, placement.first, placement.moved, footprint);
+        tracker.take(captured.lines, placement.first, placement.moved, footprint);
         tracker.book.mark_known_above(placement.known_from);
         tracker.book.settle(changes, capture.dead.is_some());
         tracker.note_top(capture, false);
@@ -131,14 +132,14 @@ impl StreamTracker {
     fn numbered_certainly(
         &self,
         capture: &Capture,
-        lines: &[LogicalLine],
+        lines: &CapturedLines,
         difference: Option<&Difference>,
     ) -> Option<NumberedLines> {
-        let numbered = self.numbered(capture, lines.to_vec());
+        let numbered = self.numbered(capture, lines);
         if numbered.as_ref().is_some_and(|numbered| numbered.is_sure) {
             return numbered;
         }
-        let by_text = self.numbered_by_text(capture, lines.to_vec());
+        let by_text = self.numbered_by_text(capture, lines);
         let by_text = by_text.filter(|by_text| by_text.is_sure && !is_another_size(difference));
         let surely = |numbered| NumberedLines {
             is_sure: true,
@@ -152,11 +153,11 @@ impl StreamTracker {
     fn numbered_tentatively(
         &self,
         capture: &Capture,
-        lines: &[LogicalLine],
+        lines: &CapturedLines,
     ) -> Option<NumberedLines> {
-        self.numbered_by_text(capture, lines.to_vec())
-            .or_else(|| self.numbered(capture, lines.to_vec()))
-            .or_else(|| self.numbered_after_last(capture, lines.to_vec()))
+        self.numbered_by_text(capture, lines)
+            .or_else(|| self.numbered(capture, lines))
+            .or_else(|| self.numbered_after_last(capture, lines.lines.clone()))
     }
 
     /// Returns true if a resize explains different rows, or all rows have kept their positions.

@@ -39,6 +39,7 @@ impl Terminal {
                 (line, before) = (line + 1, 0)
             }
         }
+        scrolled.foreign().remove_from_runs(&mut inked, 0, 0);
         inked
     }
 }

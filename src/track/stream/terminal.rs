@@ -4,11 +4,12 @@
 //! contain line-drawing characters as letters.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::super::capture::{Row, SavedScreen, TmuxVersion};
 use super::agreement::{SyncPoint, TerminalModes};
 use super::cell::Cell;
-use super::grid::{Grid, GridRow};
+use super::grid::{Grid, GridRow, Head};
 use crate::event::Cursor;
 use crate::event::Ink;
 
@@ -26,6 +27,19 @@ pub(super) struct Saved {
     pub cursor: Position,
     /// The style that was set on the normal screen.
     pub ink: Ink,
+}
+
+/// A program that does not end a synchronized update (mode 2026) within this time is shown as it is; terminals
+/// wait between 0.15 s and a second.
+const UPDATE_PERIOD: Duration = Duration::from_secs(1);
+
+/// The screen before a synchronized update.
+#[derive(Clone, Debug)]
+struct BeforeUpdate {
+    began: Duration,
+    rows: VecDeque<GridRow>,
+    cursor: Position,
+    is_alternate: bool,
 }
 
 /// The attributes of characters on which their text depends.
@@ -69,6 +83,10 @@ pub(super) struct Terminal {
     /// cursor, wherever that is then. Plain text, which tmux writes in runs, does not reset it. The
     /// end of the bytes that tmux has read together does.
     pub joins: bool,
+    /// The time of the present bytes.
+    pub now: Duration,
+    /// The screen before the synchronized update in progress.
+    before_update: Option<Box<BeforeUpdate>>,
 }
 
 impl Terminal {
@@ -92,7 +110,49 @@ impl Terminal {
             last: None,
             version,
             joins: false,
+            now: Duration::ZERO,
+            before_update: None,
             grid,
+        }
+    }
+
+    /// Begins a synchronized update, until whose end the screen is a mixture.
+    pub fn begin_update(&mut self) {
+        if self.is_updating(self.now) {
+            return;
+        }
+        self.before_update = Some(Box::new(BeforeUpdate {
+            began: self.now,
+            rows: self.grid.rows.clone(),
+            cursor: self.cursor,
+            is_alternate: self.saved.is_some(),
+        }));
+    }
+
+    pub fn end_update(&mut self) {
+        self.before_update = None;
+    }
+
+    /// Returns true within a synchronized update.
+    pub fn is_updating(&self, now: Duration) -> bool {
+        self.update_end().is_some_and(|end| now < end)
+    }
+
+    /// Returns when a synchronized update ends at the latest.
+    pub fn update_end(&self) -> Option<Duration> {
+        let update = self.before_update.as_ref()?;
+        Some(update.began + UPDATE_PERIOD)
+    }
+
+    /// Returns the rows and the cursor of the last complete screen, and whether it is the alternate one.
+    pub fn complete_screen(&self, now: Duration) -> (Vec<Row>, Cursor, bool) {
+        match &self.before_update {
+            Some(before) if self.is_updating(now) => (
+                self.rows_of(&before.rows),
+                cursor_of(before.cursor),
+                before.is_alternate,
+            ),
+            _ => (self.shown(), self.cursor(), self.saved.is_some()),
         }
     }
 
@@ -461,7 +521,7 @@ impl Terminal {
 impl Terminal {
     /// Creates a terminal from a sync point. `head` is the part of the topmost line of the normal screen
     /// that has scrolled off, and the number of its rows.
-    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(String, u32)>) -> Self {
+    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<&Head>) -> Self {
         let capture = &sync_point.capture;
         let mut terminal = Self::new(
             capture.width as usize,
@@ -495,8 +555,8 @@ impl Terminal {
         terminal.cursor.y = terminal.cursor.y.min(height - 1);
         terminal.grid.scrolled.history.size = capture.history_size;
         terminal.grid.scrolled.history.limit = capture.history_limit;
-        if let Some((text, rows)) = head {
-            terminal.grid.scrolled.set_open(&text, rows);
+        if let Some(head) = head {
+            terminal.grid.scrolled.set_open(head);
         }
         terminal
     }
@@ -506,6 +566,7 @@ impl Terminal {
         (self.pen, self.saved_cursor) = (before.pen, before.saved_cursor);
         (self.ink, self.saved_ink) = (before.ink, before.saved_ink);
         self.normal_cursor = self.normal_cursor.or(before.normal_cursor);
+        self.now = before.now;
     }
 
     pub fn shown(&self) -> Vec<Row> {

@@ -395,6 +395,50 @@ mod law {
         assert_eq!(pane.reported().lines().count(), 50_000);
     }
 
+    /// Within a synchronized update, screens are those before it; afterwards, those after it.
+    #[test]
+    fn a_screen_within_a_synchronized_update_is_the_one_before() {
+        let mut pane = Pane::new(10, 2);
+        let shown = |pane: &Pane| {
+            let capture = pane.stream.complete_capture();
+            let rows = capture.rows.iter().map(|row| row.text.clone());
+            (capture.alternate, rows.collect::<Vec<_>>())
+        };
+        pane.feed(b"\x1b[?2026h\x1b[?1049h\x1b[Hone");
+        pane.settle_for(Duration::from_millis(300));
+        assert_eq!(shown(&pane), (false, vec![String::new(), String::new()]));
+        assert_eq!(pane.changes, []);
+        pane.feed(b"\r\nold\x1b[?2026l\x1b[?2026h\x1b[Htwo");
+        pane.settle_for(Duration::from_millis(300));
+        assert_eq!(
+            shown(&pane),
+            (true, vec!["one".to_owned(), "old".to_owned()])
+        );
+        pane.feed(b"\r\nnew\x1b[?2026l");
+        pane.settle_for(Duration::from_millis(300));
+        assert_eq!(
+            shown(&pane),
+            (true, vec!["two".to_owned(), "new".to_owned()])
+        );
+        // An update without an end is shown after a second.
+        pane.feed(b"\x1b[?2026h\x1b[Hthree");
+        pane.settle_for(Duration::from_millis(300));
+        assert_eq!(shown(&pane).1[0], "two");
+        pane.settle_for(Duration::from_secs(1));
+        assert_eq!(shown(&pane).1[0], "three");
+        let screens = pane.changes.iter().filter_map(|change| match change {
+            Change::Screen { rows, .. } => Some(rows.iter().map(|row| &*row.text).collect()),
+            _ => None,
+        });
+        let screens: Vec<Vec<&str>> = screens
+            .filter(|rows: &Vec<&str>| !rows.is_empty())
+            .collect();
+        assert_eq!(
+            screens,
+            [vec!["one", "old"], vec!["two", "new"], vec!["three"]]
+        );
+    }
+
     /// Revisions of progress are throttled, and the last state is reported.
     #[test]
     fn progress_is_throttled() {
@@ -1897,6 +1941,123 @@ mod terminal {
 }
 
 use std::collections::BTreeMap;
+mod long_lines {
+    //! Lines of more than 64 KiB, beside checks and resizes: each character is reported once.
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::track::sim::Sim;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Prints this many bytes of the line.
+        Print(usize),
+        /// Prints one character many times, so that no text shows a position.
+        Repeat(usize),
+        EndLine,
+        Check,
+        Resize(usize, usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (1_usize..90_000).prop_map(Step::Print),
+            2 => (1_usize..90_000).prop_map(Step::Repeat),
+            2 => (1_usize..400).prop_map(Step::Print),
+            2 => Just(Step::EndLine),
+            4 => Just(Step::Check),
+            3 => (8_usize..200, 1_usize..50).prop_map(|(width, height)| Step::Resize(width, height)),
+        ]
+    }
+
+    struct Watched {
+        sim: Sim,
+        pane: Pane,
+        printed: String,
+    }
+
+    impl Watched {
+        fn print(&mut self, text: &str) {
+            self.sim.print(text);
+            self.printed.push_str(&text.replace('\n', ""));
+            self.pane.feed(text.replace('\n', "\r\n").as_bytes());
+            self.pane.now += Duration::from_millis(20);
+            self.pane.poll();
+        }
+
+        /// Compares the screen, as the observer does.
+        fn check(&mut self, is_urgent: bool) {
+            let depth = self.pane.stream.rows_to_compare();
+            let mut sync_point = SyncPoint {
+                capture: self.sim.capture(depth as usize),
+                ..SyncPoint::default()
+            };
+            sync_point.capture.at = self.pane.now;
+            let capture = &sync_point.capture;
+            assert!(
+                is_urgent || !self.pane.stream.is_behind(capture),
+                "nothing is in transit"
+            );
+            let difference = self.pane.stream.difference(capture);
+            let differs = self.pane.stream.differs_above_screen(capture);
+            assert!(
+                is_urgent || difference.is_none() && !differs,
+                "{difference:?} {differs}"
+            );
+            if is_urgent {
+                let changes = self.pane.stream.resync(&sync_point, self.pane.now);
+                self.pane.changes.extend(changes);
+            } else {
+                self.pane.stream.confirm(capture);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 60, ..ProptestConfig::default() })]
+
+        #[test]
+        fn each_character_is_reported_once(
+            limit in prop_oneof![Just(0_usize), Just(50), Just(2000), Just(50_000)],
+            steps in vec(step(), 1..14),
+        ) {
+            let sim = Sim::new(80, 24, limit);
+            let mut start = SyncPoint { capture: sim.capture(0), ..SyncPoint::default() };
+            start.capture.at = Duration::ZERO;
+            let mut watched = Watched { sim, pane: Pane::at(&start), printed: String::new() };
+            for step in &steps {
+                match *step {
+                    Step::Print(bytes) => {
+                        let from = watched.printed.len();
+                        let text: String = (from..from + bytes).map(|at| {
+                            // Numbers of seven digits.
+                            char::from(format!("{:07}-", at / 8).as_bytes()[at % 8])
+                        }).collect();
+                        watched.print(&text);
+                    }
+                    Step::Repeat(times) => watched.print(&"x".repeat(times)),
+                    Step::EndLine => watched.print("\n"),
+                    Step::Check => watched.check(false),
+                    Step::Resize(width, height) => {
+                        watched.sim.set_width(width);
+                        watched.sim.set_height(height);
+                        watched.check(true);
+                    }
+                }
+            }
+            watched.pane.settle();
+            watched.pane.end();
+            let gaps = watched.pane.changes.iter().filter(|change| matches!(change, Change::Gap { .. }));
+            prop_assert_eq!(gaps.count(), 0);
+            let settled = watched.pane.reported().replace('\n', "");
+            prop_assert!(settled == watched.printed, "{} of {}", settled.len(), watched.printed.len());
+            let replayed: String = watched.pane.replay().into_values().collect();
+            prop_assert!(replayed == watched.printed, "{} of {}", replayed.len(), watched.printed.len());
+        }
+    }
+}
 use std::time::Duration;
 
 use super::super::{Capture, Change, PaneNumbers, Row, Tracker};
@@ -1952,6 +2113,19 @@ impl Pane {
             self.now += LONG;
             self.poll();
         }
+    }
+
+    /// Takes changes for this long, whenever some are due.
+    fn settle_for(&mut self, period: Duration) {
+        let end = self.now + period;
+        self.poll();
+        while let Some(due) = self.stream.deadline().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.poll();
+        }
+        self.now = end;
+        self.stream.advance_clock(end);
+        self.poll();
     }
 
     fn end(&mut self) {

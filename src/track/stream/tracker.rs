@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::super::align::Footprint;
 use super::super::book::{Moved, Revisions, Taken};
-use super::super::capture::{Capture, PaneNumbers, Row};
+use super::super::capture::{Capture, PaneNumbers};
 use super::super::change::{Change, GapReason};
 use super::super::lines::{LogicalLine, fills_row, group, used_rows};
 use super::super::throttle::LIVE_PERIOD;
 use super::super::tracker::{NormalScreen, Tracker, leave_out_notice};
 use super::agreement::{Agreement, SyncPoint};
-use super::grid::ScrolledOff;
+use super::grid::{Head, ScrolledOff};
 use super::input::Input;
 use super::marks::{Marks, ShellMark, TerminalNotice};
 use super::styled::{Fresh, Styled};
@@ -116,26 +116,15 @@ impl StreamTracker {
     /// Sets the terminal to a sync point whose capture the tracker has applied. `continues` states
     /// whether the same program runs and all its bytes up to the sync point have arrived.
     pub(super) fn restart_at(&mut self, sync_point: &SyncPoint, continues: bool) {
-        let head = self.tracker.book.reaching_in();
-        let screen = &sync_point.capture.rows[sync_point.capture.history_rows()..];
-        let head = head.filter(|_| !sync_point.capture.alternate);
-        let head = head.map(|(text, rows, on_screen)| {
-            let shown: String = screen
-                .iter()
-                .take(on_screen)
-                .map(|row| &*row.text)
-                .collect();
-            (text.strip_suffix(&*shown).unwrap_or(text).to_owned(), rows)
-        });
-        self.restart_with_head(sync_point, head, continues);
+        let head = self.head_at(&sync_point.capture);
+        self.restart_with_head(sync_point, head.as_ref(), continues);
     }
 
-    /// Sets the terminal to a sync point. `head` is the part of the topmost line that has scrolled off,
-    /// and the number of its rows.
+    /// Sets the terminal to a sync point. `head` is what the rows of the topmost line do not show.
     pub(super) fn restart_with_head(
         &mut self,
         sync_point: &SyncPoint,
-        head: Option<(String, u32)>,
+        head: Option<&Head>,
         continues: bool,
     ) {
         let terminal = Terminal::from_sync_point(sync_point, head);
@@ -219,10 +208,11 @@ impl StreamTracker {
             .map(|at| at + REVISION_PERIOD);
         let settled = (!self.fed && self.tracker.book.is_waiting())
             .then(|| self.advanced_at + self.tracker.book.settle_period);
-        let screen = self
-            .screen_at
-            .filter(|_| self.screen_fed && self.terminal.saved.is_some())
-            .map(|at| at + LIVE_PERIOD);
+        let shown_next = match self.terminal.update_end() {
+            Some(end) if self.is_updating() => Some(end),
+            _ => self.screen_at.map(|at| at + LIVE_PERIOD),
+        };
+        let screen = shown_next.filter(|_| self.screen_fed && self.terminal.saved.is_some());
         [revisions, settled, screen].into_iter().flatten().min()
     }
 
@@ -286,8 +276,15 @@ impl StreamTracker {
     /// Reports all lines above the cursor's as settled, and the cursor's line as it is, because the
     /// observer stops while the pane continues.
     pub fn detach(&mut self, now: Duration) -> Vec<Change> {
+        self.settle_now(now)
+    }
+
+    /// Reports all lines above the cursor's as settled, and the cursor's line as it is.
+    pub fn settle_now(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = self.settle(now, false);
-        changes.extend(self.tracker.detach());
+        changes.extend(self.tracker.settle_now());
+        (self.fed, self.revisions_pending) = (false, false);
+        self.note(now, &changes);
         changes
     }
 
@@ -321,6 +318,8 @@ impl StreamTracker {
             first.text.insert_str(0, head);
             first.start -= head_rows;
             first.rows += head_rows;
+            let foreign = self.terminal.grid.scrolled.foreign();
+            foreign.remove_from(&mut first.text);
         }
         let footprint = Footprint {
             height: self.terminal.height() as i64,
@@ -347,6 +346,7 @@ impl StreamTracker {
             rows,
             count,
             inked,
+            cut,
         } = self.terminal.grid.scrolled.take();
         let (screen, footprint) = self.lines();
         let fresh = Fresh::of(&text, &inked, &screen, &self.terminal);
@@ -380,6 +380,7 @@ impl StreamTracker {
         self.tracker.first = first;
         let number = |at: usize| first + at as i64;
         if !block {
+            book.piece = cut.map(|at| number(at) + 1).or(book.piece);
             self.styled.take(fresh, number, number(single));
             lines.extend(screen);
             book.take(lines, first, Moved::By(count), &footprint, taken);
@@ -396,6 +397,7 @@ impl StreamTracker {
             Some(behind) => passed + behind as i64,
             None => number(at),
         };
+        book.piece = cut.map(|at| number(at) + 1).or(book.piece);
         let first = book.next;
         self.styled.take(fresh, number, first);
         self.tracker.first = first;
@@ -463,6 +465,24 @@ impl StreamTracker {
         }
     }
 
+    /// Returns a capture of the last complete screen: within a synchronized update, the one before it.
+    pub fn complete_capture(&self) -> Capture {
+        let mut capture = self.capture();
+        if self.is_updating() {
+            let (rows, cursor, is_alternate) = self.terminal.complete_screen(self.tracker.at);
+            (capture.rows, capture.cursor) = (rows, cursor);
+            if capture.alternate != is_alternate {
+                (capture.alternate, capture.saved) = (is_alternate, None);
+            }
+        }
+        capture
+    }
+
+    /// Returns true within a synchronized update, in which the screen is a mixture of two.
+    pub fn is_updating(&self) -> bool {
+        self.terminal.is_updating(self.tracker.at)
+    }
+
     /// Returns the stream's size of the history, cursor, and whether the alternate screen is shown. The
     /// other numbers are zero.
     pub fn position(&self) -> PaneNumbers {
@@ -486,15 +506,19 @@ impl StreamTracker {
         {
             return false;
         }
-        let ends = |lines: &[LogicalLine], cursor_row: i64| -> Vec<String> {
+        let ends = |lines: &[LogicalLine], cursor_row: i64| -> Vec<(bool, String)> {
             let until = lines.iter().rposition(|line| line.start <= cursor_row);
             let last = lines
                 .iter()
                 .take(until.map_or(0, |at| at + 1))
                 .rev()
                 .take(2);
+            let is_piece = |line: &LogicalLine| {
+                let book = &tracker.book;
+                book.piece == Some(book.number_at(line.start))
+            };
             // A capture has only the end of a line that begins above it, so ends are compared.
-            last.map(|line| line.text.trim_end_matches(' ').to_owned())
+            last.map(|line| (is_piece(line), line.text.trim_end_matches(' ').to_owned()))
                 .collect()
         };
         let (lines, footprint) = self.lines();
@@ -502,8 +526,9 @@ impl StreamTracker {
         let (footprint, lines) = NormalScreen::of(capture).in_full(capture);
         let tmux = ends(&lines, footprint.cursor_row);
         let mut pairs = stream.iter().zip(&tmux);
-        pairs.any(|(stream, tmux)| {
-            !stream.ends_with(&**tmux) || tmux.is_empty() != stream.is_empty()
+        pairs.any(|((is_piece, stream), (_, tmux))| {
+            let is_joined = *is_piece && tmux.ends_with(&**stream);
+            !(stream.ends_with(&**tmux) || is_joined) || tmux.is_empty() != stream.is_empty()
         })
     }
 
@@ -610,11 +635,12 @@ pub(super) fn mend_cut(lines: &mut [LogicalLine], capture: &Capture, reported: &
     }
     let begin = reported.iter().find_map(|reported| {
         let begin = reported.trim_end_matches(' ').strip_suffix(text)?;
-        (!begin.is_empty() && fills_row(begin, capture.width)).then_some(begin)
+        // Rows that scrolled off before a resize had another width.
+        let is_long = begin.len() > capture.width as usize;
+        (!begin.is_empty() && (is_long || fills_row(begin, capture.width))).then_some(begin)
     });
     if let Some(begin) = begin {
-        line.text.insert_str(0, begin);
-        (line.start, line.rows) = (line.start - 1, line.rows + 1);
+        line.insert_beginning(begin);
     }
 }
 
@@ -669,10 +695,13 @@ impl StreamTracker {
         if !self.screen_fed || !is_due {
             return;
         }
-        self.screen_fed = false;
-        let rows: Vec<Row> = self.terminal.shown();
+        let (rows, cursor, is_alternate) = self.terminal.complete_screen(now);
+        // Within a synchronized update, the screen is due again.
+        self.screen_fed = self.terminal.is_updating(now);
+        if !is_alternate {
+            return;
+        }
         let (width, height) = (self.terminal.width() as u32, self.terminal.height() as u32);
-        let cursor = self.terminal.cursor();
         if let Some(change) = self.tracker.screen.update(width, height, cursor, &rows) {
             changes.push(change);
             self.screen_at = Some(now);

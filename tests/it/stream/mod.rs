@@ -2,6 +2,7 @@
 
 mod colours;
 mod floods;
+mod long_lines;
 mod many;
 mod marks;
 mod pipes;
