@@ -8,7 +8,7 @@ use super::failure::Failure;
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::redact::Rules;
-use crate::tmux::{Server, Target};
+use crate::tmux::{Server, SessionId, Target};
 use crate::track::TmuxVersion;
 
 /// The timeout of a tmux server for a question of this program. A healthy server answers within a few
@@ -57,17 +57,35 @@ pub(super) fn check_targets(
         .iter()
         .filter_map(|target| Some((target, target.never_matches(version)?)));
     let whys: Vec<(&Target, String)> = whys.collect();
-    if whys.is_empty() {
+    // The names of the sessions matter only to texts that begin like ids.
+    if whys.is_empty()
+        && !targets
+            .iter()
+            .any(|target| target.as_str().starts_with(['$', '@', '%']))
+    {
         return Ok(());
     }
     let server = server.clone().with_timeout(ANSWER_TIMEOUT);
     // A server that does not answer has no known sessions.
-    let names = server
-        .run(["list-sessions", "-F", "#{session_name}"], clock)
+    let listed = server
+        .run(
+            ["list-sessions", "-F", "#{session_id} #{session_name}"],
+            clock,
+        )
         .unwrap_or_default();
+    let sessions = || {
+        let lines = listed.lines().filter_map(|line| line.split_once(' '));
+        lines.filter_map(|(id, name)| Some((SessionId::parse(id)?, name)))
+    };
+    if let Some(why) = targets
+        .iter()
+        .find_map(|target| target.conflict(sessions()))
+    {
+        return Err(usage!("the target means two things: {why}"));
+    }
     match whys
         .into_iter()
-        .find(|(target, _)| !target.names_session_of(names.lines()))
+        .find(|(target, _)| !target.names_session_of(sessions().map(|(_, name)| name)))
     {
         Some((target, why)) => Err(usage!(
             "the target {:?} does not exist and can never appear: {why}",

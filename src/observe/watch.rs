@@ -293,6 +293,8 @@ pub(super) struct WatchTargets {
     leave_out: Vec<PaneId>,
     include_observers: bool,
     is_no_server_reported: bool,
+    /// The ids and names of the listed sessions.
+    sessions: Vec<(SessionId, String)>,
     /// The server whose ids are followed.
     server: Option<ServerIdentity>,
 }
@@ -320,6 +322,7 @@ impl WatchTargets {
             leave_out: watch.leave_out.clone(),
             include_observers: watch.include_observers,
             is_no_server_reported: false,
+            sessions: Vec::new(),
             server: None,
         }
     }
@@ -337,6 +340,10 @@ impl WatchTargets {
                 .iter_mut()
                 .for_each(|target| target.followed.clear());
         }
+        let sessions = listing.sessions();
+        self.sessions = sessions
+            .map(|session| (session.id, session.name.to_owned()))
+            .collect();
         let mut named: HashMap<SessionId, HashSet<PaneId>> = HashMap::new();
         for target in &mut self.targets {
             target.follow(listing);
@@ -411,6 +418,11 @@ impl WatchTargets {
         }
         for target in self.targets.iter_mut().filter(|target| !target.was_found) {
             if !std::mem::replace(&mut target.is_absence_reported, true) {
+                let sessions = self.sessions.iter().map(|(id, name)| (*id, &**name));
+                if let Some(why) = target.target.conflict(sessions) {
+                    log::warn!("nothing is watched: {why}");
+                    continue;
+                }
                 let reading = target.target.reading();
                 let reading = reading.map_or_else(String::new, |reading| format!(" ({reading})"));
                 let text = target.target.as_str();

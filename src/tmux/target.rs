@@ -17,7 +17,8 @@ use crate::track::TmuxVersion;
 /// `build:editor.0`, `$3`, `@2`, `%7`.
 ///
 /// Names are exact: `job-1` never means `job-10`. A name may contain colons, dots and blanks, because the
-/// whole text is tried as the name of a session before it is split.
+/// whole text is tried as the name of a session before it is split. Text in the form of an id is an id. While
+/// a session has it as its name, it means nothing: such a session is named by its own id.
 ///
 /// ```
 /// use td_observe::tmux::Target;
@@ -27,7 +28,11 @@ use crate::track::TmuxVersion;
 /// # Ok::<(), td_observe::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target(String);
+pub struct Target {
+    text: String,
+    /// The text is certainly an id, whatever the names of the sessions.
+    is_id: bool,
+}
 
 /// The kind of object that a target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +58,23 @@ impl Target {
                 "the target {text:?} has control characters, which no name in tmux has"
             )));
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self {
+            text: text.to_owned(),
+            is_id: false,
+        })
+    }
+
+    fn of_id(id: impl fmt::Display) -> Self {
+        Self {
+            text: id.to_string(),
+            is_id: true,
+        }
     }
 
     /// Returns true if the target may be less than a whole session. Its present panes are then watched
     /// individually, and later ones are not. tmux 3.7 and newer allows colons and dots in session names.
     pub(crate) fn may_be_part(&self, listing: &Listing) -> bool {
-        let text = self.0.as_str();
+        let text = self.text.as_str();
         let is_id = pane_number(text).is_some() || WindowId::parse(text).is_some();
         let is_session = || listing.panes.iter().any(|state| is_session(text, state));
         text.contains(['%', ':', '@', '.']) && (is_id || !is_session())
@@ -70,7 +85,7 @@ impl Target {
     /// still found. `version` is the server's.
     #[cfg(feature = "cli")]
     pub(crate) fn never_matches(&self, version: Option<TmuxVersion>) -> Option<String> {
-        let text = self.0.as_str();
+        let text = self.text.as_str();
         let session = text.split(':').next().unwrap_or_default();
         let is_id = pane_number(text).is_some()
             || WindowId::parse(text).is_some()
@@ -95,11 +110,37 @@ impl Target {
         }
     }
 
+    /// Explains that the target is the id of one object and the name of a session, and what to write instead.
+    /// `sessions` are the ids and names of the present ones.
+    pub(crate) fn conflict<'a>(
+        &self,
+        mut sessions: impl Iterator<Item = (SessionId, &'a str)>,
+    ) -> Option<String> {
+        let text = self.text.as_str();
+        let session = text.split(':').next().unwrap_or_default();
+        let is_whole = pane_number(text).is_some() || WindowId::parse(text).is_some();
+        let id = SessionId::parse(session);
+        if self.is_id || !is_whole && id.is_none() {
+            return None;
+        }
+        let (named, name) = sessions
+            .find(|(named, name)| (*name == text || *name == session) && id != Some(*named))?;
+        Some(format!(
+            "{text:?} is an id, and a session has the name {name:?}: name that session by its id, {named}"
+        ))
+    }
+
+    fn has_conflict(&self, listing: &Listing) -> bool {
+        let panes = listing.panes.iter();
+        let sessions = panes.map(|state| (state.session_id, &*state.session_name));
+        self.conflict(sessions).is_some()
+    }
+
     /// Returns true if the target begins with the name of one of these sessions.
     #[cfg(feature = "cli")]
     pub(crate) fn names_session_of<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
         names.any(|name| {
-            let rest = self.0.strip_prefix(name);
+            let rest = self.text.strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
         })
     }
@@ -107,20 +148,20 @@ impl Target {
     /// Explains how a target with more than one colon is read, unless a session has the whole text as its
     /// name.
     pub(crate) fn reading(&self) -> Option<String> {
-        let (session, window) = self.0.split_once(':')?;
+        let (session, window) = self.text.split_once(':')?;
         let is_ambiguous = window.contains(':');
         is_ambiguous.then(|| format!("the window {window:?} of the session {session:?}"))
     }
 
     /// Returns the target as it was written.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Returns the pane if the target is the id of one.
     #[cfg(feature = "cli")]
     pub(crate) fn pane(&self) -> Option<PaneId> {
-        pane_number(&self.0).map(|number| PaneId::from(format!("%{number}")))
+        pane_number(&self.text).map(|number| PaneId::from(format!("%{number}")))
     }
 
     /// Finds the panes of the target, each once and in its owner's state. Empty while nothing matches.
@@ -145,10 +186,10 @@ impl Target {
         };
         let session_id = first.session_id;
         if kind == TargetKind::Session && found.iter().all(|state| state.session_id == session_id) {
-            return vec![Self(session_id.to_string())];
+            return vec![Self::of_id(session_id)];
         }
         let names_pane =
-            kind == TargetKind::Pane && (found.len() == 1 || pane_number(&self.0).is_some());
+            kind == TargetKind::Pane && (found.len() == 1 || pane_number(&self.text).is_some());
         let is_found = |other: &PaneState| found.iter().any(|state| state.pane == other.pane);
         let mut ids: Vec<Self> = Vec::new();
         for state in &found {
@@ -156,9 +197,9 @@ impl Target {
             let mut is_whole =
                 || window.all(|other| other.window_id != state.window_id || is_found(other));
             let id = if !names_pane && is_whole() {
-                Self(state.window_id.to_string())
+                Self::of_id(state.window_id)
             } else {
-                Self(state.pane().to_string())
+                Self::of_id(state.pane())
             };
             if !ids.contains(&id) {
                 ids.push(id);
@@ -168,7 +209,10 @@ impl Target {
     }
 
     fn find<'a>(&self, listing: &'a Listing) -> (TargetKind, Vec<&'a PaneState>) {
-        let text = self.0.as_str();
+        let text = self.text.as_str();
+        if self.has_conflict(listing) {
+            return (TargetKind::Pane, Vec::new());
+        }
         let all = |test: &dyn Fn(&PaneState) -> bool| -> Vec<&'a PaneState> {
             listing.panes.iter().filter(|state| test(state)).collect()
         };
@@ -248,7 +292,7 @@ impl FromStr for Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -312,6 +356,42 @@ mod tests {
             linked.iter().all(|state| state.session_name == "build"),
             "{linked:?}"
         );
+    }
+
+    #[test]
+    fn an_id_that_is_also_a_name_is_nothing() {
+        let listing = listing(vec![
+            state(1, (1, "@2"), (1, 0, "sh"), 0),
+            state(2, (2, "%1"), (2, 0, "sh"), 0),
+            state(3, (3, "$1"), (3, 0, "sh"), 0),
+            state(4, (4, "$4"), (4, 0, "sh"), 0),
+        ]);
+        for (text, panes, instead) in [
+            ("@2", &[][..], Some("$1")),
+            ("%1", &[], Some("$2")),
+            ("$1", &[], Some("$3")),
+            ("$1:0", &[], Some("$3")),
+            ("$4", &[4], None),
+            ("$2", &[2], None),
+            ("@1", &[1], None),
+        ] {
+            let target = Target::parse(text).unwrap();
+            let found = target.resolve(&listing);
+            let found: Vec<u32> = found.iter().map(|state| state.pane).collect();
+            assert_eq!(found, panes, "{text:?}");
+            let sessions = listing.panes.iter();
+            let sessions = sessions.map(|state| (state.session_id, &*state.session_name));
+            let why = target.conflict(sessions).unwrap_or_default();
+            assert!(
+                instead.is_none_or(|id| why.ends_with(id)),
+                "{text:?}: {why}"
+            );
+            assert_eq!(why.is_empty(), instead.is_none());
+        }
+        // A target that is followed by its id stays what it was.
+        let window = Target::parse("%1:0").unwrap().identity(&listing);
+        assert_eq!(window[0].as_str(), "@2");
+        assert_eq!(window[0].resolve(&listing)[0].pane, 2);
     }
 
     #[test]

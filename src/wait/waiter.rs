@@ -128,6 +128,10 @@ impl Waiter {
             return Ok(None);
         };
         let listing = listing?;
+        let sessions = listing.sessions().map(|session| (session.id, session.name));
+        if let Some(why) = wait.target.conflict(sessions) {
+            return Err(Error::invalid(why));
+        }
         if wait.target.resolve(&listing).is_empty() {
             return Err(Error::invalid(format!(
                 "{} has no {:?}: see tmux list-panes -a",

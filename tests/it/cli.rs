@@ -443,3 +443,29 @@ fn an_impossible_target_is_refused_and_a_possible_one_is_awaited() {
     running.signal(Signal::INT);
     assert_code(&running.end(), 0);
 }
+
+/// A session whose name is the id of a window is neither watched by that name nor mistaken for the window.
+#[test]
+fn a_session_with_the_name_of_an_id_is_refused() {
+    let server = TmuxServer::new();
+    let other = server.new_session("other", 40, 9, "exec cat");
+    let window = server.tmux(&["display-message", "-p", "-t", &other, "#{window_id}"]);
+    let named = server.new_session("x", 40, 9, "exec cat");
+    server.tmux(&["rename-session", "-t", "=x", window.trim()]);
+    let id = server.tmux(&["display-message", "-p", "-t", &named, "#{session_id}"]);
+    let socket = server.socket();
+    let socket = socket.to_str().unwrap();
+    for command in [
+        &["watch", "--no-log"][..],
+        &["wait", "--exit", "--timeout", "1s"],
+    ] {
+        let args = [&["-S", socket], command, &[window.trim()]].concat();
+        let output = run(&args, server.directory());
+        assert_code(&output, 2);
+        let error = text(&output.stderr);
+        assert!(
+            error.contains(id.trim()) && error.lines().count() == 1,
+            "{error}"
+        );
+    }
+}
