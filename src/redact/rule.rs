@@ -127,16 +127,21 @@ impl Rule {
         }
     }
 
-    /// Returns true if the text after a keyword may contain the byte that must follow the body. Most URLs
-    /// have no password, and this check is cheaper than searching for their leads.
+    /// Returns true if the text after a keyword may contain the byte that must follow the body, in its line or the
+    /// next one. Most URLs have no password, and this check is cheaper than searching for their leads.
     pub(super) fn may_end(&self, text: &[u8], end: TextEnd) -> bool {
         let Some(until) = self.until else {
             return true;
         };
         let near = &text[..text.len().min(LEAD_MAX + BODY_BYTES)];
-        match memchr::memchr2(until, b'\n', near) {
-            Some(at) => near[at] == until,
-            None => near.len() == text.len() && end == TextEnd::Cut,
+        let next_line = match memchr::memchr2(until, b'\n', near) {
+            Some(at) if near[at] == until => return true,
+            Some(at) => &near[at + 1..],
+            None => return near.len() == text.len() && end == TextEnd::Cut,
+        };
+        match memchr::memchr2(until, b'\n', next_line) {
+            Some(at) => next_line[at] == until,
+            None => near.len() == text.len(),
         }
     }
 

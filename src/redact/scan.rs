@@ -267,7 +267,7 @@ impl RuleSet {
                     to = from + at;
                 }
                 None if is_cut && memchr::memchr(b'/', &text[from..to]).is_none() => {}
-                None => return RuleMatch::No,
+                None => return self.address_in_two_lines(number, text, start, from, to),
             }
         }
         let bytes = to - from;
@@ -378,6 +378,56 @@ impl RuleSet {
             && (ValueCheck::Mixed.accepts(run) || has_mixed_case(run))
     }
 
+    /// Judges the password of an address that ends with its line: a program may have broken a long line there.
+    fn address_in_two_lines(
+        &self,
+        number: u16,
+        text: &[u8],
+        start: usize,
+        from: usize,
+        to: usize,
+    ) -> RuleMatch {
+        let first = &text[from..to];
+        let Some((next, is_escaped)) = next_line(text, to) else {
+            return RuleMatch::No;
+        };
+        // The kept part of a text may begin within its line.
+        let is_long = match memchr::memrchr(b'\n', &text[..start]) {
+            Some(newline) => to - newline > BROKEN_COLUMNS,
+            None => true,
+        };
+        let is_part = first.iter().all(u8::is_ascii_digit) || memchr::memchr(b'/', first).is_some();
+        if is_part || !(is_long || is_escaped) {
+            return RuleMatch::No;
+        }
+        if next == text.len() {
+            return RuleMatch::NextLine(start);
+        }
+        let end = self.run(number, text, next, text.len().min(next + BODY_BYTES));
+        let rest = &text[next..end];
+        let Some(at) = memchr::memchr(b'@', rest) else {
+            // The rest may be cut.
+            let is_open = end == text.len() && memchr::memchr(b'/', rest).is_none();
+            return if is_open {
+                RuleMatch::NextLine(start)
+            } else {
+                RuleMatch::No
+            };
+        };
+        let joined = [first, &rest[..at]].concat();
+        let rule = &self.rules[usize::from(number)];
+        let is_secret = ValueCheck::Mixed.accepts(&joined) || has_mixed_case(&joined);
+        if memchr::memchr(b'/', &rest[..at]).is_some() || !is_secret || !rule.check.accepts(&joined)
+        {
+            return RuleMatch::No;
+        }
+        let first = Span::new(from, to, number);
+        if at == 0 {
+            return RuleMatch::Secret(first, None);
+        }
+        RuleMatch::Secret(first, Some(Span::new(next, next + at, number)))
+    }
+
     /// Judges a secret that has too few bytes before the end of its line.
     pub(super) fn in_two_lines(
         &self,
@@ -419,6 +469,9 @@ impl RuleSet {
         RuleMatch::Secret(first, Some(Span::new(next, end, number)))
     }
 }
+
+/// A program breaks no shorter lines; the names of hosts and images that end a line are in shorter ones.
+const BROKEN_COLUMNS: usize = 40;
 
 /// Minimum length of a run of key bytes; words of prose are shorter.
 const LONG_RUN: u16 = 20;

@@ -702,3 +702,44 @@ mod events {
         }
     }
 }
+
+mod broken_addresses {
+    use crate::redact::{Rules, TerminalStream};
+
+    /// A program that breaks its lines itself cuts the password of an address in two: in a stream, as in a pane.
+    #[test]
+    fn the_password_of_an_address_may_be_in_two_lines() {
+        let long = format!("connecting to {}://app:", "postgres");
+        let (one, two) = ("Xk29fQ7b", "vT4mPz81");
+        let redact = |pieces: &[&str]| {
+            let mut stream = TerminalStream::new(Rules::builtin());
+            let pieces = pieces.iter().map(|piece| stream.push(piece).into_owned());
+            pieces.collect::<String>()
+        };
+        let text = format!("{}{long}{one}\n  {two}@db/main\n", " ".repeat(10));
+        let redacted = redact(&[&text]);
+        assert!(
+            !redacted.contains(one) && !redacted.contains(two),
+            "{redacted}"
+        );
+        assert!(redacted.ends_with("@db/main\n"), "{redacted}");
+        let redacted = redact(&[&text.replace('\n', "\r\n")]);
+        assert!(
+            !redacted.contains(one) && !redacted.contains(two),
+            "{redacted}"
+        );
+        // The beginning is shown before the rest arrives.
+        let (first, rest) = text.split_at(text.find('\n').unwrap() + 1);
+        let redacted = redact(&[first, rest]);
+        assert!(!redacted.contains(two), "{redacted}");
+        for plain in [
+            "Listening on the address http://localhost:8080\nuser1@example.com\n",
+            "Pulling docker://node:20-alpine\nroot@host1:~#\n",
+            "Pulling the image from docker://registry/of/node:latest\nme@host:~$\n",
+            "Listening on the address of a://host:name1/path\nuser1@example.com\n",
+        ] {
+            let text = format!("\n{plain}");
+            assert_eq!(redact(&[&text]), text);
+        }
+    }
+}
