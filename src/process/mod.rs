@@ -29,6 +29,7 @@ mod foreground;
 mod output;
 mod questions;
 mod record_splitter;
+mod redraws;
 
 mod terminal;
 

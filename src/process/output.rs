@@ -7,11 +7,13 @@
 //! The text equals the printed text, with three exceptions. Bytes that are not UTF-8 become `\u{fffd}` and
 //! are counted. A line that is rewritten with carriage returns is reported in states, not with each rewrite;
 //! text that begins with `\r` replaces the reported text of the line. A state is *transient* while a newer
-//! one may follow soon; the history gets one state per second, and always the last one.
+//! one may follow soon; the history gets one state per second, and always the last one. Lines of a terminal
+//! to which a program moves back are reported in their first and their last state.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::redraws::{Move, Redraws, next_move, split_cut_sequence};
 use crate::child::OutputStream;
 use crate::text::Utf8Decoder;
 
@@ -381,6 +383,10 @@ struct LineAssembler {
     kept_at: Option<Instant>,
     /// A newer state was reported as transient since.
     is_behind: bool,
+    /// The lines of a terminal that are drawn again.
+    redraws: Redraws,
+    /// The beginning of a control sequence, which may move the cursor to another line.
+    cut_sequence: String,
 }
 
 /// The reported state of the open line.
@@ -411,16 +417,77 @@ impl LineAssembler {
     }
 
     fn text(&mut self, text: &str, now: Instant, out: &mut String) {
+        if !self.is_terminal {
+            return self.lines(text, now, out);
+        }
+        let held = std::mem::take(&mut self.cut_sequence);
+        let joined = format!("{held}{text}");
+        let (text, cut) = split_cut_sequence(&joined);
+        cut.clone_into(&mut self.cut_sequence);
+        let mut rest = text;
+        while let Some((before, movement, after)) = next_move(rest) {
+            self.lines(before, now, out);
+            self.move_to(movement, now, out);
+            rest = after;
+        }
+        self.lines(rest, now, out);
+    }
+
+    /// Moves the cursor of a terminal to another line.
+    fn move_to(&mut self, movement: Move, now: Instant, out: &mut String) {
+        if !self.redraws.is_active() {
+            if !matches!(movement, Move::Up(_)) {
+                // Nothing is below the open line.
+                return;
+            }
+            let reported = match self.reported {
+                Reported::Nothing | Reported::Prefix(0) => None,
+                Reported::Prefix(_) | Reported::Overwritten => {
+                    out.push('\n');
+                    Some(self.line.clone())
+                }
+            };
+            self.redraws.begin(std::mem::take(&mut self.line), reported);
+        }
+        let text = std::mem::take(&mut self.line);
+        self.line = self.redraws.step(text, movement, now);
+        self.enter_row();
+    }
+
+    /// Continues at the beginning of a line that is drawn again.
+    fn enter_row(&mut self) {
+        self.is_plain = self.line.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        (self.column, self.is_long) = (Some(0), false);
+        self.reported = Reported::Nothing;
+    }
+
+    /// Reports the last states of the lines that were drawn again.
+    fn finish_redraws(&mut self, out: &mut String) {
+        if self.redraws.is_active() {
+            let text = std::mem::take(&mut self.line);
+            self.line = self.redraws.finish(text, out);
+            self.enter_row();
+            self.column = None;
+        }
+    }
+
+    fn lines(&mut self, text: &str, now: Instant, out: &mut String) {
         if text.is_empty() {
             return;
         }
         let mut rest = text;
-        if self.column.is_none() && memchr::memchr(b'\r', text.as_bytes()).is_none() {
+        let is_simple = self.column.is_none() && !self.redraws.is_active();
+        if is_simple && memchr::memchr(b'\r', text.as_bytes()).is_none() {
             // Complete lines are reported as they are.
             if let Some(last) = memchr::memrchr(b'\n', text.as_bytes()) {
                 let (complete, open) = text.split_at(last + 1);
                 self.report(out);
                 out.push_str(complete);
+                if self.is_terminal {
+                    self.line.push_str(complete);
+                    let lines: Vec<&str> = self.line.split_terminator('\n').collect();
+                    self.redraws.remember(&lines);
+                }
                 self.begin_line();
                 rest = open;
             }
@@ -469,6 +536,7 @@ impl LineAssembler {
         self.is_plain &= is_plain;
         self.changed_at.get_or_insert(now);
         if self.line.len() > LINE_BYTES_MAX {
+            self.finish_redraws(out);
             self.report(out);
             self.line.clear();
             (self.column, self.is_plain) = (None, true);
@@ -478,6 +546,18 @@ impl LineAssembler {
     }
 
     fn end_line(&mut self, out: &mut String) {
+        if self.redraws.is_active() {
+            let text = std::mem::take(&mut self.line);
+            self.line = self.redraws.end_line(text);
+            self.enter_row();
+            if self.redraws.is_full() {
+                self.finish_redraws(out);
+            }
+            return;
+        }
+        if self.is_terminal {
+            self.redraws.remember(std::slice::from_ref(&self.line));
+        }
         let has_return = self.column == Some(0) && !self.is_terminal;
         self.report(out);
         out.push_str(if has_return { "\r\n" } else { "\n" });
@@ -509,6 +589,11 @@ impl LineAssembler {
     /// state of it.
     pub fn tick(&mut self, now: Instant, out: &mut String) -> Option<String> {
         self.due().filter(|due| now >= *due)?;
+        if self.redraws_due().is_some_and(|due| now >= due) {
+            self.finish_redraws(out);
+            self.changed_at = Some(now).filter(|_| !self.line.is_empty());
+            return None;
+        }
         self.report_open_line(now, out)
     }
 
@@ -518,7 +603,8 @@ impl LineAssembler {
         let is_early = self
             .reported_at
             .is_some_and(|at| now < at + OPEN_LINE_DELAY);
-        if self.due().is_none() || (self.reported == Reported::Overwritten && is_early) {
+        let is_rewritten = self.reported == Reported::Overwritten || self.redraws.is_active();
+        if self.due().is_none() || (is_rewritten && is_early) {
             return None;
         }
         self.report_open_line(now, out)
@@ -528,6 +614,15 @@ impl LineAssembler {
         self.reported_at = Some(now);
         let may_keep = self.kept_at.is_none_or(|at| now >= at + KEEP_EVERY);
         self.changed_at = None;
+        if self.redraws.is_active() {
+            self.redraws.is_shown = true;
+            let line = if self.line.is_empty() {
+                self.redraws.shown()
+            } else {
+                &self.line
+            };
+            return Some(format!("\r{line}"));
+        }
         if self.reported == Reported::Overwritten && !may_keep {
             self.is_behind = true;
             return Some(format!("\r{}", self.line));
@@ -545,14 +640,22 @@ impl LineAssembler {
         let open = self.changed_at.map(|at| at + OPEN_LINE_DELAY);
         let kept = self.kept_at.filter(|_| self.is_behind);
         let kept = kept.map(|at| at + KEEP_EVERY);
-        [open, kept].into_iter().flatten().min()
+        [open, kept, self.redraws_due()].into_iter().flatten().min()
+    }
+
+    /// Returns when lines that are drawn again are reported, unless they are drawn once more.
+    fn redraws_due(&self) -> Option<Instant> {
+        self.redraws.moved_at().map(|at| at + KEEP_EVERY)
     }
 
     /// Reports the rest at the end of the stream.
     pub fn finish(&mut self, now: Instant, out: &mut String) {
+        let cut = std::mem::take(&mut self.cut_sequence);
+        self.write(&cut, now, out);
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.finish(|text| self.write(text, now, out));
         self.decoder = decoder;
+        self.finish_redraws(out);
         self.report(out);
         self.begin_line();
     }
@@ -935,6 +1038,45 @@ mod tests {
             lines.push(b"\rdone\n", at(10_100));
             kept += &lines.take_ready();
             assert_eq!(read(&kept), ["done of 10000", ""]);
+        }
+
+        /// As in a pane, each line of a drawing is one line: with its first and its last state.
+        #[test]
+        fn lines_that_are_drawn_again_are_reported_in_their_last_state() {
+            let (mut lines, start) = (Lines::new(true), now());
+            lines.push(b"begin\r\n", start);
+            for step in 0..=20 {
+                let at = start + Duration::from_millis(50 * step);
+                if step > 0 {
+                    lines.push(b"\x1b[2A", at);
+                }
+                let bars = format!("\x1b[2Kone {step}\r\n\x1b[2Ktwo {step}\r\n");
+                lines.push(bars.as_bytes(), at);
+                lines.tick(at);
+            }
+            assert_eq!(
+                lines.take_ready().replace("\x1b[2K", ""),
+                "begin\none 0\ntwo 0\n"
+            );
+            let state = lines.tick(start + Duration::from_millis(1200));
+            assert_eq!(state.as_deref(), Some("\r\x1b[2Ktwo 20"));
+            lines.push(b"after\r\n", start + Duration::from_millis(1300));
+            lines.tick(start + Duration::from_secs(3));
+            let last = lines.take_ready().replace("\x1b[2K", "");
+            assert_eq!(last, "\rone 20\ntwo 20\nafter\n");
+            lines.push(b"end\r\n", start + Duration::from_secs(4));
+            assert_eq!(lines.take_ready(), "end\n");
+        }
+
+        #[test]
+        fn a_drawing_may_grow_shrink_and_stay_open() {
+            let mut lines = Lines::new(true);
+            let text = "a\nb\nc\x1b[2A\rA\x1b[B\x1b[B\rC\r\nd\r\ne\x1b[1A\r\x1b[Jend";
+            for piece in text.as_bytes().chunks(3) {
+                lines.push(piece, now());
+            }
+            lines.finish(now());
+            assert_eq!(lines.take_ready(), "a\nb\nA\nC\nend");
         }
 
         #[test]

@@ -1,0 +1,222 @@
+//! Lines of a terminal that a program draws again: it moves the cursor up, so that they replace what it has
+//! printed there (pure).
+//!
+//! The first state of such lines is reported as it is printed. From the first movement on they are held, and
+//! their last state is reported when the program has printed for a while without moving up, or has ended.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// The lines to which a program can move back: more rows than a terminal has.
+const LINES_MAX: usize = 200;
+
+/// A movement of the cursor between lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    Up(usize),
+    Down(usize),
+    /// All lines below the cursor are erased.
+    EraseBelow,
+}
+
+/// Returns the text before the first movement, the movement, and the text after it.
+pub(super) fn next_move(text: &str) -> Option<(&str, Move, &str)> {
+    let mut from = 0;
+    while let Some(found) = memchr::memchr(0x1b, &text.as_bytes()[from..]) {
+        let at = from + found;
+        let Some(sequence) = text[at..].strip_prefix("\x1b[") else {
+            from = at + 1;
+            continue;
+        };
+        let digits = sequence.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = sequence.split_at(digits);
+        let count = number.parse::<usize>().unwrap_or(0);
+        let movement = match rest.as_bytes().first() {
+            Some(b'A' | b'F') => Some(Move::Up(count.max(1))),
+            Some(b'B' | b'E') => Some(Move::Down(count.max(1))),
+            Some(b'J') if count == 0 => Some(Move::EraseBelow),
+            _ => None,
+        };
+        if let Some(movement) = movement {
+            return Some((&text[..at], movement, &rest[1..]));
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// Splits off a control sequence at the end of a text that may become a movement.
+pub(super) fn split_cut_sequence(text: &str) -> (&str, &str) {
+    let Some(at) = memchr::memrchr(0x1b, text.as_bytes()) else {
+        return (text, "");
+    };
+    let is_cut = match text[at..].strip_prefix("\x1b[") {
+        // No terminal has rows for more digits.
+        Some(digits) => digits.len() < 6 && digits.bytes().all(|byte| byte.is_ascii_digit()),
+        None => at + 1 == text.len(),
+    };
+    text.split_at(if is_cut { at } else { text.len() })
+}
+
+/// Returns true if a line shows nothing.
+fn is_blank(line: &str) -> bool {
+    let mut rest = line;
+    while let Some(at) = memchr::memchr(0x1b, rest.as_bytes()) {
+        if !rest[..at].trim().is_empty() {
+            return false;
+        }
+        let sequence = rest[at..].trim_start_matches(['\x1b', '[']);
+        let end = sequence.find(|last: char| last.is_ascii_alphabetic());
+        rest = end.map_or("", |end| &sequence[end + 1..]);
+    }
+    rest.trim().is_empty()
+}
+
+/// The last lines, and those that are drawn again.
+#[derive(Debug, Default)]
+pub(super) struct Redraws {
+    /// Complete lines that were reported.
+    recent: VecDeque<String>,
+    /// The lines that are drawn again, from the first one to the last one printed.
+    rows: Vec<Row>,
+    /// The row of the cursor.
+    at: usize,
+    /// The time of the last movement up.
+    moved_at: Option<Instant>,
+    /// A state was reported for viewers only.
+    pub is_shown: bool,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    text: String,
+    /// The text that was reported for this row.
+    reported: Option<String>,
+}
+
+impl Redraws {
+    /// Returns true if lines are drawn again.
+    pub fn is_active(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
+    /// Returns the time of the last movement up, while lines are drawn again.
+    pub fn moved_at(&self) -> Option<Instant> {
+        self.moved_at.filter(|_| self.is_active())
+    }
+
+    /// Remembers complete lines that were reported.
+    pub fn remember(&mut self, lines: &[impl AsRef<str>]) {
+        let last = &lines[lines.len().saturating_sub(LINES_MAX)..];
+        self.recent
+            .extend(last.iter().map(|line| line.as_ref().to_owned()));
+        let surplus = self.recent.len().saturating_sub(LINES_MAX);
+        self.recent.drain(..surplus);
+    }
+
+    /// Begins with the open line and what is reported of it.
+    pub fn begin(&mut self, text: String, reported: Option<String>) {
+        self.rows.push(Row { text, reported });
+        self.at = 0;
+    }
+
+    /// Moves the cursor, whose line has this text, and returns the text of its new line.
+    pub fn step(&mut self, text: String, movement: Move, now: Instant) -> String {
+        self.rows[self.at].text = text;
+        match movement {
+            Move::Up(rows) => {
+                let missing = rows.saturating_sub(self.at).min(self.recent.len());
+                let above = self.recent.drain(self.recent.len() - missing..);
+                let above: Vec<Row> = above
+                    .map(|text| Row {
+                        reported: Some(text.clone()),
+                        text,
+                    })
+                    .collect();
+                self.rows.splice(..0, above);
+                self.at = (self.at + missing).saturating_sub(rows);
+                self.moved_at = Some(now);
+            }
+            Move::Down(rows) => self.at = (self.at + rows).min(self.rows.len() - 1),
+            Move::EraseBelow => self.rows.truncate(self.at + 1),
+        }
+        std::mem::take(&mut self.rows[self.at].text)
+    }
+
+    /// Ends the cursor's line, and returns the text of the next one.
+    pub fn end_line(&mut self, text: String) -> String {
+        self.rows[self.at].text = text;
+        self.at += 1;
+        if self.at == self.rows.len() {
+            self.rows.push(Row::default());
+        }
+        std::mem::take(&mut self.rows[self.at].text)
+    }
+
+    /// Returns true if more lines are held than a terminal has.
+    pub fn is_full(&self) -> bool {
+        self.rows.len() > LINES_MAX
+    }
+
+    /// Returns the last line above the cursor's that shows something.
+    pub fn shown(&self) -> &str {
+        let above = self.rows[..self.at].iter().rev();
+        let mut shown = above.map(|row| &*row.text).filter(|text| !is_blank(text));
+        shown.next().unwrap_or_default()
+    }
+
+    /// Reports the last states of all lines but the open one, which it returns. The cursor's line has this
+    /// text.
+    pub fn finish(&mut self, text: String, out: &mut String) -> String {
+        self.rows[self.at].text = text;
+        let mut rows = std::mem::take(&mut self.rows);
+        let is_last = self.at + 1 == rows.len();
+        let open = if is_last { rows.pop() } else { None };
+        // Blank lines below the cursor are what a longer drawing has left.
+        let last = rows.iter().rposition(|row| !is_blank(&row.text));
+        let kept = last.map_or(0, |last| last + 1).max(self.at);
+        if std::mem::take(&mut self.is_shown) {
+            out.push('\r');
+        }
+        for row in rows.into_iter().take(kept) {
+            if row.reported.as_ref() != Some(&row.text) {
+                out.push_str(&row.text);
+                out.push('\n');
+            }
+            self.recent.push_back(row.text);
+        }
+        let surplus = self.recent.len().saturating_sub(LINES_MAX);
+        self.recent.drain(..surplus);
+        let open = open.filter(|row| row.reported.as_ref() != Some(&row.text));
+        open.map_or_else(String::new, |row| row.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn movements_between_lines_are_found_wherever_the_text_is_cut() {
+        let text = "a\x1b[31mb\x1b[2Ac\x1b[Jd";
+        assert_eq!(
+            next_move(text),
+            Some(("a\x1b[31mb", Move::Up(2), "c\x1b[Jd"))
+        );
+        assert_eq!(next_move("c\x1b[Jd"), Some(("c", Move::EraseBelow, "d")));
+        assert_eq!(next_move("\x1b[2Jd\x1b[?1A"), None);
+        for cut in 0..text.len() {
+            let (first, rest) = text.split_at(cut);
+            let (first, held) = split_cut_sequence(first);
+            let joined = format!("{held}{rest}");
+            let moves = |text| next_move(text).map(|(_, movement, _)| movement);
+            assert_eq!(moves(first).or(moves(&joined)), Some(Move::Up(2)), "{cut}");
+        }
+    }
+
+    #[test]
+    fn blank_lines_may_have_control_sequences() {
+        assert!(is_blank("") && is_blank(" \x1b[2K\x1b[0m ") && is_blank("\x1b["));
+        assert!(!is_blank("\x1b[2Ka") && !is_blank("b\x1b[0m"));
+    }
+}
