@@ -27,7 +27,7 @@ use crate::history::{
 use crate::kernel::{KernelHandle, KernelTask, kernel_job};
 use crate::observe::{
     AgentWatch, AgentsReport, Coordinator, JobHandle, JobIds, ObservedSessions, RunName,
-    RunningWatch, Source, SourceContext, Watch, WatchHandle, agents_job, command_job,
+    RunningWatch, Source, SourceContext, Watch, WatchClaims, WatchHandle, agents_job, command_job,
 };
 use crate::process::{Command, CommandControl, CommandOutcome};
 use crate::recording::RecordingReport;
@@ -202,6 +202,7 @@ impl Builder {
             sources: Vec::new(),
             panicked: Vec::new(),
             watches: Vec::new(),
+            claims: WatchClaims::default(),
             jobs: JobIds::default(),
             sessions: ObservedSessions::default(),
             alive: Some(Arc::new(alive)),
@@ -249,6 +250,7 @@ pub struct Engine {
     /// The panics of sources that have ended.
     panicked: Vec<Panicked>,
     watches: Vec<RunningWatch>,
+    claims: WatchClaims,
     jobs: JobIds,
     sessions: ObservedSessions,
     /// Each source holds a clone; `done` is closed when all are dropped.
@@ -308,6 +310,9 @@ impl Engine {
 
     /// Watches a tmux server, or parts of it, and returns at once. The content of a pane at its first
     /// capture (`PaneOpened`) is not reported.
+    ///
+    /// A pane that an earlier watch of this engine observes is left to it: each line arrives once, in the run and
+    /// with the options of that watch. When it ends, this one observes the pane.
     ///
     /// # Errors
     /// If the interval is zero, or threads cannot be started.
@@ -454,7 +459,8 @@ impl Engine {
     }
 
     /// Polls everything at once without waiting for the next tick, for example after a command was
-    /// typed into a pane.
+    /// typed into a pane. What stands on the screens then is delivered at once, including lines that would
+    /// wait a tick for a change; a later change of such a line is delivered as a revision.
     pub fn poll_now(&self) {
         self.watches.iter().for_each(RunningWatch::poll_now);
     }
@@ -476,6 +482,7 @@ impl Engine {
             clock: self.clock.clone(),
             runs: self.runs.clone(),
             sessions: self.sessions.clone(),
+            claims: self.claims.clone(),
         };
         let (ended, done) = stop_pair();
         let handle = thread::spawn(source.name(), move || {

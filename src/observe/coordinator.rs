@@ -21,6 +21,7 @@ use super::poller::panes::{PanesConfig, Selection, SessionPanes};
 use super::poller::{Control, Ended, Poller, Progress};
 use super::resume_point::ResumePoint;
 use super::watch::{PaneSource, Watch, WatchTargets};
+use super::watch_claims::WatchClaim;
 use super::{RunName, Source, SourceContext};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId, SessionEndReason};
@@ -120,6 +121,7 @@ impl Source for Coordinator {
             listed_server: None,
             transfers: PaneTransfers::default(),
             watch: self.watch,
+            claim: context.claims.join(context.clock.clone()),
             context,
         };
         thread.run(&self.poll_requests);
@@ -172,6 +174,8 @@ struct CoordinatorThread {
     /// The number of selected panes.
     selected_panes: usize,
     targets: WatchTargets,
+    /// What no other watch of the engine observes.
+    claim: WatchClaim,
     /// The last logged error; the same error is logged once.
     last_trouble: Option<String>,
     /// The foreground programs of the panes, as of the last listing that contained them.
@@ -208,7 +212,7 @@ impl CoordinatorThread {
                     .sessions
                     .values()
                     .any(|watched| watched.locked.is_some());
-                let interval = if has_locked {
+                let interval = if has_locked || self.claim.is_refused() {
                     LISTING_INTERVAL
                 } else {
                     IDLE_INTERVAL
@@ -270,6 +274,9 @@ impl CoordinatorThread {
                 return false;
             }
         };
+        if self.claim.may_get_more() {
+            self.applied_listing = None;
+        }
         match &listing {
             Some(listing) if is_same(self.applied_listing.as_ref(), listing) => {}
             Some(listing) => {
@@ -373,8 +380,19 @@ impl CoordinatorThread {
         self.selected_panes = panes.sum();
         self.targets.report_absent(&self.watch.server, true);
         let ids: HashSet<SessionId> = selected.iter().map(|(session, _)| session.id).collect();
-        for (session, selection) in selected {
-            let key = SessionKey::new(&listing.server, session.id);
+        let (sessions, mut claimed): (Vec<_>, Vec<_>) = selected
+            .into_iter()
+            .map(|(session, selection)| {
+                let key = SessionKey::new(&listing.server, session.id);
+                (session, (key, selection))
+            })
+            .unzip();
+        let was_refused = self.claim.is_refused();
+        self.claim.claim(&mut claimed, listing);
+        if self.claim.is_refused() && !was_refused {
+            log::info!("panes that another watch observes are left to it");
+        }
+        for (session, (key, selection)) in sessions.into_iter().zip(claimed) {
             match self.sessions.get_mut(&key) {
                 Some(watched) if watched.selection != selection => {
                     match watched.control.try_send(Control::Select(selection.clone())) {

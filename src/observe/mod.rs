@@ -16,6 +16,7 @@ mod resume_point;
 mod session_outcome;
 mod source;
 mod watch;
+mod watch_claims;
 
 #[cfg(feature = "cli")]
 pub(crate) use agent_files::HookFiles;
@@ -36,3 +37,4 @@ pub(crate) use watch::RunningWatch;
 #[cfg(feature = "cli")]
 pub(crate) use watch::report_absent;
 pub use watch::{Watch, WatchHandle};
+pub(crate) use watch_claims::WatchClaims;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::observed_sessions::ObservedSessions;
+use super::watch_claims::WatchClaims;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -32,6 +33,8 @@ pub(crate) struct SourceContext {
     pub runs: Arc<dyn RunProvider>,
     /// The observed tmux sessions.
     pub sessions: ObservedSessions,
+    /// The panes that the watches of the engine observe.
+    pub claims: WatchClaims,
 }
 
 /// Opens and closes runs; implemented by the engine, which knows the bus and the history.

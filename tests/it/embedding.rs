@@ -6,7 +6,7 @@ mod example;
 use td_observe::channel::select;
 use td_observe::history::DataDir;
 use td_observe::tmux::Target;
-use td_observe::{Builder, Clock, Subscription, TdEvent, Watch};
+use td_observe::{Builder, Clock, EventKind, Subscription, TdEvent, Watch};
 
 use crate::observed::logs;
 use crate::support::{CEILING, TmuxServer, wait_for};
@@ -40,6 +40,72 @@ fn the_documented_example_watches_a_real_pane() {
     });
     let logs = logs(&data);
     assert_eq!(logs.len(), 1, "job-10 has no run: {:?}", logs.keys());
+}
+
+/// Two watches of one engine share no pane: each line arrives once, in one run. The second watch takes over when
+/// the first one ends.
+#[test]
+fn a_target_that_is_watched_twice_is_reported_once() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("twice", 40, 9, "exec cat");
+    let data = server.directory().join("data");
+    let mut engine = Builder::new().data_dir(&data).start().unwrap();
+    let mut events = engine.subscribe();
+    let watch = || Watch::new(server.server());
+    let first = engine
+        .watch(watch().target(Target::parse("twice").unwrap()))
+        .unwrap();
+    // Returns the events up to the one that is `what`, or in which the text has arrived as often as that.
+    let mut until = |what: &str, mut times: usize| {
+        let mut seen = Vec::new();
+        loop {
+            let next = events.recv_timeout(CEILING).unwrap().into_envelope();
+            let Some(envelope) = next else { continue };
+            let is_it = match &envelope.event {
+                TdEvent::OutputUpdate { chunk, .. } => {
+                    times = times.saturating_sub(chunk.matches(what).count());
+                    times == 0
+                }
+                event => Some(event.kind()) == EventKind::from_name(what),
+            };
+            seen.push(envelope.event);
+            if is_it {
+                return seen;
+            }
+        }
+    };
+    until("SessionStarted", 1);
+    let all = engine.watch(watch()).unwrap();
+    let same = engine
+        .watch(watch().target(Target::parse(&pane).unwrap()))
+        .unwrap();
+    // The others have listed the sessions when they observe a new one, which the first does not watch.
+    server.new_session("new", 40, 9, "exec cat");
+    until("SessionStarted", 1);
+    let mut count = 0;
+    for line in ["one", "two", "three"] {
+        server.tmux(&["send-keys", "-t", "=twice:", line, "Enter"]);
+        // The terminal's echo and cat's output.
+        count += until(line, 2).len();
+    }
+    assert!(count <= 12, "{count} events");
+    first.stop();
+    until("SessionStarted", 1);
+    server.tmux(&["send-keys", "-t", "=twice:", "four", "Enter"]);
+    until("four", 2);
+    drop((all, same));
+    engine.shutdown();
+    let logs = logs(&data);
+    let runs: Vec<&String> = logs.keys().filter(|run| run.starts_with("twice")).collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    let chunks = logs[runs[0]]
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::OutputUpdate { chunk, .. } => Some(chunk.as_str()),
+            _ => None,
+        });
+    let texts = "one\none\ntwo\ntwo\nthree\nthree\nfour\nfour\n";
+    assert_eq!(chunks.collect::<String>(), texts);
 }
 
 /// Each watch has a handle that ends it alone.

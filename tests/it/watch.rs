@@ -343,6 +343,57 @@ fn a_restarted_observer_continues_the_same_run() {
     assert_eq!(replay.texts(), want);
 }
 
+/// One call suffices, also for lines that would wait a tick for a change, and for a prompt without an end.
+#[test]
+fn an_immediate_poll_delivers_what_stands_on_the_screen() {
+    let server = TmuxServer::new();
+    let program = "printf 'ready\n'; tmux wait-for go; printf 'one\ntwo\nname? '; \
+        tmux wait-for -S printed; exec cat";
+    let pane = server.new_session("poke", 40, 9, program);
+    server.wait_for_text(&pane, "ready");
+    let mut observed = Observed::start(&server, |watch| watch.interval(Duration::from_secs(3600)));
+    observed.until_started(1);
+    server.tmux(&["wait-for", "-S", "go"]);
+    server.tmux(&["wait-for", "printed"]);
+    server.wait_for_text(&pane, "name?");
+    observed.engine().poll_now();
+    observed.until("the lines and the prompt", |seen| {
+        let replay = Replay::of(seen, &pane);
+        replay.texts() == ["one", "two"]
+            && replay
+                .lines
+                .values()
+                .next_back()
+                .is_some_and(|text| text.starts_with("name?"))
+    });
+    observed.stop();
+}
+
+#[test]
+fn a_session_with_the_name_of_an_id_is_not_mistaken() {
+    let server = TmuxServer::new();
+    let other = server.new_session("other", 40, 9, "exec cat");
+    let window = server.tmux(&["display-message", "-p", "-t", &other, "#{window_id}"]);
+    let window = window.trim();
+    let named = server.new_session("x", 40, 9, "exec cat");
+    server.tmux(&["rename-session", "-t", "=x", window]);
+    let id = server.tmux(&["display-message", "-p", "-t", &named, "#{session_id}"]);
+    let mut observed = Observed::session(&server, window);
+    server.tmux(&["rename-session", "-t", id.trim(), "y"]);
+    observed.until("the window, once no session has its id as name", |seen| {
+        let opened =
+            |event: &TdEvent| matches!(event, TdEvent::PaneOpened { pane, .. } if *pane == *other);
+        seen.iter().any(|envelope| opened(&envelope.event))
+    });
+    observed.stop();
+    assert!(
+        observed
+            .seen
+            .iter()
+            .all(|e| e.event.pane().is_none_or(|pane| *pane != *named))
+    );
+}
+
 #[test]
 fn each_session_has_one_poller_and_an_immediate_capture_on_request() {
     let server = TmuxServer::new();

@@ -504,6 +504,16 @@ impl Pane {
         self.end_listening(&[], out.now);
     }
 
+    /// Emits what stands on the screen, without waiting for lines to settle.
+    pub fn settle_now(&mut self, out: &mut PaneOutput<'_>) {
+        let changes = match &mut self.follow {
+            Follow::Captures(polled) => polled.tracker.settle_now(),
+            Follow::Bytes(stream) => stream.settle_now(out.now),
+        };
+        self.emit(changes, out);
+        self.finish(out);
+    }
+
     /// Returns the exit status of the program, if it has ended and the status is known.
     pub fn exit_status(&self) -> Option<i32> {
         self.death().and_then(ProcessExit::exit_status)

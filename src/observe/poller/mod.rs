@@ -97,6 +97,8 @@ pub(in crate::observe) struct Progress {
     is_urgent: bool,
     /// An immediate poll was requested during such a request.
     polls_again: bool,
+    /// An immediate poll was requested: the next reply is reported without waiting for lines to settle.
+    is_requested: bool,
 }
 
 /// The result of a wait.
@@ -141,6 +143,7 @@ impl Poller {
             }
             self.progress.is_urgent = on_change.is_none();
             self.progress.polls_again = false;
+            let is_requested = std::mem::take(&mut self.progress.is_requested);
             let request = self.session_request(on_change);
             let requested = self.gateway.request_session(request);
             let woken = match requested {
@@ -151,18 +154,22 @@ impl Poller {
             on_change = None;
             match woken {
                 Woken::Stopped => break SessionEndReason::Detached,
-                Woken::RequestAgain => {}
+                Woken::RequestAgain => self.progress.is_requested |= is_requested,
                 Woken::CaptureMore => {
+                    self.progress.is_requested |= is_requested;
                     if let Some(reason) = self.capture_more() {
                         break reason;
                     }
-                    on_change = self.next_schedule();
+                    on_change = self.next_schedule().filter(|_| !is_requested);
                 }
                 Woken::Reply(Ok(reply)) => {
                     let reason = self.handle_reply(reply, false);
                     let reason = reason.or_else(|| self.capture_more());
                     if let Some(reason) = reason {
                         break reason;
+                    }
+                    if is_requested {
+                        self.panes.settle_now(self.clock.now());
                     }
                     if self.progress.polls_again {
                         continue;
@@ -175,6 +182,7 @@ impl Poller {
                     }
                 }
                 Woken::Reply(Err(error)) => {
+                    self.progress.is_requested |= is_requested;
                     let reason = self.handle_failure(&error).or_else(|| self.pause());
                     if let Some(reason) = reason {
                         break reason;
@@ -204,6 +212,7 @@ impl Poller {
                 recv(self.control) -> control => match control {
                     Ok(Control::PollNow) => {
                         self.panes.wake(self.clock.now());
+                        self.progress.is_requested = true;
                         if !self.progress.is_urgent {
                             return Woken::RequestAgain;
                         }

@@ -319,6 +319,17 @@ impl SessionPanes {
         panes.for_each(|pane| pane.wake(now));
     }
 
+    /// Emits what stands on all screens, because the user requested a poll.
+    pub fn settle_now(&mut self, now: Instant) {
+        let may_wait = self.pipes.is_some();
+        for (id, slot) in &mut self.slots {
+            if let Some(pane) = slot.open_mut() {
+                self.emitter
+                    .collect(id, may_wait, now, |out| pane.settle_now(out));
+            }
+        }
+    }
+
     /// Takes the replies for all panes of the session.
     pub fn handle_reply(
         &mut self,
