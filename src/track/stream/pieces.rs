@@ -158,7 +158,12 @@ impl StreamTracker {
             return None;
         }
         let shown: String = screen[..end].iter().map(|row| &*row.text).collect();
-        let (text, shown) = (line.text.trim_end_matches(' '), shown.trim_end_matches(' '));
+        // A beginning keeps the blanks at its end.
+        let (text, shown) = if line.text.ends_with(&*shown) {
+            (&*line.text, &*shown)
+        } else {
+            (line.text.trim_end_matches(' '), shown.trim_end_matches(' '))
+        };
         let own = common_end(text, shown);
         let (beginning, foreign) = (&text[..text.len() - own], &shown[..shown.len() - own]);
         let is_needed = line.start < 0 || !beginning.is_empty() || !foreign.is_empty();

@@ -1956,7 +1956,6 @@ mod long_lines {
         Print(usize),
         /// Prints one character many times, so that no text shows a position.
         Repeat(usize),
-        EndLine,
         Check,
         Resize(usize, usize),
     }
@@ -1966,7 +1965,6 @@ mod long_lines {
             4 => (1_usize..90_000).prop_map(Step::Print),
             2 => (1_usize..90_000).prop_map(Step::Repeat),
             2 => (1_usize..400).prop_map(Step::Print),
-            2 => Just(Step::EndLine),
             4 => Just(Step::Check),
             3 => (8_usize..200, 1_usize..50).prop_map(|(width, height)| Step::Resize(width, height)),
         ]
@@ -2038,7 +2036,6 @@ mod long_lines {
                         watched.print(&text);
                     }
                     Step::Repeat(times) => watched.print(&"x".repeat(times)),
-                    Step::EndLine => watched.print("\n"),
                     Step::Check => watched.check(false),
                     Step::Resize(width, height) => {
                         watched.sim.set_width(width);

@@ -116,11 +116,14 @@ fn observe(case: Case) -> (String, Replay) {
         wait_for("the end of the line", CEILING, || {
             observed.take_ready();
             let replay = observed.replay(&pane);
-            let end = replay
-                .lines
-                .values()
-                .next_back()
-                .is_some_and(|text| text.ends_with(&last));
+            let length: usize = replay.lines.values().map(String::len).sum();
+            let is_whole = !case.is_streamed || length >= case.bytes;
+            let end = is_whole
+                && replay
+                    .lines
+                    .values()
+                    .next_back()
+                    .is_some_and(|text| text.ends_with(&last));
             if end { Ok(()) } else { Err(last.clone()) }
         });
     }
