@@ -134,7 +134,7 @@ pub use event::ids::{ExecutionId, PaneId};
 pub use event::td_event::{EventKind, TdEvent};
 #[cfg(feature = "engine")]
 pub use observe::{
-    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
+    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch, WatchHandle,
 };
 pub use thread::Panicked;
 pub use timestamp::Timestamp;

@@ -5,6 +5,7 @@
 //! a batch or a command arrives or the writer has something to do, and on the disk. It ends when
 //! the bus is closed and everything is read.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub(super) enum LogCommand {
     },
     /// Close this run, or forget this execution without a log.
     Close(CloseRun),
+    /// Close all runs that are due to be closed later, and drop `done` when their locks are released.
+    CloseNow { done: Sender<Infallible> },
 }
 
 #[derive(Debug)]
@@ -85,6 +88,7 @@ impl LogThread {
             bus,
             clock,
             closing: Vec::new(),
+            when_closed: Vec::new(),
             last_notices: Vec::new(),
         };
         let thread = thread::spawn("td-log", move || state.run(lane))?;
@@ -105,6 +109,8 @@ struct LogThreadState {
     bus: Arc<EventBus>,
     clock: Clock,
     closing: Vec<(Instant, CloseRun)>,
+    /// Senders to drop when all of `closing` is closed.
+    when_closed: Vec<Sender<Infallible>>,
     /// Notices that the bus did not accept, because it is closing.
     last_notices: Vec<LogNotice>,
 }
@@ -163,6 +169,10 @@ impl LogThreadState {
                 }
                 LogCommand::AddMetadata { id, extra } => self.writer.add_metadata(&id, extra, now),
                 LogCommand::Close(close) => self.closing.push((now + CLOSE_AFTER, close)),
+                LogCommand::CloseNow { done } => {
+                    self.closing.iter_mut().for_each(|(at, _)| *at = now);
+                    self.when_closed.push(done);
+                }
             }
         }
     }
@@ -186,6 +196,9 @@ impl LogThreadState {
         for (_, close) in self.closing.extract_if(.., |(at, _)| *at <= due) {
             self.writer
                 .close_run(&close.id, close.state, close.exit_status, now);
+        }
+        for done in self.when_closed.drain(..) {
+            self.writer.when_released(done);
         }
     }
 

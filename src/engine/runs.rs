@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crossbeam_channel::bounded;
 use serde_json::{Map, Value};
 
 use super::log_thread::{CloseRun, LogCommand, LogCommands};
@@ -22,6 +23,9 @@ use crate::thread::lock;
 
 /// The time that shutdown waits for the disk of raw recordings; the same as for the history.
 const RECORDINGS_END: Duration = Duration::from_secs(5);
+
+/// The longest time for which opening a run waits for the end of the same run.
+const RELEASE_WAIT: Duration = Duration::from_secs(2);
 
 /// Opens runs, counts their users, and closes each run with its last user.
 pub(super) struct RunRegistry {
@@ -122,8 +126,27 @@ impl RunRegistry {
         info: RunInfo,
     ) -> Option<Result<OpenRun>> {
         let (data, _) = self.log.as_ref()?;
+        let mut opened = self.try_open_log(data, state, name, info.clone());
+        if opened.as_ref().is_err_and(Error::is_locked) {
+            // A run of this engine keeps its lock for a while after its last use.
+            self.close_ended_runs();
+            opened = self.try_open_log(data, state, name, info);
+        }
+        for warning in opened.iter().flat_map(|run| &run.warnings) {
+            log::warn!("{warning}");
+        }
+        Some(opened)
+    }
+
+    fn try_open_log(
+        &self,
+        data: &DataDir,
+        state: &mut State,
+        name: &RunName,
+        info: RunInfo,
+    ) -> Result<OpenRun> {
         let now = self.clock.wall();
-        let opened = match name {
+        match name {
             RunName::Exact(id) => data.run(id).open(info, now),
             // A run without an identity cannot be found again.
             RunName::Labelled(label) if info.identity.is_none() => {
@@ -133,11 +156,15 @@ impl RunRegistry {
                 let index = state.index.get_or_insert_with(|| RunIndex::scan(data));
                 index.open_run(data, label, info, now)
             }
-        };
-        for warning in opened.iter().flat_map(|run| &run.warnings) {
-            log::warn!("{warning}");
         }
-        Some(opened)
+    }
+
+    /// Closes the runs that nobody uses any more at once, and waits until their locks are released.
+    fn close_ended_runs(&self) {
+        let (done, released) = bounded(0);
+        self.send(LogCommand::CloseNow { done });
+        // A disk that does not respond must not hold up who opens a run.
+        let _ = released.recv_timeout(RELEASE_WAIT);
     }
 
     /// Opens a run. One that cannot be opened is an error if it `must_be_kept`; otherwise it is observed without a

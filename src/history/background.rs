@@ -80,6 +80,8 @@ pub(super) enum SyncJob {
         metadata: Box<RunMetadata>,
     },
     Close(Box<ClosingRun>),
+    /// Drops the sender, behind all jobs that were queued before.
+    Done(Sender<Infallible>),
 }
 
 /// A run that has ended.
@@ -197,6 +199,10 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 (directory.execution_id().clone(), written)
             }
             SyncJob::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
+            SyncJob::Done(done) => {
+                drop(done);
+                continue;
+            }
         };
         if let Err(error) = outcome {
             let notice = LogNotice {

@@ -3,11 +3,13 @@
 //! It runs on its caller's thread, takes `now` as an argument and returns deadlines. It never fails, and
 //! waits only for the disk itself and for [`SyncPolicy::Always`].
 
+use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Sender;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value};
 
@@ -517,6 +519,12 @@ impl LogWriter {
             self.close_ended();
             self.needs_retry = true;
         }
+    }
+
+    /// Drops `done` when the locks of all runs that were closed before are released, or at once if `td-sync` has no
+    /// room.
+    pub(crate) fn when_released(&self, done: Sender<Infallible>) {
+        let _ = self.syncer.offer(SyncJob::Done(done));
     }
 
     /// Queues ended runs for `td-sync`, which writes their final metadata.

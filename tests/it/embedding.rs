@@ -109,6 +109,50 @@ fn a_target_that_is_watched_twice_is_reported_once() {
 }
 
 /// Each watch has a handle that ends it alone.
+/// What is printed between two watches of a session, however short, is reported by the second.
+#[test]
+fn a_session_is_watched_again_at_once() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("work", 40, 5, "cat");
+    let data = server.directory().join("data");
+    let mut engine = Builder::new().data_dir(&data).start().unwrap();
+    let mut events = engine.subscribe();
+    let mut until_line = |line: &str| loop {
+        let next = events.recv_timeout(CEILING).unwrap().into_envelope();
+        let Some(envelope) = next else { continue };
+        match &envelope.event {
+            TdEvent::OutputUpdate { chunk, .. } if chunk.contains(line) => break,
+            TdEvent::Warning { message, .. } => panic!("{message}"),
+            TdEvent::OutputGap { .. } => panic!("{envelope:?}"),
+            _ => {}
+        }
+    };
+    let types = |line: &str| {
+        server.tmux(&["send-keys", "-t", &pane, line, "Enter"]);
+        server.wait_for_text(&pane, &format!("{line}\n{line}"));
+    };
+    types("before");
+    let watch = || {
+        let target = Target::parse("work").unwrap();
+        Watch::new(server.server()).target(target).poll()
+    };
+    let mut handle = engine.watch(watch().baseline_lines(5)).unwrap();
+    until_line("before");
+    for line in ["one", "two", "three"] {
+        handle.stop();
+        types(line);
+        handle = engine.watch(watch()).unwrap();
+        until_line(line);
+    }
+    let report = engine.shutdown();
+    assert!(report.is_clean(), "{report}");
+    let runs = DataDir::new(&data)
+        .runs(Clock::system().wall())
+        .unwrap()
+        .runs;
+    assert_eq!(runs.len(), 1);
+}
+
 #[test]
 fn a_watch_is_stopped_alone() {
     let server = TmuxServer::new();

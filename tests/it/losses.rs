@@ -85,6 +85,25 @@ fn emit(engine: &Engine, threads: u64, events: u64) -> u64 {
     refused.load(Ordering::Relaxed)
 }
 
+#[test]
+fn a_run_that_is_opened_again_at_once_has_its_log() {
+    let data = tempfile::tempdir().unwrap();
+    let mut engine = Builder::new().data_dir(data.path()).start().unwrap();
+    for _ in 0..3 {
+        let echo = Command::new("echo").arg("a line");
+        let job = engine.execute_as("again", echo).unwrap();
+        assert_eq!(job.wait().unwrap().code(), 0);
+    }
+    let report = engine.shutdown();
+    assert!(report.is_clean(), "{report}");
+    let (events, missing) = logged(data.path(), "again");
+    assert_eq!(
+        (events, missing),
+        (9, 0),
+        "start, line and end, three times"
+    );
+}
+
 /// What is lost in the log, by its report.
 fn lost(report: &Report) -> u64 {
     let lost = report.log.iter().flat_map(|log| &log.lost);
