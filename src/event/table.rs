@@ -282,7 +282,7 @@ macro_rules! event_table {
                 cwd: String;
                 /// The job's pane; absent for a child process of this program.
                 pane: Option<PaneId>,
-                /// The process id, if it is known.
+                /// The process id of a job in a pane, if it is known.
                 pid: Option<u32>,
                 /// The number of the kernel's cell, for code that a kernel runs.
                 cell: Option<u32>,
@@ -306,7 +306,7 @@ macro_rules! event_table {
                 duration_ms: u64;
                 /// The job's pane; absent for a child process of this program.
                 pane: Option<PaneId>,
-                /// The process id, if it is known.
+                /// The process id of a job in a pane, if it is known.
                 pid: Option<u32>,
                 /// The number of a kernel's cell, whose exit code is 1 after an exception.
                 cell: Option<u32>,

@@ -118,6 +118,7 @@ impl Wait {
     }
 
     /// Ends the wait with [`WaitEnd::Interrupted`] when this handle, or a clone of it, is cancelled from any thread.
+    /// A wait that is cancelled before it has begun is an error ([`Error::is_gone`](crate::Error::is_gone)).
     ///
     /// ```no_run
     /// use td_observe::agent_loop::Cancel;
