@@ -117,11 +117,19 @@ fn a_session_is_watched_again_at_once() {
     let data = server.directory().join("data");
     let mut engine = Builder::new().data_dir(&data).start().unwrap();
     let mut events = engine.subscribe();
+    let mut last_line = 0;
     let mut until_line = |line: &str| loop {
         let next = events.recv_timeout(CEILING).unwrap().into_envelope();
         let Some(envelope) = next else { continue };
         match &envelope.event {
-            TdEvent::OutputUpdate { chunk, .. } if chunk.contains(line) => break,
+            TdEvent::OutputUpdate {
+                chunk, first_line, ..
+            } if chunk.contains(line) => {
+                // Numbers never begin again within a run.
+                assert!(*first_line > last_line || last_line == 0, "{envelope:?}");
+                last_line = *first_line;
+                break;
+            }
             TdEvent::Warning { message, .. } => panic!("{message}"),
             TdEvent::OutputGap { .. } => panic!("{envelope:?}"),
             _ => {}
