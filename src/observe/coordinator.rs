@@ -121,7 +121,7 @@ impl Source for Coordinator {
             listed_server: None,
             transfers: PaneTransfers::default(),
             watch: self.watch,
-            claim: context.claims.join(context.clock.clone()),
+            claim: context.claims.join(),
             context,
         };
         thread.run(&self.poll_requests);

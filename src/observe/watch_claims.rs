@@ -5,16 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use super::observed_sessions::SessionKey;
 use super::poller::panes::Selection;
-use crate::clock::Clock;
 use crate::thread::lock;
 use crate::tmux::{Listing, PaneState};
-
-/// The time in which the run of a watch that has ended is closed: its log is written by another thread.
-const CLOSING_PERIOD: Duration = Duration::from_secs(2);
 
 /// The claims of all watches of an engine.
 #[derive(Clone, Debug, Default)]
@@ -26,21 +21,17 @@ struct Claims {
     /// Incremented when a watch gives something up.
     releases: u64,
     held: HashMap<u64, HashMap<SessionKey, Selection>>,
-    /// The claims of watches that ended a moment ago, and when.
-    closing: Vec<(Instant, HashMap<SessionKey, Selection>)>,
 }
 
 impl WatchClaims {
     /// Adds a watch, without claims.
-    pub(super) fn join(&self, clock: Clock) -> WatchClaim {
+    pub(super) fn join(&self) -> WatchClaim {
         let mut claims = lock(&self.0);
         claims.next += 1;
         WatchClaim {
             id: claims.next,
-            clock,
             claims: Arc::clone(&self.0),
             releases: claims.releases,
-            noticed: None,
             is_refused: false,
         }
     }
@@ -50,12 +41,9 @@ impl WatchClaims {
 #[derive(Debug)]
 pub(super) struct WatchClaim {
     id: u64,
-    clock: Clock,
     claims: Arc<Mutex<Claims>>,
     /// The releases at the last claim.
     releases: u64,
-    /// The releases since, and when they were noticed.
-    noticed: Option<(u64, Instant)>,
     /// Another watch has some of the wanted panes.
     is_refused: bool,
 }
@@ -64,21 +52,11 @@ impl WatchClaim {
     /// Claims what these selections contain and no other watch has, in place of earlier claims. Removes the
     /// rest from the selections.
     pub fn claim(&mut self, wanted: &mut [(SessionKey, Selection)], listing: &Listing) {
-        let now = self.clock.now();
         let mut claims = lock(&self.claims);
-        let is_closing =
-            |(at, _): &mut (Instant, _)| now.saturating_duration_since(*at) < CLOSING_PERIOD;
-        claims.closing.retain_mut(is_closing);
-        if claims.closing.is_empty() {
-            self.releases = claims.releases;
-        }
+        self.releases = claims.releases;
         self.is_refused = false;
         let others = claims.held.iter().filter(|(id, _)| **id != self.id);
-        let others = others.map(|(_, held)| held);
-        for (key, other) in others
-            .chain(claims.closing.iter().map(|(_, held)| held))
-            .flatten()
-        {
+        for (key, other) in others.flat_map(|(_, held)| held) {
             let mine = wanted.iter_mut().filter(|(wanted, _)| wanted == key);
             for (_, selection) in mine {
                 let panes = listing.panes_of(key.session).map(PaneState::pane);
@@ -105,27 +83,16 @@ impl WatchClaim {
         self.is_refused
     }
 
-    /// Returns true if another watch has released panes since the last claim, and long enough ago that its run is
-    /// closed.
-    pub fn may_get_more(&mut self) -> bool {
-        let now = self.clock.now();
-        let releases = lock(&self.claims).releases;
-        if !self.is_refused || releases == self.releases {
-            return false;
-        }
-        let noticed = self.noticed.filter(|(known, _)| *known == releases);
-        let (_, since) = *self.noticed.insert(noticed.unwrap_or((releases, now)));
-        now.saturating_duration_since(since) >= CLOSING_PERIOD
+    /// Returns true if another watch has released panes since the last claim.
+    pub fn may_get_more(&self) -> bool {
+        self.is_refused && lock(&self.claims).releases != self.releases
     }
 }
 
 impl Drop for WatchClaim {
     fn drop(&mut self) {
         let mut claims = lock(&self.claims);
-        let held = claims.held.remove(&self.id);
-        claims
-            .closing
-            .extend(held.map(|held| (self.clock.now(), held)));
+        claims.held.remove(&self.id);
         claims.releases += 1;
     }
 }
@@ -133,7 +100,6 @@ impl Drop for WatchClaim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::FakeClock;
     use crate::event::PaneId;
     use crate::tmux::listing_of;
 
@@ -156,9 +122,7 @@ mod tests {
             wanted.iter().flat_map(of).collect()
         };
         let claims = WatchClaims::default();
-        let clock = FakeClock::new();
-        let join = || claims.join(clock.clock());
-        let (mut first, mut second) = (join(), join());
+        let (mut first, mut second) = (claims.join(), claims.join());
         let mut wanted = all();
         wanted.retain(|(key, _)| listing.panes_of(key.session).count() == 2);
         wanted[0].1.only = Some([PaneId::from("%3")].into());
@@ -169,18 +133,13 @@ mod tests {
         assert_eq!(panes(&wanted), ["%1", "%2"]);
         assert!(second.is_refused() && !second.may_get_more());
         // A third one gets nothing, not even future panes.
-        let mut third = join();
+        let mut third = claims.join();
         let mut wanted = all();
         third.claim(&mut wanted, &listing);
         assert_eq!(panes(&wanted), [""; 0]);
         assert!(wanted.iter().all(|(_, selection)| selection.only.is_some()));
         // The first one keeps what it has, and then ends.
         drop(first);
-        assert!(!second.may_get_more(), "in a moment");
-        let mut wanted = all();
-        second.claim(&mut wanted, &listing);
-        assert_eq!(panes(&wanted), ["%1", "%2"], "its run is being closed");
-        clock.advance(CLOSING_PERIOD);
         assert!(second.may_get_more());
         let mut wanted = all();
         second.claim(&mut wanted, &listing);

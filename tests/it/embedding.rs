@@ -104,6 +104,13 @@ fn a_target_that_is_watched_twice_is_reported_once() {
             TdEvent::OutputUpdate { chunk, .. } => Some(chunk.as_str()),
             _ => None,
         });
+    let numbers = logs[runs[0]]
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::OutputUpdate { first_line, .. } => Some(*first_line),
+            _ => None,
+        });
+    assert!(numbers.is_sorted(), "lines keep being counted");
     let texts = "one\none\ntwo\ntwo\nthree\nthree\nfour\nfour\n";
     assert_eq!(chunks.collect::<String>(), texts);
 }
