@@ -4,13 +4,15 @@
 //! pane, the messages of programs, and the search for secrets.
 
 // Only the program needs all of it.
-#[cfg(any(feature = "cli", feature = "kernel"))]
+#[cfg(feature = "engine")]
 #[cfg_attr(not(feature = "cli"), allow(dead_code))]
 mod lexer;
 
 pub(crate) use anstyle_parse::state::{Action, State};
-#[cfg(any(feature = "cli", feature = "kernel"))]
+#[cfg(feature = "cli")]
 pub(crate) use lexer::Lexer;
+#[cfg(feature = "engine")]
+pub(crate) use lexer::without_escapes;
 
 pub(crate) const BELL: u8 = 0x07;
 pub(crate) const ESCAPE: u8 = 0x1b;

@@ -1,10 +1,12 @@
 //! Applies one event to the rows of the board.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::row::Rows;
 use super::row::{ExecutionKind, Row, RowKey, RowState};
 use crate::agent::{RowKind, StateRules, program_name};
+use crate::escapes::without_escapes;
 use crate::event::{
     AgentState, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason,
     TdEvent,
@@ -151,7 +153,9 @@ impl Fold<'_> {
             } => {
                 self.name_if_new(id, task_description);
                 self.execution(id, ExecutionKind::Loop, |row, at| {
-                    row.phases.clone_from(phases);
+                    let plain_phase = |phase: &String| plain(phase).into_owned();
+                    row.phases =
+                        (phases.as_ref()).map(|phases| phases.iter().map(plain_phase).collect());
                     row.begin(at);
                 });
             }
@@ -197,10 +201,10 @@ impl Fold<'_> {
             } => {
                 self.row_of(id, pane.as_ref(), agent_id.as_deref(), |row, at| {
                     if let Some(agent) = agent {
-                        row.agent = Some(agent.to_string());
+                        row.agent = Some(plain(agent).into_owned());
                     }
                     row.evidence = Some(evidence.clone());
-                    let asks = asks.as_deref().cloned();
+                    let asks = asks.as_deref().map(|asks| plain(asks).into_owned());
                     row.enter_agent(RowState::Agent(state.clone()), asks, at);
                 });
             }
@@ -230,6 +234,7 @@ impl Fold<'_> {
 
     /// Sets the name of an execution and of its rows.
     fn set_name(&mut self, id: &ExecutionId, name: &str) {
+        let name = &*plain(name);
         self.rows.names.insert(id.clone(), name.to_owned());
         for (key, row) in self.rows.of(id) {
             if row.name != name && row.kind != ExecutionKind::Agent {
@@ -244,7 +249,7 @@ impl Fold<'_> {
         let first = name.lines().next().unwrap_or_default();
         let name = if is_generated(id) { first } else { id.as_str() };
         let names = &mut self.rows.names;
-        names.entry(id.clone()).or_insert_with(|| name.to_owned());
+        (names.entry(id.clone())).or_insert_with(|| plain(name).into_owned());
     }
 
     /// Changes all rows of an execution.
@@ -397,6 +402,7 @@ fn is_generated(id: &ExecutionId) -> bool {
 
 /// Returns the display name of a command line's program: its file name, or `shell`.
 fn program(command: &str) -> String {
+    let command = &*plain(command);
     let first = command.split_whitespace().next().unwrap_or(command);
     let name = program_name(first);
     if is_shell(name) {
@@ -408,10 +414,22 @@ fn program(command: &str) -> String {
 
 /// Returns the last informative line of a text, which is not a blank row, a rule, a box or an agent's footer.
 fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<String> {
-    let is_informative = |line: &&str| {
+    let is_informative = |line: &Cow<'_, str>| {
         line.contains(char::is_alphanumeric)
             && agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
     };
-    let line = text.lines().rev().find(is_informative)?;
+    let line = text.lines().rev().map(plain).find(is_informative)?;
     Some(line.trim().chars().take(CHARS_MAX).collect())
+}
+
+/// Returns a text without control sequences and without control characters other than tabs and line feeds.
+fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    // A sequence that a line leaves open must not hide the lines after it.
+    let lines = text
+        .split('\n')
+        .map(|line| without_escapes(line).replace(|c: char| c.is_control() && c != '\t', ""));
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -452,6 +452,39 @@ fn the_last_line_is_not_decoration() {
 }
 
 #[test]
+fn the_texts_of_a_row_are_plain() {
+    let mut coloured = state(
+        "a",
+        "%1",
+        AgentState::Waiting,
+        Some("\u{1b}[1mGo\u{1b}[0m on?"),
+    );
+    if let TdEvent::AgentState { agent, .. } = &mut coloured {
+        *agent = Some(Box::new("\u{1b}[1mme".into()));
+    }
+    let text =
+        "above\n\u{1b}[31mred\u{1b}[0m\u{7} text\tis\u{9b}1m plain\u{1b}]0;title\n\u{1b}[1m\n";
+    let board = board(&[
+        at(0, opened("a", "%1", "\u{1b}[1mtop")),
+        at(1, coloured),
+        at(2, output("a", "%1", text)),
+        at(
+            3,
+            TdEvent::SessionRenamed {
+                execution_id: "a".into(),
+                from: "a".into(),
+                to: "\u{1b}[1mbold".into(),
+            },
+        ),
+    ]);
+    let row = board.rows().next().unwrap();
+    assert_eq!(row.last_line, "red text\tis plain");
+    assert_eq!(row.asks.as_deref(), Some("Go on?"));
+    assert_eq!(row.agent.as_deref(), Some("me"));
+    assert_eq!(row.name, "bold");
+}
+
+#[test]
 fn commands_loops_and_background_agents_have_rows() {
     let id = |id: &str| crate::event::ExecutionId::from(id);
     let board = board(&[

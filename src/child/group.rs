@@ -250,12 +250,20 @@ pub(crate) fn cannot_start(program: &OsStr, directory: Option<&Path>, cause: io:
     let has_directory = directory.is_none_or(Path::is_dir);
     let name = program.to_string_lossy();
     if cause.kind() == ErrorKind::NotFound && has_directory {
-        let hint = if program == "tmux" {
-            "install tmux 3.3 or newer (apt install tmux, brew install tmux)"
+        let path = directory.unwrap_or(Path::new("")).join(program);
+        let text = if name.contains('/') && path.exists() {
+            // The system reports a missing interpreter like a missing program.
+            format!(
+                "the program {name} was not started: the interpreter in its first line is probably missing"
+            )
+        } else if program == "tmux" {
+            let hint = "install tmux 3.3 or newer (apt install tmux, brew install tmux)";
+            format!("the program {name} was not found: {hint}")
         } else {
-            "install it, or add its directory to PATH"
+            let hint = "install it, or add its directory to PATH";
+            format!("the program {name} was not found: {hint}")
         };
-        return Error::missing(format!("the program {name} was not found: {hint}")).because(cause);
+        return Error::missing(text).because(cause);
     }
     let error = Error::other(format!("cannot start {name} in")).because(cause);
     error.at(directory.unwrap_or(Path::new(".")))

@@ -108,6 +108,17 @@ impl Lexer {
     }
 }
 
+/// Returns a text without its escape sequences, such as the colours of a traceback.
+pub(crate) fn without_escapes(text: &str) -> String {
+    let (mut lexer, mut plain, mut rest) = (Lexer::default(), String::new(), text);
+    while !rest.is_empty() {
+        let token = lexer.next(rest);
+        plain.push_str(token.text);
+        rest = token.rest;
+    }
+    plain
+}
+
 /// Returns true for ESC, and for the C1 controls, which are sequences of one character.
 fn is_escape(c: char) -> bool {
     matches!(c, '\x1b' | '\u{80}'..='\u{9f}')

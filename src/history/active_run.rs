@@ -156,7 +156,7 @@ impl ActiveRun {
                 metadata: false,
             },
             closed: ClosedFiles {
-                next: 1,
+                next: run.next_file,
                 is_between: false,
                 newest: None,
             },
@@ -456,6 +456,8 @@ impl ActiveRun {
         let mut metadata = self.metadata;
         metadata.updated = clock.wall();
         metadata.next_seq = Some(self.next_seq);
+        // The next writer records them in a gap.
+        metadata.dropped_from = self.pending.first_seq();
         let is_dirty = sync && self.unsynced.lines;
         ClosingRun {
             directory: self.directory,

@@ -155,6 +155,9 @@ pub struct RunMetadata {
     /// The number of the next event; set when the run ends normally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_seq: Option<u64>,
+    /// The number of the first event that the last writer could not write, if it had to end without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_from: Option<u64>,
     /// Additional data: command, target, directory.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
@@ -177,6 +180,7 @@ impl RunMetadata {
             state: RunState::Running,
             exit_status: None,
             next_seq: None,
+            dropped_from: None,
             extra: info.extra,
             unknown: Map::new(),
         }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::dir::{DataDir, LABELS_MAX, RunDirectory, RunLock, numbered};
-use crate::history::dir_handle::EVENTS;
+use crate::history::dir_handle::{EVENTS, close_newest};
 use crate::history::events_file::EventsFile;
 use crate::history::metadata::{RunInfo, RunMetadata, TmuxIdentity};
 use crate::history::read::{LogReader, Query};
@@ -22,8 +22,10 @@ pub struct OpenRun {
     pub(super) events: EventsFile,
     pub(super) metadata: RunMetadata,
     pub(super) next_seq: u64,
-    /// Numbers that were assigned to events that did not reach the file.
+    /// Numbers that were assigned to events that were never written.
     pub(super) missing: Option<(u64, u64)>,
+    /// A number above those of the files that were closed here.
+    pub(super) next_file: u32,
     /// The time of the last event.
     pub(super) latest: Timestamp,
     /// True if the newest file contains numbers.
@@ -81,9 +83,30 @@ impl RunDirectory {
             .unwrap_or(1);
         let in_file = last_seq.map_or(1, |last| last.saturating_add(1));
         let next_seq = promised.max(in_file);
-        // In a file without numbers, the header states the next number; a file with numbers needs a gap.
-        let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
+        // A gap stands for what was never written. The header states the number after what was written and is
+        // gone, so that readers go on to miss it.
+        let dropped = before.as_ref().and_then(|before| before.dropped_from);
+        let missing = dropped
+            .map(|first| (first.max(in_file), next_seq - 1))
+            .filter(|(first, last)| first <= last);
         let is_resumed = before.is_some() || found.events.len > 0;
+        let mut next_file = 1;
+        if found.events.len > 0 && in_file < missing.map_or(next_seq, |(first, _)| first) {
+            // A list of runs, which reads only the ends of files, finds the loss between two of them.
+            match close_newest(&dir, next_file) {
+                Ok(number) => {
+                    next_file = number.saturating_add(1);
+                    found.events = EventsFile::open(&dir)
+                        .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?
+                        .events;
+                    found.events.file = None;
+                }
+                Err(cause) => {
+                    let error = Error::file("cannot close", &dir.join(EVENTS), cause);
+                    warnings.push(format!("{error:?}"));
+                }
+            }
+        }
         // A new run begins without waiting for the disk.
         let is_synced = before.is_some();
         let metadata = match before {
@@ -103,6 +126,7 @@ impl RunDirectory {
             metadata,
             next_seq,
             missing,
+            next_file,
             latest: found.last_ts.unwrap_or(Timestamp::from_micros(i64::MIN)),
             has_numbers: last_seq.is_some(),
             is_resumed,
@@ -128,7 +152,7 @@ impl OpenRun {
         if next_seq <= self.next_seq {
             return;
         }
-        if self.has_numbers {
+        if self.has_numbers || self.missing.is_some() {
             let first = self.missing.map_or(self.next_seq, |(first, _)| first);
             self.missing = Some((first, next_seq - 1));
         }

@@ -23,7 +23,7 @@ use super::queues::{Incoming, MissedOutputs};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::escapes::Lexer;
+use crate::escapes::without_escapes;
 use crate::event::{ExecutionId, OutputStream, TdEvent, Verification};
 use crate::history::{RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, JobName, JobRun, RunName, Source, SourceContext};
@@ -643,17 +643,6 @@ impl Listening {
         }
         true
     }
-}
-
-/// Returns a text without its escape sequences, such as the colours of a traceback.
-fn without_escapes(text: &str) -> String {
-    let (mut lexer, mut plain, mut rest) = (Lexer::default(), String::new(), text);
-    while !rest.is_empty() {
-        let token = lexer.next(rest);
-        plain.push_str(token.text);
-        rest = token.rest;
-    }
-    plain
 }
 
 /// The poll interval while the reader of the passed-on output has no room.

@@ -419,6 +419,91 @@ fn a_part_of_a_log_lacks_nothing_outside_of_it() {
 }
 
 #[test]
+fn a_lost_end_stays_missing_when_the_run_is_resumed() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut seconds = 0;
+    let mut write = |count: u64| {
+        seconds += 1;
+        let mut bench = later(temp.path(), Duration::from_secs(seconds), Rotation::NEVER);
+        let first = bench.open("job");
+        bench.fill("job", first..first + count);
+        let now = bench.now();
+        (bench.log).close_run("job", RunState::Completed, Some(0), now);
+        bench.finish();
+    };
+    write(17);
+    let directory = DataDir::new(temp.path()).run(&"job".into());
+    let newest = temp.path().join("runs/job/events.jsonl");
+    let file = File::options().write(true).open(&newest).unwrap();
+    let last_of = |events: &[Envelope]| events.iter().filter_map(|one| one.seq).max().unwrap();
+    let last = last_of(&reader(&directory, Query::all()).0);
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let mut lost = not_in(&reader(&directory, Query::all()).0, last);
+    assert!(lost.len() > 3 && !lost.contains(&1), "{lost:?}");
+    for context in ["resumed", "resumed again", "and cut again"] {
+        write(3);
+        let (events, report) = reader(&directory, Query::all());
+        assert_eq!(of_report(&report), lost, "{context}: {events:#?}");
+        let is_gap = |one: &&Envelope| matches!(one.event, TdEvent::LogGap { .. });
+        assert_eq!(events.iter().find(is_gap), None, "{context}");
+        assert_eq!(of_report(&follower(&directory)), lost, "{context}");
+        let listed = summary(temp.path());
+        assert!(listed.is_incomplete, "{context}: {listed:?}");
+        assert_eq!(of_places(&listed.missing), lost, "{context}");
+        programs_report(temp.path(), &lost, context);
+        if context == "resumed again" {
+            let file = File::options().write(true).open(&newest).unwrap();
+            file.set_len(file.metadata().unwrap().len() - 100).unwrap();
+            let last = last_of(&events);
+            lost.append(&mut not_in(&reader(&directory, Query::all()).0, last));
+            assert!(lost.contains(&last), "{lost:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_never_written_becomes_a_gap_when_the_run_is_resumed() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(temp.path());
+    bench.open("job");
+    bench.fill("job", 1..20);
+    let newest = temp.path().join("runs/job/events.jsonl");
+    let aside = temp.path().join("aside");
+    fs::rename(&newest, &aside).unwrap();
+    fs::create_dir(&newest).unwrap();
+    bench.advance(Duration::from_secs(2));
+    bench.fill("job", 20..30);
+    let now = bench.now();
+    let report = bench.log.finish(now);
+    assert_eq!(report.lost[0].first_seq, 20, "{report:?}");
+    fs::remove_dir(&newest).unwrap();
+    fs::rename(&aside, &newest).unwrap();
+    // Of what was written, the last lines are lost, too.
+    let lines = fs::read(&newest).unwrap();
+    fs::write(&newest, &lines[..lines.len() - 400]).unwrap();
+    let mut bench = later(temp.path(), Duration::from_secs(9), Rotation::NEVER);
+    assert_eq!(bench.open("job"), 30);
+    bench.fill("job", 30..40);
+    bench.finish();
+    let directory = DataDir::new(temp.path()).run(&"job".into());
+    let (events, report) = reader(&directory, Query::all());
+    let lost = of_report(&report);
+    assert!(lost.len() < 4 && lost.last() == Some(&19), "{lost:?}");
+    assert_eq!(not_in(&events, 39), lost);
+    let is_gap = |one: &&Envelope| {
+        matches!(
+            one.event,
+            TdEvent::LogGap {
+                first_seq: 20,
+                last_seq: 29,
+                ..
+            }
+        )
+    };
+    assert_eq!(events.iter().filter(is_gap).count(), 1, "{events:#?}");
+}
+
+#[test]
 fn a_log_that_was_removed_is_a_loss_of_unknown_size() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());

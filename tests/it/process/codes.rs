@@ -58,6 +58,8 @@ fn a_command_that_cannot_be_started_prints_one_line_and_leaves_no_run() {
             let stderr = text(&output.stderr);
             assert_eq!(stderr.matches('\n').count(), 1, "{stderr}");
             assert!(stderr.contains(program), "{stderr}");
+            let names_interpreter = stderr.contains("interpreter");
+            assert_eq!(names_interpreter, program.ends_with("odd"), "{stderr}");
             let runs = fs::read_dir(data.path().join("runs"));
             assert_eq!(runs.map_or(0, Iterator::count), 0, "{args:?}");
         }
