@@ -194,7 +194,8 @@ impl LoopEngine {
         if let Some(emitter) = emitter
             && !self.progress.is_resumed
         {
-            let phases = self.spec.phases.iter().map(|phase| phase.name.clone());
+            let ahead = self.spec.phases.iter().skip(self.progress.phase);
+            let phases = ahead.map(|phase| phase.name.clone());
             emitter.emit(TdEvent::LoopStarted {
                 execution_id: emitter.execution_id().clone(),
                 // The type of loop, as TaskDaemon names it.
@@ -226,9 +227,8 @@ impl LoopEngine {
         let total = self.spec.phases.len();
         let mut failures = 0;
         while let Some(phase) = self.spec.phases.get(self.progress.phase).cloned() {
-            if let Some(emitter) = reporter.emitter
-                && self.progress.in_phase == 0
-            {
+            // A resumed loop also names the phase that it continues.
+            if let Some(emitter) = reporter.emitter {
                 emitter.phase_started(self.progress.phase, &phase.name, total);
             }
             loop {

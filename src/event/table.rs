@@ -17,10 +17,11 @@ macro_rules! event_table {
                 loop_type: String,
                 /// The task, in the user's words.
                 task_description | "task": String;
-                /// The names of the phases ahead, in their order, if they are known.
+                /// The names of the phases ahead, in their order, if they are known; for a resumed loop, without those
+                /// that are done.
                 phases: Option<Vec<String> >,
             }
-            /// A phase of a loop begins.
+            /// A phase of a loop begins, or continues in a resumed loop.
             PhaseStarted phase_started lifecycle {
                 /// The phase's number, from 0.
                 phase_index: usize,

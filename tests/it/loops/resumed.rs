@@ -96,6 +96,57 @@ fn a_loop_that_used_up_its_iterations_can_be_resumed_with_more() {
     );
 }
 
+/// A resumed loop names the phase that it continues, and no phase that is done.
+#[test]
+fn a_resumed_loop_has_only_the_phases_ahead() {
+    let place = Place::new();
+    let spec =
+        "# Build\n## One\nCheck: `true`\n## Two\nCheck: `test -e go`\n## Three\nCheck: `true`\n";
+    let spec = place.write("spec.md", spec);
+    let agent = "cat > /dev/null; test ! -e wait || { touch begun; until test -e go; do sleep 0.01; done; }";
+    let output = place.run(&["--spec", &spec, "--agent", agent, "--max-iterations", "2"]);
+    assert_code(&output, 1);
+    place.write("wait", "");
+    let args = ["--json", "--resume", "it", "--max-iterations", "9"];
+    let running = Running::start(place.command(&args));
+    wait_for("the resumed iteration", CEILING, || {
+        place
+            .work()
+            .join("begun")
+            .exists()
+            .then_some(())
+            .ok_or("no")
+    });
+    let ahead = serde_json::json!(["Two", "Three"]);
+    wait_for("the row", CEILING, || {
+        let status = run(&["status", "--json"], &place.data());
+        let row: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        if row["state"] == "running" && row["phases"] == ahead {
+            Ok(())
+        } else {
+            Err(row)
+        }
+    });
+    place.write("go", "");
+    let output = running.end();
+    assert_code(&output, 0);
+    let events = events(&output.stdout);
+    let started: Vec<String> = events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::LoopStarted { phases, .. } => Some(phases.as_ref().unwrap().join(",")),
+            TdEvent::PhaseStarted {
+                phase_index,
+                phase_name,
+                total_phases,
+                ..
+            } => Some(format!("{phase_index} {phase_name} {total_phases}")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(started, ["Two,Three", "1 Two 3", "2 Three 3"]);
+}
+
 #[test]
 fn a_secret_in_a_command_is_not_stored_and_is_required_again() {
     let place = Place::new();
