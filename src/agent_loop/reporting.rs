@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 pub(super) const CONTEXT: &str = "loop";
 
 /// The files of one iteration. Clones write to the same files. The first write error is reported as a
-/// warning, and the loop continues.
+/// warning and in the diagnostics, and the loop continues.
 #[derive(Clone)]
 pub(super) struct IterationFiles(Arc<Mutex<OpenFiles>>);
 
@@ -151,6 +151,10 @@ impl OpenFiles {
                 }
                 let message = format!("files of the iteration are incomplete: {error:?}");
                 warn(self.emitter.as_ref(), &message);
+                // A full disk has no room for the event either.
+                if self.emitter.is_some() {
+                    log::warn!("{message}");
+                }
             })
             .ok()
     }

@@ -370,3 +370,24 @@ fn an_agent_has_time_to_save_its_state() {
     assert_code(&running.end(), 130);
     assert!(place.work().join("saved").exists());
 }
+
+/// Files that are cut are named on standard error, where a full disk takes no event.
+#[test]
+fn files_that_a_full_disk_cuts_are_named() {
+    let place = Place::new();
+    let Some(_disk) = SmallDisk::mount(&place.data(), "size=400k") else {
+        return;
+    };
+    let more = ["-q", "--max-iterations", "1"];
+    let output = place.run(&args("seq 1 60000", "true", &more));
+    assert_code(&output, 0);
+    let reported = text(&output.stderr);
+    let named: Vec<&str> = reported
+        .lines()
+        .filter(|line| line.contains("files of the iteration are incomplete"))
+        .collect();
+    assert!(
+        named.len() == 1 && named[0].contains("iterations/1/") && named[0].contains("No space"),
+        "{reported}"
+    );
+}

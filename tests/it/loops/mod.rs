@@ -11,6 +11,7 @@ use td_observe::{Envelope, TdEvent};
 use crate::cli::{Running, assert_code, program, text};
 use crate::observed::read;
 use crate::process::program::events;
+use crate::writer::SmallDisk;
 
 #[cfg(feature = "cli")]
 mod ends;
