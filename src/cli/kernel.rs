@@ -223,6 +223,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         let pass = PassOptions {
             has_timestamps: typed.timestamps,
             lines_max: typed.max_lines,
+            is_terminal: false,
         };
         let (sink, begun) = pass_through::start(&engine, &pass, &clock)?;
         byte_sink = Some(Box::new(sink));

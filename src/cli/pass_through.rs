@@ -34,6 +34,8 @@ pub(super) struct PassOptions {
     pub has_timestamps: bool,
     /// Maximum number of lines of both outputs.
     pub lines_max: Option<u64>,
+    /// The command has its own terminal, whose outputs are one.
+    pub is_terminal: bool,
 }
 
 /// The sink for the command's outputs.
@@ -74,7 +76,7 @@ pub(super) fn start(
         has_bytes: [false; 2],
         ended: ended.clone(),
         is_at_line_start: [true; 2],
-        limit: LineLimit::new(options.lines_max),
+        limit: LineLimit::new(options.lines_max, options.is_terminal),
         local_time: options.has_timestamps.then(LocalTime::of_system),
         clock: clock.clone(),
     };
@@ -136,8 +138,8 @@ impl ByteSink for PassThrough {
     }
 
     fn explain_failure(&mut self) {
-        let bytes = self.limit.take_explanation();
-        self.write(OutputStream::Stderr, &bytes);
+        let (stream, bytes) = self.limit.take_explanation();
+        self.write(stream, &bytes);
     }
 }
 

@@ -79,6 +79,7 @@ impl Config {
             (true, false) => Display::PassedThrough(PassOptions {
                 has_timestamps: typed.timestamps,
                 lines_max: typed.max_lines,
+                is_terminal: typed.pty,
             }),
             _ => Display::Events {
                 has_timestamps: typed.timestamps,
@@ -150,7 +151,6 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if outcome.has_asked && io::stdin().is_terminal() && !options.quiet {
         message!("hint: if the command waited for an answer: with --stdin it reads your keys");
     }
-    // A pipe gets the records themselves.
     let is_read = matches!(config.display, Display::Events { .. });
     live::print_streaming_hint(outcome.has_whole_messages && is_read, options);
     // A success must not hide output that could not be written.
@@ -230,8 +230,8 @@ pub(super) struct TypedRun {
     /// Ctrl-C. With --pty it also has the whole screen
     #[arg(long)]
     pub stdin: bool,
-    /// Show and keep at most N lines, and the last lines of standard error if the command fails; a
-    /// warning marks the cut
+    /// Show and keep at most N lines, and the last lines of standard error if the command fails, with --pty
+    /// those of its only output; a warning marks the cut
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_lines: Option<u64>,
     /// Begin each line with the local time

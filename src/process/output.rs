@@ -96,12 +96,13 @@ impl TextBatch {
     }
 }
 
-/// The lines and bytes of standard error beyond a limit that are kept until the end, because they may explain a
+/// The lines and bytes of the explaining output beyond a limit that are kept until the end, because they may explain a
 /// failure: a traceback with its message.
 const EXPLANATION_LINES: usize = 100;
 const EXPLANATION_BYTES: usize = 16 * 1024;
 
-/// Limits the lines of both outputs together, counts the others, and keeps the last ones of standard error.
+/// Limits the lines of both outputs together, counts the others, and keeps the last ones of the output that explains
+/// a failure.
 #[derive(Debug)]
 pub(crate) struct LineLimit {
     lines_max: Option<u64>,
@@ -110,17 +111,25 @@ pub(crate) struct LineLimit {
     lost: u64,
     /// For each stream: the last lost line has no end yet.
     lost_open: [bool; 2],
-    /// The end of standard error beyond the limit.
+    /// The output that explains a failure: standard error, or the only output of a terminal.
+    explaining: OutputStream,
+    /// The end of that output beyond the limit.
     explanation: Vec<u8>,
 }
 
 impl LineLimit {
-    pub fn new(lines_max: Option<u64>) -> Self {
+    /// Creates a limit. Both outputs of a terminal are one, standard output.
+    pub fn new(lines_max: Option<u64>, is_terminal: bool) -> Self {
         Self {
             lines_max,
             lines: 0,
             lost: 0,
             lost_open: [false; 2],
+            explaining: if is_terminal {
+                OutputStream::Stdout
+            } else {
+                OutputStream::Stderr
+            },
             explanation: Vec::new(),
         }
     }
@@ -157,7 +166,7 @@ impl LineLimit {
         let Some(last) = text.last() else { return };
         self.lost += line_ends(text);
         self.lost_open[stream.index()] = *last != b'\n';
-        if stream == OutputStream::Stderr {
+        if stream == self.explaining {
             let text = &text[text.len().saturating_sub(EXPLANATION_BYTES)..];
             self.explanation.extend_from_slice(text);
             // Twice the size, so that the bytes are moved rarely.
@@ -168,9 +177,9 @@ impl LineLimit {
         }
     }
 
-    /// Takes the last lines of standard error beyond the limit, which no longer count as lost. Of a longer text,
-    /// the first line is left out, because its beginning may be missing.
-    pub fn take_explanation(&mut self) -> Vec<u8> {
+    /// Takes the last lines of the explaining output beyond the limit, which no longer count as lost, and names that
+    /// output. Of a longer text, the first line is left out, because its beginning may be missing.
+    pub fn take_explanation(&mut self) -> (OutputStream, Vec<u8>) {
         let mut text = std::mem::take(&mut self.explanation);
         let mut start = text.len().saturating_sub(EXPLANATION_BYTES);
         let body = text.strip_suffix(b"\n").unwrap_or(&text);
@@ -183,9 +192,9 @@ impl LineLimit {
         text.drain(..start);
         self.lost -= line_ends(&text);
         if !text.is_empty() {
-            self.lost_open[OutputStream::Stderr.index()] = false;
+            self.lost_open[self.explaining.index()] = false;
         }
-        text
+        (self.explaining, text)
     }
 }
 
@@ -214,7 +223,7 @@ impl<S: TextSink> OutputBatcher<S> {
             sink,
             lines: OutputStream::ALL.map(|_| LineAssembler::new(is_terminal)),
             batch: TextBatch::new(BATCH_EVERY),
-            limit: LineLimit::new(lines_max),
+            limit: LineLimit::new(lines_max, is_terminal),
             has_warned_of_cut: false,
             complete_lines: false,
             passes_bytes: false,
@@ -297,14 +306,13 @@ impl<S: TextSink> OutputBatcher<S> {
         (self.sink, self.limit.lost_lines())
     }
 
-    /// Passes on all text after a failure, and the last lines of standard error beyond the limit, which may
-    /// explain it.
+    /// Passes on all text after a failure, and the last lines beyond the limit of the output that may explain it.
     pub fn end_lines_after_failure(&mut self, now: Instant) {
         self.end_lines(now);
-        let text = self.limit.take_explanation();
+        let (stream, text) = self.limit.take_explanation();
         if !text.is_empty() {
             let text = String::from_utf8_lossy(&text).into_owned();
-            self.sink.text(OutputStream::Stderr, text, false);
+            self.sink.text(stream, text, false);
         }
     }
 
@@ -759,26 +767,27 @@ mod tests {
 
         proptest! {
             /// What is within the limit, the explanation and the lost lines are all lines; the explanation
-            /// is a bounded end of standard error.
+            /// is a bounded end of the output that explains.
             #[test]
-            fn the_explanation_is_the_end_of_standard_error(
+            fn the_explanation_is_the_end_of_the_output_that_explains(
                 pieces in prop::collection::vec((any::<bool>(), "[a-z\n]{0,40}", 0_usize..400), 0..40),
                 max in 0_u64..20,
+                is_terminal in any::<bool>(),
             ) {
-                let mut limit = LineLimit::new(Some(max));
+                let mut limit = LineLimit::new(Some(max), is_terminal);
                 let (mut within, mut errors) = (String::new(), String::new());
                 for (is_error, text, times) in pieces {
                     let text = text.repeat(times);
-                    let stream = if is_error { Stderr } else { Stdout };
+                    let stream = if is_error && !is_terminal { Stderr } else { Stdout };
                     let end = limit.end(stream, text.as_bytes());
                     within.push_str(&text[..end]);
-                    if is_error {
+                    if is_error || is_terminal {
                         errors.push_str(&text[end..]);
                     }
                 }
                 prop_assert!(line_ends(within.as_bytes()) <= max);
                 let before = limit.lost_lines();
-                let text = limit.take_explanation();
+                let (_, text) = limit.take_explanation();
                 prop_assert!(errors.as_bytes().ends_with(&text));
                 prop_assert!(text.len() <= EXPLANATION_BYTES);
                 let lines = String::from_utf8(text.clone()).unwrap().lines().count();

@@ -138,3 +138,27 @@ fn lost_lines_are_counted() {
     assert_eq!(outcome.lost_lines, 94);
     assert_eq!(text_of(&events, "stdout").lines().count(), 7);
 }
+
+/// The terminal of a command joins both outputs: its last lines explain a failure.
+#[test]
+fn the_limit_leaves_the_explanation_of_a_failure_on_a_terminal() {
+    let data = tempfile::tempdir().unwrap();
+    let options = ["--pty", "--max-lines", "3"];
+    let failing = "seq 1 500; echo 'fatal: WHY' >&2; exit 4";
+    let (output, events) = events_of(&options, failing, data.path());
+    assert_code(&output, 4);
+    let shown = text_of(&events, "stdout");
+    assert!(
+        shown.starts_with("1\n2\n3\n402\n") && shown.ends_with("\n500\nfatal: WHY\n"),
+        "{shown}"
+    );
+    let passed = script(&options, failing, data.path());
+    assert_code(&passed, 4);
+    let shown = text(&passed.stdout);
+    assert!(
+        shown.starts_with("1\n2\n3\n402\n") && shown.ends_with("\n500\nfatal: WHY\n"),
+        "{shown}"
+    );
+    let reported = text(&passed.stderr);
+    assert!(reported.contains("398 more lines were"), "{reported}");
+}
