@@ -214,9 +214,11 @@ pub(super) fn print_lost_lines(lines: u64) {
     message!("{lines} neither shown nor kept: see --max-lines");
 }
 
-/// Prints how an agent that wrote whole messages writes them word by word, if people read them.
+/// Prints how an agent that wrote whole messages writes them word by word, if people read them: a pipe has no use
+/// for the hint.
 pub(super) fn print_streaming_hint(has_whole_messages: bool, options: &Options) {
-    if has_whole_messages && !options.json && !options.quiet {
+    let is_read = std::io::stdout().is_terminal() && !options.json && !options.quiet;
+    if has_whole_messages && is_read {
         message!(
             "hint: the agent printed whole messages: with --include-partial-messages Claude Code prints \
              each word as it comes"

@@ -84,37 +84,44 @@ fn the_option_that_streams_words_is_named() {
     let part = r#"{"type":"stream_event","session_id":"s","event":{"type":"message_start","message":{"id":"m"}}}"#;
     let whole = r#"{"type":"assistant","session_id":"s","message":{"id":"m","content":[{"type":"text","text":"Done."}]}}"#;
     let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}"#;
-    for (records, options, is_named) in [
-        (&[init, whole, result][..], &[][..], true),
-        (&[init, part, whole, result], &[], false),
-        (&[init, whole, result], &["--json"], false),
-    ] {
-        let place = Place::new();
-        let agent = format!(
-            "cat {}",
-            place.write("records", &(records.join("\n") + "\n"))
-        );
-        let more = [&["--as", "claude"][..], options].concat();
-        let output = place.run(&args(&agent, "true", &more));
-        assert_code(&output, 0);
-        let reported = text(&output.stderr);
-        assert_eq!(
-            reported.contains("--include-partial-messages"),
-            is_named,
-            "{reported}"
-        );
-    }
+    let place = Place::new();
+    let agent = format!(
+        "cat {}",
+        place.write("records", &[init, whole, result, ""].join("\n"))
+    );
+    let output = place.run(&args(&agent, "true", &["--as", "claude"]));
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stderr), "", "a pipe has no use for it");
     let mut typed = Typed::new(120, 30);
     let records = typed.data.path().join("records");
     fs::write(&records, [init, whole, result, ""].join("\n")).unwrap();
-    typed.line("td-observe run --as claude cat records; echo code=$?");
-    typed.shows("code=0");
-    assert!(
-        typed.screen().contains("with --include-partial-messages"),
-        "{}",
-        typed.screen()
-    );
-    typed.is_at_the_prompt();
+    let parts = typed.data.path().join("parts");
+    fs::write(&parts, [init, part, whole, result, ""].join("\n")).unwrap();
+    for (command, is_named) in [
+        ("run --as claude cat records", true),
+        (
+            "loop --task x --check true --as claude --agent 'cat records'",
+            true,
+        ),
+        (
+            "loop --task x --check true --as claude --agent 'cat parts'",
+            false,
+        ),
+        (
+            "loop --json --task x --check true --as claude --agent 'cat records'",
+            false,
+        ),
+    ] {
+        typed.line(&format!("clear; td-observe {command}; echo code=$?"));
+        typed.shows("code=0");
+        let screen = typed.screen();
+        assert_eq!(
+            screen.contains("with --include-partial-messages"),
+            is_named,
+            "{screen}"
+        );
+        typed.is_at_the_prompt();
+    }
 }
 
 /// Each piece is reported before the agent continues, because the agent waits for a file that the test
