@@ -80,8 +80,8 @@ impl Questions {
         }
     }
 
-    /// Returns true if the output shows a question.
-    pub fn has_asked(&self) -> bool {
+    /// Returns true if the output shows a question. After a failure, the last line is one even if it is complete.
+    pub fn has_asked(&self, has_failed: bool) -> bool {
         let is_asked = |tail: &Vec<u8>| {
             let text = String::from_utf8_lossy(tail).to_ascii_lowercase();
             // Without an answer, the next text follows in the same line.
@@ -96,6 +96,7 @@ impl Questions {
             };
             let mut last = text.trim_end().lines().rev().take(LAST_LINES);
             is_question(open_line(tail))
+                || (has_failed && is_question(open_line(tail.trim_ascii_end())))
                 || last.any(is_unanswered)
                 || SIGNS.iter().any(|sign| text.contains(sign))
         };
@@ -123,12 +124,27 @@ mod tests {
     use super::*;
     use OutputStream::{Stderr, Stdout};
 
-    fn has_asked(pieces: &[(OutputStream, &str)]) -> bool {
+    fn has_asked_before(has_failed: bool, pieces: &[(OutputStream, &str)]) -> bool {
         let mut questions = Questions::default();
         for (stream, text) in pieces {
             questions.push(*stream, text.as_bytes());
         }
-        questions.has_asked()
+        questions.has_asked(has_failed)
+    }
+
+    fn has_asked(pieces: &[(OutputStream, &str)]) -> bool {
+        has_asked_before(false, pieces)
+    }
+
+    #[test]
+    fn a_complete_line_before_a_failure_may_be_a_question() {
+        for text in ["Enter your name:\n", "What is it?\r\n"] {
+            assert!(has_asked_before(true, &[(Stdout, text)]), "{text}");
+            assert!(!has_asked_before(false, &[(Stdout, text)]), "{text}");
+        }
+        for text in ["Name:\nnot found\n", "[====>\n", "\n"] {
+            assert!(!has_asked_before(true, &[(Stderr, text)]), "{text}");
+        }
     }
 
     #[test]

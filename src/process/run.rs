@@ -230,7 +230,10 @@ impl ChildListener for CommandMonitor {
         }
         if !std::mem::replace(&mut self.has_warned_of_stop, true) {
             let message = match signal {
-                21 | 22 => "it was stopped because it uses the terminal, which it does not have",
+                21 | 22 => {
+                    "it was stopped because it uses the terminal, which it does not have: run --stdin \
+                     lends it yours, and --pty gives it one"
+                }
                 _ => "it was stopped, and waits for a CONT signal",
             };
             self.batcher
@@ -309,7 +312,7 @@ impl CommandMonitor {
             records.is_some_and(|records| records.parser.has_whole_messages());
         outcome.has_asked = self
             .questions
-            .is_some_and(|questions| questions.has_asked());
+            .is_some_and(|questions| questions.has_asked(!outcome.is_success()));
         (outcome, self.collected)
     }
 }

@@ -52,6 +52,11 @@ fn a_question_without_an_answer_names_the_option() {
     typed.line("td-observe run seq 3; echo code=$?");
     typed.shows("code=0");
     assert!(!typed.screen().contains("hint: "), "{}", typed.screen());
+    // Without a newline or with one: a failure after a question is a missing answer.
+    typed.line("clear; td-observe run -- sh -c 'echo Your name:; read x'; echo code=$?");
+    typed.shows("code=1");
+    assert!(typed.screen().contains("hint: "), "{}", typed.screen());
+    typed.is_at_the_prompt();
     // A program that runs this one cannot type.
     let data = tempfile::tempdir().unwrap();
     let output = script(&[], ask, data.path());

@@ -208,9 +208,11 @@ fn terminal_modes_are_restored_when_a_signal_ends_the_command() {
 
 #[test]
 fn a_command_that_uses_a_terminal_it_does_not_have_is_stopped_with_a_warning() {
-    let mut typed = Typed::new(120, 30);
+    let mut typed = Typed::new(160, 30);
     typed.line("td-observe run --timeout 2s -- sh -c 'echo ready; read x < /dev/tty; echo got $x'; echo code=$?");
-    typed.shows("it was stopped because it uses the terminal, which it does not have");
+    typed.shows(
+        "it was stopped because it uses the terminal, which it does not have: run --stdin lends",
+    );
     typed.shows("code=124");
     typed.is_at_the_prompt();
 }
