@@ -14,6 +14,9 @@ use crate::event::{
 use crate::process::is_shell;
 use crate::timestamp::Timestamp;
 
+/// The exit status of a command that ran into its timeout, as in `timeout(1)`.
+const TIMED_OUT: i32 = 124;
+
 /// The most characters of a row's last line.
 const CHARS_MAX: usize = 500;
 
@@ -129,6 +132,7 @@ impl Fold<'_> {
                 ..
             } => {
                 let status = exit_code.or_else(|| signal.map(|signal| 128 + signal));
+                let status = self.timeout_of(id).or(status);
                 let kind = cell.map_or(ExecutionKind::Command, |_| ExecutionKind::Kernel);
                 self.execution(id, kind, |row, at| row.end(status, at));
             }
@@ -225,7 +229,12 @@ impl Fold<'_> {
                 pane: None,
                 ..
             } => self.background_end(id, agent_id, AgentState::Error, error),
-            TdEvent::Error { .. } => self.error(id),
+            TdEvent::Error { context, .. } => {
+                self.error(id);
+                if context == "timeout" {
+                    self.time_out(id);
+                }
+            }
             // Iterations, warnings, resizes, headers and snapshots do not change rows. Sub-agents of a pane
             // belong to the row of the pane.
             _ => {}
@@ -369,6 +378,21 @@ impl Fold<'_> {
         // A row of an error or of text alone, without a start, knows no program.
         let is_started = |row: &Row| row.kind != ExecutionKind::Command || row.agent.is_some();
         self.rows.map.get(&key(id, None)).is_some_and(is_started)
+    }
+
+    /// Records that a command is ended because of its timeout, which is its status whatever ends it.
+    fn time_out(&mut self, id: &ExecutionId) {
+        let row = self.rows.map.get_mut(&key(id, None));
+        if let Some(row) = row.filter(|row| row.kind == ExecutionKind::Command && !row.has_ended())
+        {
+            row.exit_status = Some(TIMED_OUT);
+        }
+    }
+
+    /// Returns the status of a running command that is ended because of its timeout.
+    fn timeout_of(&self, id: &ExecutionId) -> Option<i32> {
+        let row = self.rows.map.get(&key(id, None))?;
+        row.exit_status.filter(|_| !row.has_ended())
     }
 
     /// Counts an error for the first row of its execution, because errors name no pane.

@@ -574,6 +574,47 @@ fn commands_loops_and_background_agents_have_rows() {
     assert_eq!(json["attention"], "finished");
 }
 
+/// A command that is ended because of its timeout has the status that its run and the exit code of `run` have.
+#[test]
+fn a_timeout_is_the_status_of_its_command() {
+    let completed = |id: &str, exit_code, signal| TdEvent::ExecutionCompleted {
+        execution_id: id.into(),
+        exit_code,
+        signal,
+        duration_ms: 1,
+        pane: None,
+        pid: None,
+        cell: None,
+    };
+    let started = |id: &str| TdEvent::execution_started(id, "sleep 4", "/");
+    let late = |id: &str| TdEvent::error(id, "timeout", "sleep 4 did not end within 300ms");
+    let events = [
+        started("again"),
+        late("again"),
+        completed("again", None, Some(15)),
+        started("again"),
+        completed("again", None, Some(15)),
+        started("clean"),
+        late("clean"),
+        completed("clean", Some(0), None),
+        started("killed"),
+        late("killed"),
+        completed("killed", None, Some(9)),
+    ];
+    let board = board(&events.map(|event| at(1, event)));
+    let mut statuses: Vec<_> = board
+        .rows()
+        .map(|row| (row.name.as_str(), row.exit_status))
+        .collect();
+    statuses.sort();
+    let expected = [
+        ("again", Some(143)),
+        ("clean", Some(124)),
+        ("killed", Some(124)),
+    ];
+    assert_eq!(statuses, expected);
+}
+
 /// The agent of a command or of a loop has no row of its own, and the end of the execution is the row's end.
 #[test]
 fn a_command_and_a_loop_have_one_row_with_their_agent() {
