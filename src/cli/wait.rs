@@ -127,7 +127,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
             observer: observer.clone(),
             source: typed.source,
             chosen: options.server.clone(),
-            hints: !options.quiet && typed.send.is_none(),
+            hints: (!options.quiet && typed.send.is_none()).then(|| rules.clone()),
         });
     }
     let signals = Signals::catch(|| {})?;
@@ -261,8 +261,8 @@ struct TargetWait {
     pub observer: Option<LeadingObserver>,
     pub source: SourceKind,
     pub chosen: WhichServer,
-    /// Reports a match in text that is already on the screen.
-    pub hints: bool,
+    /// Redacts the report of a match in text that is already on the screen; `None` reports none.
+    pub hints: Option<Rules>,
 }
 
 /// The number of targets that must match.
@@ -405,9 +405,10 @@ impl TargetWait {
         let Some(started) = started.map_err(explained)? else {
             return Ok(None);
         };
-        if self.hints
+        if let Some(rules) = &self.hints
             && let Some((pane, line)) = started.already_shown()
         {
+            let line = rules.text(line);
             message!(
                 "hint: pane {pane} already shows a match, but only new output counts (see \
                  --include-existing): {line}"

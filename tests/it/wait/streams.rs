@@ -343,6 +343,18 @@ fn lines_match_before_redaction_and_outcomes_are_redacted() {
             "{}",
             text(&output.stdout)
         );
+        // The key is on the screen now, which a hint says.
+        let socket = home.server.socket().display().to_string();
+        let again = ["-S", &socket, "wait", "sh-2000", "--text", &key];
+        let again = [&again[..], &["--timeout", "100ms"]].concat();
+        let output = Running::start(home.command(&again)).end();
+        assert_code(&output, 124);
+        let hint = text(&output.stderr);
+        let is_plain = hint.contains(&key);
+        assert!(
+            hint.contains("already shows a match") && !is_plain,
+            "{hint}"
+        );
         let output = wait(&home, &[&args[..], &["--no-redact"]].concat());
         assert_code(&output, 0);
         assert!(
