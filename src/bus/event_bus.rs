@@ -233,7 +233,9 @@ impl EventBus {
         let message = InboxMessage::Subscribe {
             lane: Arc::clone(&lane),
             filter: options.filter,
-            throttle: options.throttle.map(Throttle::new),
+            throttle: options
+                .throttle
+                .map(|period| Box::new(Throttle::new(period))),
             numbered,
             done,
         };

@@ -4,7 +4,6 @@
 //! waiting for them: it sleeps on the inbox only. No user code runs on it. It ends with the message `Close`,
 //! which is always the last one.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use crossbeam_channel::{Receiver, select_biased};
 use rustc_hash::FxHashMap;
 
 use super::subscription::Filter;
-use crate::bus::inbox::{Inbox, InboxMessage};
+use crate::bus::inbox::{Inbox, InboxMessage, MessageList};
 use crate::bus::lossless_lane::LosslessSender;
 use crate::bus::lossy_lane::{LossyLane, Segment};
 use crate::bus::throttle::Throttle;
@@ -29,7 +28,7 @@ pub(super) struct FanOut {
     inbox: Arc<Inbox>,
     messages: Receiver<InboxMessage>,
     /// Messages that found the channel full, taken when it was empty. They precede what is in it now.
-    overflow: VecDeque<InboxMessage>,
+    overflow: MessageList,
     /// Redacts events before any lane receives them, so that no lane, log or face can omit it.
     redactor: Redactor,
     /// The next sequence number of each execution.
@@ -67,7 +66,7 @@ impl FanOut {
             lossless: LosslessSender::new(Arc::clone(&inbox)),
             inbox,
             messages,
-            overflow: VecDeque::new(),
+            overflow: MessageList::default(),
             redactor,
             numbers: FxHashMap::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
@@ -122,10 +121,8 @@ impl FanOut {
             return Some(message);
         }
         // The sender lives as long as the inbox, so an error means that the channel is empty.
-        self.messages.try_recv().ok().or_else(|| {
-            self.overflow = self.inbox.take_overflow();
-            self.overflow.pop_front()
-        })
+        let next = self.messages.try_recv().ok();
+        next.or_else(|| (self.inbox).take_overflow(&self.messages, &mut self.overflow))
     }
 
     /// Waits for the next message; returns `Wake` when a throttle's deadline has passed.
@@ -189,7 +186,7 @@ impl FanOut {
                 self.lanes.push(LossySender {
                     lane,
                     filter,
-                    throttle,
+                    throttle: throttle.map(|throttle| *throttle),
                 });
                 // The subscriber waits for the reply; an error means that it panicked.
                 let _ = done.send(next.unwrap_or(1));

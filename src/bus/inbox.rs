@@ -56,7 +56,8 @@ pub(super) enum InboxMessage {
     Subscribe {
         lane: Arc<LossyLane>,
         filter: Filter,
-        throttle: Option<Throttle>,
+        /// Boxed, because every message has the size of the largest.
+        throttle: Option<Box<Throttle>>,
         /// The execution whose next number the reply carries.
         numbered: Option<ExecutionId>,
         /// Receives the number of that execution's first event for this lane.
@@ -110,7 +111,36 @@ pub(super) struct RefusedEvents {
 struct Overflow {
     /// True while messages are here; changed under the lock.
     is_used: AtomicBool,
-    messages: Mutex<VecDeque<InboxMessage>>,
+    messages: Mutex<MessageList>,
+}
+
+/// Messages in order. A list that grows as a whole would take up to three times its memory for a moment, and keep it
+/// until the last message is taken.
+#[derive(Debug, Default)]
+pub(super) struct MessageList(VecDeque<VecDeque<InboxMessage>>);
+
+impl MessageList {
+    /// Number of messages that are allocated together: a few hundred kilobytes.
+    const PART: usize = 1024;
+
+    fn push_back(&mut self, message: InboxMessage) {
+        if let Some(last) = self.0.back_mut().filter(|last| last.len() < Self::PART) {
+            last.push_back(message);
+        } else {
+            let mut part = VecDeque::with_capacity(Self::PART);
+            part.push_back(message);
+            self.0.push_back(part);
+        }
+    }
+
+    pub(super) fn pop_front(&mut self) -> Option<InboxMessage> {
+        let first = self.0.front_mut()?;
+        let message = first.pop_front();
+        if first.is_empty() {
+            self.0.pop_front();
+        }
+        message
+    }
 }
 
 /// Readers of child processes that wait for room in the inbox and the log.
@@ -207,14 +237,25 @@ impl Inbox {
         }
     }
 
-    /// Takes the messages that follow those in the channel. Only the fan-out calls it, when the channel is empty.
-    pub(super) fn take_overflow(&self) -> VecDeque<InboxMessage> {
+    /// Returns the next message when the channel was found empty, and moves the list to `rest`, which is empty. Only the
+    /// fan-out calls it.
+    pub(super) fn take_overflow(
+        &self,
+        channel: &Receiver<InboxMessage>,
+        rest: &mut MessageList,
+    ) -> Option<InboxMessage> {
         if !self.overflow.is_used.load(Ordering::Acquire) {
-            return VecDeque::new();
+            return None;
         }
         let mut messages = lock(&self.overflow.messages);
+        // The channel may have been filled since, and its messages precede those of the list. Under the lock, none
+        // joins the list whose predecessor is not seen here.
+        if let Ok(message) = channel.try_recv() {
+            return Some(message);
+        }
         self.overflow.is_used.store(false, Ordering::Release);
-        std::mem::take(&mut *messages)
+        *rest = std::mem::take(&mut *messages);
+        rest.pop_front()
     }
 
     /// Makes the fan-out check for refused events and for room.
