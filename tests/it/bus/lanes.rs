@@ -335,14 +335,17 @@ fn subscriptions_are_read_with_select() {
             let mut selected = bus.subscribe_filtered(|e| e.execution_id() == "1");
             // A channel that is kept is ready as long as deliveries are.
             let kept = selected.ready().clone();
+            let (found_nothing, drained) = crossbeam_channel::bounded(1);
             let emitters: Vec<_> = (0..4)
                 .map(|id: u32| {
                     let emitter = bus.emitter_for(id.to_string());
+                    let drained = drained.clone();
                     thread::spawn(move || {
                         for number in 0..20_000 {
                             emitter.iteration_started(number);
+                            // Until the reader has found nothing, and may sleep.
                             if pause > 0 && number % pause == 0 {
-                                thread::sleep(Duration::from_micros(300));
+                                drained.recv_timeout(CEILING).unwrap();
                             }
                         }
                     })
@@ -363,7 +366,8 @@ fn subscriptions_are_read_with_select() {
                 match next {
                     Ok(Delivery::Event(envelope)) => counts[of].0 += envelope.n,
                     Ok(Delivery::Lagged { missed }) => counts[of].1 += missed,
-                    Err(TryRecvError::Empty) => {}
+                    // One that was not received yet serves the next emitter.
+                    Err(TryRecvError::Empty) => drop(found_nothing.try_send(())),
                     Err(TryRecvError::Closed) => closed[of] = true,
                 }
             }
