@@ -10,6 +10,7 @@ use clap::ValueHint;
 use clap_complete::engine::ArgValueCandidates;
 use crossbeam_channel::{Receiver, never, select_biased};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
@@ -269,7 +270,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     } else if io::stdin().is_terminal() {
         (!options.json && io::stdout().is_terminal()).then(ask)
     } else {
-        Some(answer_from_input())
+        has_answers().then(answer_from_input)
     };
     task.is_coloured = options.coloured;
     let job = engine.run_kernel(task)?;
@@ -391,6 +392,12 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// The answer at the end of the input; Jupyter's kernels raise `EOFError` from it.
 const END: &str = "\u{4}";
+
+/// Returns whether standard input can have answers: it is a file or a pipe, and no device, as /dev/null is.
+fn has_answers() -> bool {
+    rustix::fs::fstat(io::stdin())
+        .is_ok_and(|input| FileType::from_raw_mode(input.st_mode) != FileType::CharacterDevice)
+}
 
 /// Returns a callback that answers with the lines of standard input.
 fn answer_from_input() -> Ask {

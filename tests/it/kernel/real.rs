@@ -343,14 +343,17 @@ fn questions_are_answered_from_a_pipe() {
         assert!(shown.contains("onetwo") && shown.contains("end"), "{shown}");
         assert!(shown.contains("a? one"), "{shown}");
     }
-    // Code from standard input leaves no answers there.
-    let mut command = home.on_new(&["-"]);
+    // Code from standard input leaves no answers there, and /dev/null has none.
     fs::write(&answers, "input('a? ')").unwrap();
-    command.stdin(fs::File::open(&answers).unwrap());
-    let output = Running::start(command).end();
-    assert_code(&output, 1);
-    let shown = text(&output.stderr);
-    assert!(shown.contains("StdinNotImplementedError"), "{shown}");
+    let mut read = home.on_new(&["-"]);
+    read.stdin(fs::File::open(&answers).unwrap());
+    let given = home.on_new(&["-c", "input('a? ')"]);
+    for command in [read, given] {
+        let output = Running::start(command).end();
+        assert_code(&output, 1);
+        let shown = text(&output.stderr);
+        assert!(shown.contains("StdinNotImplementedError"), "{shown}");
+    }
 }
 
 /// A traceback has colours only where colours are shown.

@@ -226,7 +226,6 @@ fn a_handle_tells_the_run_and_the_end_without_waiting() {
     assert_eq!(job.try_wait().unwrap().unwrap().code(), 3);
     assert_eq!(job.wait_timeout(CEILING).unwrap().unwrap().code(), 3);
     assert_eq!(job.wait().unwrap().code(), 3);
-    assert_eq!(end_of(&kept_of(data.path(), id.as_str())), (Some(3), None));
 
     let mut missing = engine.execute(Command::new("td-no-such-program")).unwrap();
     assert!(missing.execution_id().unwrap_err().is_gone());
@@ -238,4 +237,7 @@ fn a_handle_tells_the_run_and_the_end_without_waiting() {
     );
     assert!(missing.try_wait().unwrap_err().is_missing_program());
     assert!(missing.wait().unwrap_err().is_missing_program());
+    // The log's thread may write the end after the job's is known.
+    engine.shutdown();
+    assert_eq!(end_of(&kept_of(data.path(), id.as_str())), (Some(3), None));
 }
