@@ -133,10 +133,11 @@ fn lines_longer_than_the_pane_stay_whole() {
 fn a_pane_that_printed_noise_still_works() {
     let server = TmuxServer::new();
     // tmux's replies to the noise must neither come back as output nor act as keys. At the end: the end
-    // of any string, a reset, the normal screen, plain letters, the full screen, and a clear one.
+    // of any string, twice, as an escape at the end of the noise makes the first a part of a device control
+    // string; a reset, the normal screen, plain letters, the full screen, and a clear one.
     let program = "stty -echo -isig -ixon; echo ready; tmux wait-for go; \
         i=0; while [ $i -lt 20 ]; do i=$((i+1)); head -c 20000 /dev/urandom; sleep 0.03; done; \
-        printf '\\033\\\\\\033c\\033[?1049l\\033(B\\017\\033[r\\033[H\\033[2J'; sleep 0.3; \
+        printf '\\033\\\\\\033\\\\\\033c\\033[?1049l\\033(B\\017\\033[r\\033[H\\033[2J'; sleep 0.3; \
         echo; echo THE MARKER; seq -f 'line %g.' 1 200; echo the end; exec sleep 1000";
     let pane = server.new_session("noise", 80, 24, program);
     let quiet = server.new_session("beside", 80, 24, "exec cat");
