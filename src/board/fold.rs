@@ -8,8 +8,8 @@ use super::row::{ExecutionKind, Row, RowKey, RowState};
 use crate::agent::{RowKind, StateRules, program_name};
 use crate::escapes::without_escapes;
 use crate::event::{
-    AgentState, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason,
-    TdEvent,
+    AgentState, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId, GapEvidence,
+    PaneId, SessionEndReason, TdEvent,
 };
 use crate::process::is_shell;
 use crate::timestamp::Timestamp;
@@ -99,6 +99,15 @@ impl Fold<'_> {
                 ..
             } => self.text(id, event.pane(), text),
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
+            TdEvent::RowDismissed {
+                pane,
+                agent_id,
+                dismissed,
+                ..
+            } => {
+                let part = pane.as_ref().map(PaneId::as_str).or(agent_id.as_deref());
+                self.dismiss(key(id, part), *dismissed);
+            }
             TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::note_output),
             TdEvent::OutputGap { pane, evidence, .. } if *evidence == GapEvidence::Confirmed => {
                 self.pane(id, pane, |row, _| row.gaps += 1);
@@ -201,15 +210,22 @@ impl Fold<'_> {
                 evidence,
                 agent,
                 asks,
+                question_id,
+                dialogue,
                 ..
             } => {
-                self.row_of(id, pane.as_ref(), agent_id.as_deref(), |row, at| {
+                let agent_id = agent_id.as_deref().map(String::as_str);
+                self.row_of(id, pane.as_ref(), agent_id, |row, at| {
                     if let Some(agent) = agent {
                         row.agent = Some(plain(agent).into_owned());
                     }
                     row.evidence = Some(evidence.clone());
                     let asks = asks.as_deref().map(|asks| plain(asks).into_owned());
-                    row.enter_agent(RowState::Agent(state.clone()), asks, at);
+                    let id = question_id.as_deref().cloned();
+                    row.enter_agent(RowState::Agent(state.clone()), asks, id, at);
+                    row.dialogue = dialogue
+                        .as_deref()
+                        .map(|dialogue| Box::new(shown(dialogue)));
                 });
             }
             TdEvent::AgentRegistered {
@@ -303,6 +319,15 @@ impl Fold<'_> {
     fn seen(&mut self, key: RowKey) {
         if let Some(row) = self.rows.map.get_mut(&key)
             && row.seen.replace(self.at) != Some(self.at)
+        {
+            self.changed.insert(key);
+        }
+    }
+
+    /// Dismisses a row, or brings it back.
+    fn dismiss(&mut self, key: RowKey, is_dismissed: bool) {
+        if let Some(row) = self.rows.map.get_mut(&key)
+            && std::mem::replace(&mut row.dismissed, is_dismissed) != is_dismissed
         {
             self.changed.insert(key);
         }
@@ -444,6 +469,19 @@ fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<Stri
     };
     let line = text.lines().rev().map(plain).find(is_informative)?;
     Some(line.trim().chars().take(CHARS_MAX).collect())
+}
+
+/// Returns a dialogue as faces may show it.
+fn shown(dialogue: &Dialogue) -> Dialogue {
+    let choices = dialogue.choices.iter().map(|choice| DialogueChoice {
+        key: plain(&choice.key).into_owned(),
+        label: plain(&choice.label).into_owned(),
+        selected: choice.selected,
+    });
+    Dialogue {
+        text: plain(&dialogue.text).into_owned(),
+        choices: choices.collect(),
+    }
 }
 
 /// Returns a text without control sequences and without control characters other than tabs and line feeds.

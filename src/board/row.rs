@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::agent::StateRules;
-use crate::event::{AgentState, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
+use crate::event::{AgentState, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
 use crate::timestamp::Timestamp;
 use rustc_hash::FxHashMap;
 use serde::ser::SerializeMap;
@@ -21,6 +21,16 @@ pub struct RowKey {
     pub execution_id: ExecutionId,
     /// The pane, or the id of the background agent; `None` for a command, a loop or a kernel.
     pub part: Option<String>,
+}
+
+impl fmt::Display for RowKey {
+    /// Writes the id of the row: the execution's, and after a colon the pane's or the agent's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.part {
+            Some(part) => write!(f, "{}:{part}", self.execution_id),
+            None => f.write_str(self.execution_id.as_str()),
+        }
+    }
 }
 
 /// The urgency with which a row asks for the user, in the order in which faces show the rows.
@@ -110,16 +120,22 @@ pub enum RowState {
     Quiet,
     /// The execution has ended.
     Exited,
+    /// The execution has ended in failure, or the last job of a shell did.
+    Failed,
+    /// The execution may run, and nothing observes it.
+    NotObserved,
 }
 
 impl RowState {
-    /// Returns the name: that of an agent's state, `running`, `quiet` or `exited`.
+    /// Returns the name: that of an agent's state, `running`, `quiet`, `exited`, `failed` or `not_observed`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Agent(state) => state.as_str(),
             Self::Running => "running",
             Self::Quiet => "quiet",
             Self::Exited => "exited",
+            Self::Failed => "failed",
+            Self::NotObserved => "not_observed",
         }
     }
 }
@@ -152,6 +168,12 @@ pub struct Row {
     pub evidence: Option<EnumOrUnknown<StateEvidence>>,
     /// The agent's question, while it waits.
     pub asks: Option<String>,
+    /// The id of the question, while the agent waits; another question has another id.
+    #[serde(default)]
+    pub question_id: Option<String>,
+    /// The question in full, while the agent waits.
+    #[serde(default)]
+    pub dialogue: Option<Box<Dialogue>>,
     /// The exit status, or `128 + n` for a signal; `None` while the execution runs or if the status is
     /// unknown.
     pub exit_status: Option<i32>,
@@ -167,6 +189,9 @@ pub struct Row {
     pub errors: u64,
     /// The phases that a loop has not completed, the current one first; `None` if they are unknown.
     pub phases: Option<Vec<String>>,
+    /// True if the user has dismissed the row since its last change.
+    #[serde(default)]
+    pub dismissed: bool,
     /// The agent's state when its observer ended. Not part of the JSON.
     #[serde(skip)]
     pub(super) last_observed: Option<Box<LastObserved>>,
@@ -197,6 +222,8 @@ impl Row {
             seen: None,
             evidence: None,
             asks: None,
+            question_id: None,
+            dialogue: None,
             exit_status: None,
             last_line: String::new(),
             last_output: None,
@@ -204,6 +231,7 @@ impl Row {
             gaps: 0,
             errors: 0,
             phases: None,
+            dismissed: false,
             last_observed: None,
         }
     }
@@ -223,17 +251,23 @@ impl Row {
 
     /// Returns the urgency with which the row asks for the user.
     pub fn attention(&self) -> Attention {
+        if self.dismissed {
+            return Attention::Quiet;
+        }
         match &self.state {
             RowState::Agent(state) => match state.known() {
-                Some(AgentState::Waiting | AgentState::Error | AgentState::Limited) => {
-                    Attention::NeedsYou
-                }
+                Some(
+                    AgentState::Waiting
+                    | AgentState::Error
+                    | AgentState::Limited
+                    | AgentState::Suspended,
+                ) => Attention::NeedsYou,
                 Some(AgentState::Done) => self.finished(),
                 Some(AgentState::Idle) => Attention::Quiet,
-                Some(AgentState::Working) | None => Attention::Working,
+                Some(AgentState::Working | AgentState::Unknown) | None => Attention::Working,
             },
-            RowState::Exited => self.finished(),
-            RowState::Quiet => Attention::Quiet,
+            RowState::Exited | RowState::Failed => self.finished(),
+            RowState::Quiet | RowState::NotObserved => Attention::Quiet,
             RowState::Running => Attention::Working,
         }
     }
@@ -260,20 +294,29 @@ impl Row {
             && matches!(state.known(), Some(AgentState::Done | AgentState::Error))
     }
 
-    /// Returns the sort key of the row: by attention, then the longest waiting first among rows that need the
-    /// user, and the most recent first among others.
-    pub(super) fn rank(&self) -> (Attention, i64, ExecutionId, Option<PaneId>) {
+    /// Returns the sort key of the row: by attention; among rows that need the user, by what they need, and the
+    /// longest in its state first; the most recent first among others.
+    pub(super) fn rank(&self) -> (Attention, u8, i64, ExecutionId, Option<PaneId>) {
         let attention = self.attention();
-        let place = match attention {
-            Attention::NeedsYou => self.since.micros(),
-            _ => self.last_active().micros().saturating_neg(),
+        let (need, place) = match attention {
+            Attention::NeedsYou => (self.need(), self.since.micros()),
+            _ => (0, self.last_active().micros().saturating_neg()),
         };
-        (
-            attention,
-            place,
-            self.execution_id.clone(),
-            self.pane.clone(),
-        )
+        let (id, pane) = (self.execution_id.clone(), self.pane.clone());
+        (attention, need, place, id, pane)
+    }
+
+    /// Returns the place of what the row needs among the needs of others.
+    fn need(&self) -> u8 {
+        let RowState::Agent(state) = &self.state else {
+            return 3;
+        };
+        match state.known() {
+            Some(AgentState::Waiting) => 0,
+            Some(AgentState::Error) => 1,
+            Some(AgentState::Limited) => 2,
+            _ => 4,
+        }
     }
 
     /// Returns the time of the last output or change of state.
@@ -290,6 +333,7 @@ impl Row {
         self.state = state;
         self.since = at;
         self.seen = None;
+        self.dismissed = false;
         true
     }
 
@@ -302,9 +346,19 @@ impl Row {
     /// Ends the row, with the exit status if it is known.
     pub(super) fn end(&mut self, exit_status: Option<i32>, at: Timestamp) {
         self.exit_status = exit_status;
-        self.asks = None;
+        self.set_question(None, None, None);
         self.evidence = None;
         self.enter(RowState::Exited, at);
+    }
+
+    /// Sets the question of an agent that waits.
+    fn set_question(
+        &mut self,
+        asks: Option<String>,
+        id: Option<String>,
+        dialogue: Option<Box<Dialogue>>,
+    ) {
+        (self.asks, self.question_id, self.dialogue) = (asks, id, dialogue);
     }
 
     /// Ends the row because its observer has ended. Remembers the agent's state for the next observer.
@@ -321,13 +375,20 @@ impl Row {
     }
 
     /// Enters the state of an agent. Restores the times of a state that only ended with its observer.
-    pub(super) fn enter_agent(&mut self, state: RowState, asks: Option<String>, at: Timestamp) {
+    pub(super) fn enter_agent(
+        &mut self,
+        state: RowState,
+        asks: Option<String>,
+        question_id: Option<String>,
+        at: Timestamp,
+    ) {
         // Another question is a new dialogue, whose wait begins now.
         let is_waiting = state == RowState::Agent(AgentState::Waiting.into());
         if self.asks != asks && is_waiting {
             self.since = at;
+            self.dismissed = false;
         }
-        self.asks = asks;
+        self.set_question(asks, question_id, None);
         self.enter(state, at);
         if let Some(before) = self.last_observed.take()
             && (&before.state, &before.asks) == (&self.state, &self.asks)
@@ -366,6 +427,8 @@ fn state_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RowState,
         "running" => RowState::Running,
         "quiet" => RowState::Quiet,
         "exited" => RowState::Exited,
+        "failed" => RowState::Failed,
+        "not_observed" => RowState::NotObserved,
         state => RowState::Agent(state.into()),
     })
 }
@@ -373,6 +436,7 @@ fn state_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RowState,
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.key().to_string())?;
         map.serialize_entry("execution_id", &self.execution_id)?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("pane", &self.pane)?;
@@ -384,6 +448,8 @@ impl Serialize for Row {
         map.serialize_entry("seen", &self.seen)?;
         map.serialize_entry("evidence", &self.evidence)?;
         map.serialize_entry("asks", &self.asks)?;
+        map.serialize_entry("question_id", &self.question_id)?;
+        map.serialize_entry("dialogue", &self.dialogue)?;
         map.serialize_entry("exit_status", &self.exit_status)?;
         map.serialize_entry("last_line", &self.last_line)?;
         map.serialize_entry("last_output", &self.last_output)?;
@@ -391,6 +457,7 @@ impl Serialize for Row {
         map.serialize_entry("gaps", &self.gaps)?;
         map.serialize_entry("errors", &self.errors)?;
         map.serialize_entry("phases", &self.phases)?;
+        map.serialize_entry("dismissed", &self.dismissed)?;
         map.serialize_entry("attention", &self.attention())?;
         map.end()
     }

@@ -3,13 +3,20 @@
 use serde_json::{Map, Value, json};
 
 use super::row::{Attention, ExecutionKind, RowState};
-use crate::event::{AgentState, EnumOrUnknown, FieldSchema, StateEvidence, envelope_schema};
+use crate::event::{
+    AgentState, Dialogue, EnumOrUnknown, FieldSchema, StateEvidence, envelope_schema,
+};
 
 /// A field of a row: its name, documentation and schema.
 type RowField = (&'static str, &'static str, fn() -> Value);
 
 /// The fields of a row in JSON, which are all required.
 const FIELDS: &[RowField] = &[
+    (
+        "id",
+        "The id of the row, for the API's paths.",
+        String::schema,
+    ),
     ("execution_id", "The execution.", String::schema),
     (
         "name",
@@ -36,7 +43,8 @@ const FIELDS: &[RowField] = &[
     ),
     (
         "state",
-        "The state of an agent, else `running`, `quiet` (no output for five minutes) or `exited`.",
+        "The state of an agent, else `running`, `quiet` (no output for five minutes), `exited`, `failed` (it, or a \
+         shell's last job) or `not_observed`.",
         state,
     ),
     (
@@ -55,6 +63,16 @@ const FIELDS: &[RowField] = &[
     ("asks", "The agent's question, while it waits.", || {
         or_null(String::schema())
     }),
+    (
+        "question_id",
+        "The id of the question, which is new with each question; null unless the agent waits.",
+        || or_null(String::schema()),
+    ),
+    (
+        "dialogue",
+        "The question in full, with its choices; null unless the agent waits and its dialogue was read.",
+        || or_null(Box::<Dialogue>::schema()),
+    ),
     (
         "exit_status",
         "The exit status: a number, 128 + n for a signal; null while it runs or where it is unknown.",
@@ -79,6 +97,11 @@ const FIELDS: &[RowField] = &[
         "phases",
         "The phases that a loop has not completed, the current one first; null if they are unknown.",
         || or_null(Vec::<String>::schema()),
+    ),
+    (
+        "dismissed",
+        "True if the user has dismissed the row since its last change.",
+        bool::schema,
     ),
     (
         "attention",
@@ -144,7 +167,13 @@ fn names(names: impl IntoIterator<Item = &'static str>) -> Value {
 }
 
 fn state() -> Value {
-    let own = [RowState::Running, RowState::Quiet, RowState::Exited];
+    let own = [
+        RowState::Running,
+        RowState::Quiet,
+        RowState::Exited,
+        RowState::Failed,
+        RowState::NotObserved,
+    ];
     let own = own.iter().map(|state| json!({"const": state.as_str()}));
     let mut schema = EnumOrUnknown::<AgentState>::schema();
     if let Some(all) = schema["anyOf"].as_array_mut() {

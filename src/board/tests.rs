@@ -210,6 +210,8 @@ fn state(id: &str, pane: &str, state: AgentState, asks: Option<&str>) -> TdEvent
         source: None,
         asks: asks.map(|asks| Box::new(asks.into())),
         detail: None,
+        question_id: None,
+        dialogue: None,
     }
 }
 
@@ -672,4 +674,68 @@ fn a_command_and_a_loop_have_one_row_with_their_agent() {
     board.end(&"agents".into(), None, Timestamp::from_micros(100));
     let agent = board.rows().find(|row| row.name == "a003").unwrap();
     assert_eq!(agent.state.as_str(), "error");
+}
+
+fn dismissed(id: &str, pane: &str, dismissed: bool) -> TdEvent {
+    TdEvent::RowDismissed {
+        execution_id: id.into(),
+        pane: Some(pane.into()),
+        agent_id: None,
+        dismissed,
+        by: PaneViewer::Face.into(),
+    }
+}
+
+#[test]
+fn a_dismissed_row_is_quiet_until_its_next_change() {
+    let mut board = Board::default();
+    let mut apply = {
+        let mut micros = 0;
+        move |board: &mut Board, event| {
+            micros += 1;
+            board.apply(&Envelope::new(None, Timestamp::from_micros(micros), event));
+            let row = board.rows().next().unwrap();
+            (row.attention(), row.dismissed)
+        }
+    };
+    use Attention::{NeedsYou, Quiet};
+    let asks = |question| state("a", "%1", AgentState::Waiting, Some(question));
+    assert_eq!(apply(&mut board, asks("x")), (NeedsYou, false));
+    assert_eq!(apply(&mut board, dismissed("a", "%1", true)), (Quiet, true));
+    assert_eq!(apply(&mut board, asks("x")), (Quiet, true));
+    assert_eq!(
+        apply(&mut board, dismissed("a", "%1", false)),
+        (NeedsYou, false)
+    );
+    assert_eq!(apply(&mut board, dismissed("a", "%1", true)), (Quiet, true));
+    // Another question is a change.
+    assert_eq!(apply(&mut board, asks("y")), (NeedsYou, false));
+    assert_eq!(apply(&mut board, dismissed("a", "%1", true)), (Quiet, true));
+    let failed = state("a", "%1", AgentState::Error, None);
+    assert_eq!(apply(&mut board, failed), (NeedsYou, false));
+    // A row that does not exist is not created.
+    board.apply(&Envelope::new(
+        None,
+        Timestamp::from_micros(9),
+        dismissed("b", "%1", true),
+    ));
+    assert_eq!(board.rows().count(), 1);
+}
+
+#[test]
+fn rows_that_wait_come_before_errors_and_limits() {
+    let mut board = Board::default();
+    let order = [
+        AgentState::Suspended,
+        AgentState::Limited,
+        AgentState::Error,
+        AgentState::Waiting,
+        AgentState::Waiting,
+    ];
+    for (micros, agent) in (1..).zip(order) {
+        let event = state(&micros.to_string(), "%1", agent, None);
+        board.apply(&Envelope::new(None, Timestamp::from_micros(micros), event));
+    }
+    let ids: Vec<&str> = board.rows().map(|row| row.execution_id.as_str()).collect();
+    assert_eq!(ids, ["4", "5", "3", "2", "1"]);
 }

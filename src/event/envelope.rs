@@ -375,6 +375,12 @@ mod tests {
                         "i32" | "u32" | "u64" | "PaneId" | "String" | "Box<String" => {
                             value_of(inner.trim_end_matches('>').trim_start_matches("Box<"))
                         }
+                        "Box<Dialogue" => text()
+                            .prop_map(|text| {
+                                let choice = json!({"key": "y", "label": text, "selected": true});
+                                json!({"text": text, "choices": [choice]})
+                            })
+                            .boxed(),
                         "Vec<String" => vec(text(), 0..3).prop_map(|texts| json!(texts)).boxed(),
                         _ => texts.boxed(),
                     },

@@ -217,7 +217,8 @@ named_values! {
         Incorrect = "incorrect",
     }
 
-    /// The viewer of a pane, in [`TdEvent::PaneSeen`](super::TdEvent::PaneSeen).
+    /// The viewer of a pane, in [`TdEvent::PaneSeen`](super::TdEvent::PaneSeen) and
+    /// [`TdEvent::RowDismissed`](super::TdEvent::RowDismissed).
     PaneViewer {
         /// A client of the tmux server, whose current window contains the pane.
         Client = "client",
@@ -305,6 +306,10 @@ named_values! {
         Error = "error",
         /// A usage limit is reached.
         Limited = "limited",
+        /// The agent is stopped, as by Ctrl-Z, and a shell has the terminal.
+        Suspended = "suspended",
+        /// An agent runs, and nothing shows what it does.
+        Unknown = "unknown",
     }
 
     /// The certainty of an agent's state, in [`TdEvent::AgentState`](super::TdEvent::AgentState).

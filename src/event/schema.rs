@@ -11,7 +11,7 @@ use super::names::{
 };
 use super::styles::Styles;
 use super::table::event_table;
-use super::values::{Cursor, EventField, IterationOutcome, ScreenRow};
+use super::values::{Cursor, Dialogue, EventField, IterationOutcome, ScreenRow};
 
 /// The documentation of an event and of its fields.
 struct EventDoc {
@@ -306,6 +306,18 @@ impl FieldSchema for Cursor {
 impl FieldSchema for ScreenRow {
     fn schema() -> Value {
         object(&[("row", u32::schema()), ("text", String::schema())])
+    }
+}
+
+impl FieldSchema for Box<Dialogue> {
+    fn schema() -> Value {
+        let choice = object(&[
+            ("key", String::schema()),
+            ("label", String::schema()),
+            ("selected", bool::schema()),
+        ]);
+        let choices = json!({"type": "array", "items": choice});
+        object(&[("text", String::schema()), ("choices", choices)])
     }
 }
 

@@ -253,6 +253,17 @@ macro_rules! event_table {
                 /// The viewer.
                 by: EnumOrUnknown<PaneViewer>,
             }
+            /// The user dismissed a row of the board until its next change, or brought it back.
+            RowDismissed row_dismissed lifecycle {
+                /// The pane, for the row of a pane.
+                pane: Option<PaneId>,
+                /// The agent's id, for the row of a background agent.
+                agent_id: Option<String>,
+                /// True if the row is dismissed; false if it is back.
+                dismissed: bool,
+                /// The face with which the user did it.
+                by: EnumOrUnknown<PaneViewer>,
+            }
             /// Lines of a pane were printed but could not be observed.
             OutputGap output_gap lifecycle {
                 /// The pane.
@@ -359,7 +370,7 @@ macro_rules! event_table {
             /// The state of an agent has changed, or the question that it asks.
             AgentState agent_state lifecycle {
                 /// The agent's id, for a background agent.
-                agent_id: Option<String>,
+                agent_id: Option<Box<String> >,
                 /// The agent's pane, if the agent runs in one.
                 pane: Option<PaneId>,
                 /// The state.
@@ -374,6 +385,10 @@ macro_rules! event_table {
                 asks: Option<Box<String> >,
                 /// Details of the state, in the agent's own words.
                 detail: Option<Box<String> >,
+                /// The id of the question, while the agent waits; another question has another id.
+                question_id: Option<Box<String> >,
+                /// The question in full, while the agent waits.
+                dialogue: Option<Box<Dialogue> >,
             }
             /// The screen of an agent in a pane, as text: when the agent's state changes, and at
             /// most every 10 s while the screen changes.

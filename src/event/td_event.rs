@@ -14,7 +14,9 @@ use super::names::{
 };
 use super::styles::Styles;
 use super::table::event_table;
-use super::values::{Cursor, EventField, IterationOutcome, ScreenRow, TextSearch, TextVisitor};
+use super::values::{
+    Cursor, Dialogue, EventField, IterationOutcome, ScreenRow, TextSearch, TextVisitor,
+};
 use crate::error::{Error, Result};
 
 macro_rules! define_events {
@@ -445,6 +447,7 @@ impl TdEvent {
             | Self::AgentCompleted { pane, .. }
             | Self::AgentFailed { pane, .. }
             | Self::AgentState { pane, .. }
+            | Self::RowDismissed { pane, .. }
             | Self::TurnCompleted { pane, .. }
             | Self::ExecutionStarted { pane, .. }
             | Self::ExecutionCompleted { pane, .. } => pane.as_ref(),

@@ -52,6 +52,26 @@ pub struct ScreenRow {
     pub text: String,
 }
 
+/// A question of an agent in full, as its dialogue shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dialogue {
+    /// The text above the choices, with its warnings, as lines; at most 4 KiB where this crate reads it.
+    pub text: String,
+    /// The choices, in their order; empty for a question that is answered by text.
+    pub choices: Vec<DialogueChoice>,
+}
+
+/// One choice of a dialogue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DialogueChoice {
+    /// The key that chooses it, as tmux names keys: `1`, `y`, `Enter`; empty if only moving to it does.
+    pub key: String,
+    /// Its text.
+    pub label: String,
+    /// True if Enter chooses it.
+    pub selected: bool,
+}
+
 /// A function that may change each text.
 pub(crate) type TextVisitor<'a> = dyn FnMut(&mut String) + 'a;
 
@@ -230,6 +250,24 @@ impl EventField for ScreenRow {
     }
     fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
         search(&self.text)
+    }
+}
+impl EventField for Box<Dialogue> {
+    fn heap_bytes(&self) -> usize {
+        let choice = |choice: &DialogueChoice| {
+            size_of::<DialogueChoice>() + choice.key.len() + choice.label.len()
+        };
+        let choices: usize = self.choices.iter().map(choice).sum();
+        size_of::<Dialogue>() + self.text.len() + choices
+    }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        visit(&mut self.text);
+        for choice in &mut self.choices {
+            visit(&mut choice.label);
+        }
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        search(&self.text) || self.choices.iter().any(|choice| search(&choice.label))
     }
 }
 impl EventField for Styles {

@@ -431,6 +431,24 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             };
             detail(format!("pane {pane} was looked at {place}"))
         }
+        TdEvent::RowDismissed {
+            pane,
+            agent_id,
+            dismissed,
+            ..
+        } => {
+            let part = pane
+                .as_ref()
+                .map(|pane| pane.as_str())
+                .or(agent_id.as_deref());
+            let place = part.map(|part| format!(" of {part}")).unwrap_or_default();
+            let words = if *dismissed {
+                "dismissed"
+            } else {
+                "brought back"
+            };
+            detail(format!("the row{place} was {words}"))
+        }
         TdEvent::PaneClosed {
             pane,
             reason,
@@ -627,7 +645,10 @@ pub(super) fn agent_phrase(state: Option<AgentState>) -> Option<&'static str> {
         AgentState::Waiting => "waits for you",
         AgentState::Error => "stopped with an error",
         AgentState::Limited => "reached a limit",
-        AgentState::Working | AgentState::Idle | AgentState::Done => return None,
+        AgentState::Suspended => "is suspended",
+        AgentState::Working | AgentState::Idle | AgentState::Done | AgentState::Unknown => {
+            return None;
+        }
     })
 }
 

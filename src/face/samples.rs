@@ -143,6 +143,8 @@ pub(super) fn agent_state(state: &str, evidence: &str) -> TdEvent {
         source: None,
         asks: None,
         detail: None,
+        question_id: None,
+        dialogue: None,
     }
 }
 

@@ -6,7 +6,9 @@ mod reading;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use td_observe::event::{Cursor, GapEvidence, IterationOutcome, ScreenRow, Styles};
+use td_observe::event::{
+    Cursor, Dialogue, DialogueChoice, GapEvidence, IterationOutcome, ScreenRow, Styles,
+};
 use td_observe::history::{DataDir, RunInfo};
 use td_observe::internals::history::{LogOptions, LogWriter, open_run, parse_line};
 use td_observe::{Envelope, EventKind, FakeClock, TdEvent, Timestamp};
@@ -66,6 +68,12 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
     },
     PaneSeen { execution_id: String, pane: String, by: String },
+    RowDismissed {
+        execution_id: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] agent_id: Option<String>,
+        dismissed: bool, by: String,
+    },
     OutputUpdate {
         execution_id: String, pane: String, first_line: i64, chunk: String, is_complete: bool,
         #[serde(skip_serializing_if = "Option::is_none")] reason: Option<String>,
@@ -133,6 +141,8 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] source: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] asks: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] detail: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] question_id: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] dialogue: Option<WireDialogue>,
     },
     ScreenSnapshot { execution_id: String, pane: String, width: u32, height: u32, rows: Vec<WireRow> },
     PollerRestarted { execution_id: String, source: String, cause: String },
@@ -163,6 +173,21 @@ struct WireCursor {
 struct WireRow {
     row: u32,
     text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireDialogue {
+    text: String,
+    choices: Vec<WireChoice>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireChoice {
+    key: String,
+    label: String,
+    selected: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -227,6 +252,9 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::PaneClosed => [None, Some(143)].map(|exit_status| E::PaneClosed {
             execution_id: execution_id.clone(), pane: pane.clone(), reason: "exited".into(), exit_status,
         }).into(),
+        K::RowDismissed => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::RowDismissed {
+            execution_id: execution_id.clone(), pane, agent_id, dismissed: true, by: "face".into(),
+        }).into(),
         K::PaneSeen => single(E::PaneSeen { execution_id, pane, by: "client".into() }),
         K::OutputUpdate => [(i64::MIN, None, None), (i64::MAX, Some("exit"), Some(i32::MIN)), (-3, Some("turn"), None)]
             .map(|(first_line, reason, exit_status)| E::OutputUpdate {
@@ -265,9 +293,12 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::AgentRegistered => single(E::AgentRegistered { execution_id, agent_id: s("a1"), output_file: s("/tmp/o"), pane: Some(pane) }),
         K::AgentCompleted => single(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: "e".into(), pane: Some(pane) }),
         K::AgentFailed => single(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: "e".into(), pane: Some(pane) }),
-        K::AgentState => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::AgentState {
+        K::AgentState => [(None, Some(pane)), (Some(Box::new(s("a1"))), None)].map(|(agent_id, pane)| E::AgentState {
             execution_id: execution_id.clone(), agent_id, pane, state: "working".into(), evidence: "e".into(), agent: Some(Box::new(s("claude"))), source: Some("title".into()),
             asks: Some(Box::new(s("go on?"))), detail: None,
+            question_id: Some(Box::new(s("q1"))), dialogue: Some(Box::new(Dialogue {
+                text: s("go on?"), choices: vec![DialogueChoice { key: s("y"), label: s("yes"), selected: true }],
+            })),
         }).into(),
         K::PollerRestarted => single(E::PollerRestarted { execution_id, source: s("pane:build"), cause: s("panicked") }),
         K::LogOpened => single(E::LogOpened {

@@ -659,8 +659,9 @@ fn agent_of(event: &TdEvent) -> Option<&str> {
         TdEvent::AgentRegistered { agent_id, .. }
         | TdEvent::AgentCompleted { agent_id, .. }
         | TdEvent::AgentFailed { agent_id, .. } => Some(agent_id),
-        TdEvent::AgentState { agent_id, .. } => agent_id.as_deref(),
-        TdEvent::TurnCompleted { agent_id, .. } => agent_id.as_deref().map(String::as_str),
+        TdEvent::AgentState { agent_id, .. } | TdEvent::TurnCompleted { agent_id, .. } => {
+            agent_id.as_deref().map(String::as_str)
+        }
         _ => None,
     }
 }

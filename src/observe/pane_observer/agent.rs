@@ -158,6 +158,8 @@ impl Pane {
             detail: Some(report.claim.detail)
                 .filter(|detail| !detail.is_empty())
                 .map(Box::new),
+            question_id: None,
+            dialogue: None,
         });
     }
 
