@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{AgentState, DetectedState};
+use super::{AgentState, DetectedState, one_line};
 pub(crate) use crate::event::StateSource;
 
 /// The time for which a claim must hold before it counts without the source that may confirm or
@@ -170,8 +170,9 @@ impl StateResolver {
         let is_next_turn = is_end && report.claim.turn > self.turn;
         let is_same = self.reported.as_ref().is_some_and(|before| {
             before.claim.state == report.claim.state
-                // A question that is no longer known does not count as a new one.
-                && is_same_question(before.claim.asks.as_deref(), report.claim.asks.as_deref())
+                // A question that is no longer known does not count as a new one. The words of a failure may
+                // count down.
+                && (report.claim.state != AgentState::Waiting || is_same_question(before.claim.asks.as_deref(), report.claim.asks.as_deref()))
         });
         if is_same && !is_next_turn {
             return None;
@@ -207,8 +208,8 @@ impl StateResolver {
             None => self.decide_by_other_sources(now)?,
         };
         if report.claim.state != AgentState::Waiting {
-            // An agent that does not wait has no question.
-            report.claim.asks = None;
+            // An agent that does not wait has no question; a failure has its words in its place.
+            report.claim.asks = self.words_of_failure(&report);
             return Some(report);
         }
         if report.claim.asks.is_none() {
@@ -298,6 +299,21 @@ impl StateResolver {
         let is_refined = lower.claim.state == AgentState::Idle
             && self.get(Screen).is_some_and(|held| !held.is_busy());
         self.report(if is_refined { Screen } else { first })
+    }
+
+    /// Returns the words of an error or a limit: those of the transcript, else those on the screen.
+    fn words_of_failure(&self, report: &ResolvedState) -> Option<String> {
+        let state = report.claim.state;
+        if !matches!(state, AgentState::Error | AgentState::Limited) {
+            return None;
+        }
+        let has_words =
+            |held: &&HeldClaim| held.claim.state == state && !held.claim.detail.is_empty();
+        let written = self.get(StateSource::Transcript).filter(has_words);
+        let written = written.map(|held| held.claim.detail.as_str());
+        let shown = self.settled.as_ref().filter(|shown| shown.state == state);
+        let words = written.or_else(|| Some(shown?.line.as_str()));
+        Some(one_line(words.unwrap_or(&report.claim.detail))).filter(|words| !words.is_empty())
     }
 
     /// Returns the question from another source, if the source that claims `waiting` does not show it.

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::last::{conclusion, tool_in_words};
 use super::row::Rows;
-use super::row::{ExecutionKind, Row, RowKey, RowState};
-use crate::agent::{RowKind, StateRules, program_name};
+use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState};
+use crate::agent::{RowKind, StateRules, one_line, program_name};
 use crate::escapes::without_escapes;
 use crate::event::{
     AgentState, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId, GapEvidence,
@@ -88,16 +89,23 @@ impl Fold<'_> {
             }
             TdEvent::OutputRevised { text, .. }
             | TdEvent::ExecutionOutput { text, .. }
-            | TdEvent::ValidationOutput { line: text, .. }
-            | TdEvent::TokenReceived { token: text, .. }
-            | TdEvent::PromptSent {
-                prompt_summary: text,
-                ..
+            | TdEvent::ValidationOutput { line: text, .. } => self.text(id, event.pane(), text),
+            TdEvent::PromptSent { prompt_summary, .. } => {
+                self.says(id, event.pane(), |row| {
+                    row.answer.clear();
+                    Some(format!("{PROMPT}{}", one_line(&plain(prompt_summary))))
+                });
             }
-            | TdEvent::ResponseCompleted {
-                response_summary: text,
-                ..
-            } => self.text(id, event.pane(), text),
+            TdEvent::TokenReceived { token, .. } => self.says(id, event.pane(), |row| {
+                row.answer.push(&plain(token));
+                row.answer.last_sentence()
+            }),
+            TdEvent::ResponseCompleted {
+                response_summary, ..
+            } => self.says(id, event.pane(), |row| {
+                let is_known = row.answer.conclusion().is_some();
+                (!is_known).then(|| conclusion(&plain(response_summary)))?
+            }),
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
             TdEvent::RowDismissed {
                 pane,
@@ -193,14 +201,22 @@ impl Fold<'_> {
                 tool_args_summary,
                 ..
             } => {
-                let text = format!("{tool_name} {tool_args_summary}");
-                self.text(id, event.pane(), &text);
+                self.says(id, event.pane(), |row| {
+                    row.answer.push("\n\n");
+                    Some(tool_in_words(&plain(tool_name), &plain(tool_args_summary)))
+                });
             }
-            TdEvent::TurnCompleted { pane, agent_id, .. } => {
+            TdEvent::TurnCompleted {
+                pane,
+                agent_id,
+                summary,
+                ..
+            } => {
                 let agent = agent_id.as_deref().map(String::as_str);
                 self.row_of(id, pane.as_ref(), agent, |row, _| {
                     row.turns += 1;
                     row.last_observed = None;
+                    row.conclude(&plain(summary));
                 });
             }
             TdEvent::AgentState {
@@ -217,12 +233,21 @@ impl Fold<'_> {
                 let agent_id = agent_id.as_deref().map(String::as_str);
                 self.row_of(id, pane.as_ref(), agent_id, |row, at| {
                     if let Some(agent) = agent {
-                        row.agent = Some(plain(agent).into_owned());
+                        row.set_agent(plain(agent).into_owned());
                     }
                     row.evidence = Some(evidence.clone());
                     let asks = asks.as_deref().map(|asks| plain(asks).into_owned());
                     let id = question_id.as_deref().cloned();
                     row.enter_agent(RowState::Agent(state.clone()), asks, id, at);
+                    match state.known() {
+                        Some(AgentState::Done) => row.conclude(""),
+                        Some(AgentState::Error | AgentState::Limited) => {
+                            if let Some(words) = &row.asks {
+                                row.last_line.clone_from(words);
+                            }
+                        }
+                        _ => {}
+                    }
                     row.dialogue = dialogue
                         .as_deref()
                         .map(|dialogue| Box::new(shown(dialogue)));
@@ -381,6 +406,27 @@ impl Fold<'_> {
             row.last_observed = None;
             if let Some(line) = line {
                 row.last_line = line;
+            }
+        });
+    }
+
+    /// Records what an agent says or does, as a line.
+    fn says(
+        &mut self,
+        id: &ExecutionId,
+        pane: Option<&PaneId>,
+        line: impl FnOnce(&mut Row) -> Option<String>,
+    ) {
+        let key = key(id, pane.map(PaneId::as_str));
+        let kind = match pane {
+            Some(_) => ExecutionKind::Pane,
+            None => (self.rows.map.get(&key)).map_or(ExecutionKind::Command, |row| row.kind),
+        };
+        self.row(key, kind, |row, at| {
+            row.note_output(at);
+            row.last_observed = None;
+            if let Some(line) = line(row) {
+                row.last_line = line.chars().take(CHARS_MAX).collect();
             }
         });
     }

@@ -22,6 +22,7 @@
 mod row;
 
 mod fold;
+mod last;
 mod schema;
 
 #[doc(hidden)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::last::{AnswerEnd, conclusion};
 use crate::agent::StateRules;
 use crate::event::{AgentState, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
 use crate::timestamp::Timestamp;
@@ -13,6 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The time without output after which a row is quiet.
 const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
+
+/// What stands before a prompt in a row's last line, while the agent has said nothing.
+pub(super) const PROMPT: &str = "> ";
 
 /// The identity of a row: its execution, and the pane or the background agent in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,7 +181,8 @@ pub struct Row {
     /// The exit status, or `128 + n` for a signal; `None` while the execution runs or if the status is
     /// unknown.
     pub exit_status: Option<i32>,
-    /// The last line that is not decoration.
+    /// What matters now, in one line: the words of an error or a limit; of an agent that works, its present tool or
+    /// its last sentence; the conclusion of its turn; else the last line that is not decoration.
     pub last_line: String,
     /// The time of the last output.
     pub last_output: Option<Timestamp>,
@@ -192,6 +197,9 @@ pub struct Row {
     /// True if the user has dismissed the row since its last change.
     #[serde(default)]
     pub dismissed: bool,
+    /// The end of the agent's present answer. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) answer: AnswerEnd,
     /// The agent's state when its observer ended. Not part of the JSON.
     #[serde(skip)]
     pub(super) last_observed: Option<Box<LastObserved>>,
@@ -232,6 +240,7 @@ impl Row {
             errors: 0,
             phases: None,
             dismissed: false,
+            answer: AnswerEnd::default(),
             last_observed: None,
         }
     }
@@ -349,6 +358,26 @@ impl Row {
         self.set_question(None, None, None);
         self.evidence = None;
         self.enter(RowState::Exited, at);
+    }
+
+    /// Sets the agent. What another agent has said is not its own.
+    pub(super) fn set_agent(&mut self, agent: String) {
+        let before = self.agent.replace(agent);
+        let is_other = before.is_some_and(|before| before != "shell" && self.agent != Some(before));
+        if is_other && self.agent.as_deref() != Some("shell") {
+            self.last_line.clear();
+            self.answer.clear();
+        }
+    }
+
+    /// Shows the conclusion of a turn: of the agent's answer, else of its summary. The prompt is none.
+    pub(super) fn conclude(&mut self, summary: &str) {
+        let found = self.answer.conclusion().or_else(|| conclusion(summary));
+        if let Some(found) = found {
+            self.last_line = found;
+        } else if self.last_line.starts_with(PROMPT) {
+            self.last_line.clear();
+        }
     }
 
     /// Sets the question of an agent that waits.

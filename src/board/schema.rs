@@ -80,7 +80,8 @@ const FIELDS: &[RowField] = &[
     ),
     (
         "last_line",
-        "The last line that is not decoration.",
+        "What matters now: the words of an error or limit, the present tool or sentence of an agent, the conclusion \
+         of its turn, else the last line that is not decoration.",
         String::schema,
     ),
     ("last_output", "The time of the last output.", || {

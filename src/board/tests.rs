@@ -739,3 +739,67 @@ fn rows_that_wait_come_before_errors_and_limits() {
     let ids: Vec<&str> = board.rows().map(|row| row.execution_id.as_str()).collect();
     assert_eq!(ids, ["4", "5", "3", "2", "1"]);
 }
+
+#[test]
+fn the_last_line_of_an_agent_says_what_matters() {
+    let pane = || Some("%1".into());
+    let id = || "a".into();
+    let tokens = |token: &str| TdEvent::TokenReceived {
+        execution_id: id(),
+        iteration: 1,
+        token: token.into(),
+        pane: pane(),
+    };
+    let tool = TdEvent::ToolCallStarted {
+        execution_id: id(),
+        iteration: 1,
+        tool_name: "Bash".into(),
+        tool_args_summary: r#"{"command":"make test"}"#.into(),
+        pane: pane(),
+    };
+    let prompt = || TdEvent::PromptSent {
+        execution_id: id(),
+        iteration: 1,
+        prompt_summary: "fix the\ntest".into(),
+        token_count: None,
+        pane: pane(),
+    };
+    let turn = || TdEvent::TurnCompleted {
+        execution_id: id(),
+        marker: "end_turn".into(),
+        summary: String::new(),
+        agent_id: None,
+        pane: pane(),
+        evidence: None,
+    };
+    let is = |state_of| state("a", "%1", state_of, None);
+    let mut board = Board::default();
+    for (micros, (event, expected)) in (1..).zip([
+        (prompt(), "> fix the test"),
+        (is(AgentState::Working), "> fix the test"),
+        (tokens("I look first. Then \x1b[1mI run"), "Then I run"),
+        (tool, "Bash make test"),
+        (tokens("All 3 tests pass. "), "All 3 tests pass."),
+        (tokens("Merge it.\n\n```sh\ngit merge\n```"), "Merge it."),
+        (is(AgentState::Done), "All 3 tests pass."),
+        (turn(), "All 3 tests pass."),
+        // Without an answer, the prompt is no conclusion.
+        (prompt(), "> fix the test"),
+        (turn(), ""),
+        (
+            state("a", "%1", AgentState::Limited, Some("try again at 6:06 PM")),
+            "try again at 6:06 PM",
+        ),
+    ]) {
+        board.apply(&Envelope::new(None, Timestamp::from_micros(micros), event));
+        let row = board.rows().next().unwrap();
+        assert_eq!(row.last_line, expected);
+    }
+    // Another agent has said nothing yet.
+    let mut other = is(AgentState::Idle);
+    if let TdEvent::AgentState { agent, .. } = &mut other {
+        *agent = Some(Box::new("codex".into()));
+    }
+    board.apply(&Envelope::new(None, Timestamp::from_micros(99), other));
+    assert_eq!(board.rows().next().unwrap().last_line, "");
+}

@@ -1,0 +1,194 @@
+//! What a row's last line says of an agent: the present tool or sentence, and the conclusion of a turn (pure).
+
+use crate::agent::{one_line, tool_question};
+use crate::text::last_bytes;
+
+/// The bytes at the end of an answer that are kept, because its conclusion is there.
+const ANSWER_BYTES_MAX: usize = 4 * 1024;
+
+/// The end of an agent's answer, as it arrives in pieces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct AnswerEnd(String);
+
+impl AnswerEnd {
+    /// Adds a piece of the answer.
+    pub fn push(&mut self, piece: &str) {
+        self.0.push_str(piece);
+        if self.0.len() > 2 * ANSWER_BYTES_MAX {
+            self.0 = last_bytes(&self.0, ANSWER_BYTES_MAX).to_owned();
+        }
+    }
+
+    /// Forgets the answer, since another one begins.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns the last sentence so far; it may not be complete.
+    pub fn last_sentence(&self) -> Option<String> {
+        let line = prose(&self.0).into_iter().flatten().last()?;
+        let start = sentence_ends(&line).rfind(|end| *end < line.trim_end().len());
+        let sentence = one_line(&line[start.unwrap_or(0)..]);
+        Some(sentence).filter(|sentence| !sentence.is_empty())
+    }
+
+    /// Returns the conclusion: the first sentence of the last paragraph.
+    pub fn conclusion(&self) -> Option<String> {
+        conclusion(&self.0)
+    }
+}
+
+/// Returns the first sentence of a text's last paragraph that is neither code nor a table.
+pub(super) fn conclusion(text: &str) -> Option<String> {
+    let paragraph = prose(text).pop()?.join(" ");
+    let end = sentence_ends(&paragraph).next().unwrap_or(paragraph.len());
+    let sentence = one_line(&paragraph[..end]);
+    Some(sentence).filter(|sentence| !sentence.is_empty())
+}
+
+/// Returns what a tool does in one line, without the names of its arguments.
+pub(super) fn tool_in_words(tool: &str, arguments: &str) -> String {
+    match tool_question(tool, arguments) {
+        Some(what) if what != tool => one_line(&format!("{tool} {what}")),
+        _ => one_line(tool),
+    }
+}
+
+/// Returns the paragraphs of a text in Markdown: lines without their marks, and without code, tables and rules.
+fn prose(text: &str) -> Vec<Vec<String>> {
+    let mut paragraphs = vec![Vec::new()];
+    let mut is_code = false;
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with("```") || line.starts_with("~~~") {
+            is_code = !is_code;
+        } else if line.is_empty() {
+            paragraphs.push(Vec::new());
+        } else if !is_code && !line.starts_with('|') && line.contains(char::is_alphanumeric) {
+            let line = line.trim_start_matches(['#', '>', '*', '-', '+', '•', '●', ' ']);
+            let line = line.replace("**", "").replace('`', "");
+            if let Some(last) = paragraphs.last_mut() {
+                last.push(line);
+            }
+        }
+    }
+    paragraphs.retain(|lines| !lines.is_empty());
+    paragraphs
+}
+
+/// Returns the byte positions after the ends of sentences in a line: a mark that a blank follows, or one of a
+/// script without blanks. A number at the beginning of a list is no sentence, nor is an abbreviation of one letter.
+fn sentence_ends(line: &str) -> impl DoubleEndedIterator<Item = usize> {
+    let chars: Vec<(usize, char)> = line.char_indices().collect();
+    let mut ends = Vec::new();
+    for (index, (at, mark)) in chars.iter().enumerate() {
+        let next = chars.get(index + 1).map(|(_, next)| *next);
+        let is_end = match mark {
+            '。' | '！' | '？' => true,
+            '.' | '!' | '?' => {
+                let before = line[..*at].rsplit(char::is_whitespace).next();
+                let word = before.unwrap_or_default();
+                let is_initial = word.chars().count() == 1 && word.contains(char::is_alphabetic);
+                let is_number = word.chars().all(|c| c.is_ascii_digit()) && word.len() == *at;
+                next.is_some_and(char::is_whitespace)
+                    && (*mark != '.' || !(is_initial || is_number || is_abbreviation(word)))
+            }
+            _ => false,
+        };
+        if is_end {
+            ends.push(at + mark.len_utf8());
+        }
+    }
+    ends.into_iter()
+}
+
+/// Returns true for words that end with a full stop within a sentence.
+fn is_abbreviation(word: &str) -> bool {
+    let word = word.trim_start_matches('(');
+    ["e.g", "i.e", "etc", "vs", "cf", "approx", "No"].contains(&word)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_conclusion_is_the_first_sentence_of_the_last_paragraph() {
+        for (answer, expected) in [
+            ("Done.", "Done."),
+            (
+                "I looked around.\n\nAll 12 tests pass now. You can merge it.",
+                "All 12 tests pass now.",
+            ),
+            (
+                "## Result\n\n- **Fixed** `a.rs`, e.g. line 3. More\n- b",
+                "Fixed a.rs, e.g. line 3.",
+            ),
+            (
+                "It is fixed in version 1.2.3 of the\nlibrary! Ok.\n\n```sh\nmake test. now\n```\n",
+                "It is fixed in version 1.2.3 of the library!",
+            ),
+            (
+                "Summary of it. See:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+                "Summary of it.",
+            ),
+            ("1. First do this. Then that", "1. First do this."),
+            ("完成了。测试通过。", "完成了。"),
+        ] {
+            assert_eq!(conclusion(answer).as_deref(), Some(expected), "{answer}");
+        }
+        for nothing in ["", "\n\n", "```\ncode\n```", "───"] {
+            assert_eq!(conclusion(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn the_last_sentence_grows_with_the_answer() {
+        let mut answer = AnswerEnd::default();
+        for (piece, expected) in [
+            ("I read ", "I read"),
+            ("the file. Now", "Now"),
+            (" I run the tests.", "Now I run the tests."),
+            ("\n\n```sh\nmake", "Now I run the tests."),
+            ("\n```\nThey pass", "They pass"),
+        ] {
+            answer.push(piece);
+            assert_eq!(answer.last_sentence().as_deref(), Some(expected));
+        }
+        for _ in 0..1_000 {
+            answer.push("long ago ");
+        }
+        assert!(answer.0.len() <= 2 * ANSWER_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_tool_is_shown_by_what_it_does() {
+        for (tool, arguments, expected) in [
+            (
+                "Bash",
+                r#"{"command":"make test","description":"x"}"#,
+                "Bash make test",
+            ),
+            ("Read", r#"{"file_path":"/w/a.rs"}"#, "Read /w/a.rs"),
+            ("TodoRead", "{}", "TodoRead"),
+            ("exec", "ls -l", "exec ls -l"),
+        ] {
+            assert_eq!(tool_in_words(tool, arguments), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_one_line_at_most(pieces in prop::collection::vec("(?s).{0,80}", 0..8)) {
+            let mut answer = AnswerEnd::default();
+            for piece in &pieces {
+                answer.push(piece);
+            }
+            for line in [answer.last_sentence(), answer.conclusion()].into_iter().flatten() {
+                prop_assert!(!line.contains('\n') && !line.is_empty());
+            }
+        }
+    }
+}
