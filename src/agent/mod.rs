@@ -3,6 +3,7 @@
 
 mod decoration;
 mod program;
+mod question;
 pub(crate) mod summary;
 
 mod state;
@@ -23,6 +24,7 @@ pub(crate) use crate::event::AgentState;
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
 pub(crate) use program::{AgentProgram, KnownAgent, program_name};
+pub(crate) use question::Questions;
 pub(crate) use reports::state_of_title;
 pub(crate) use reports::{HookFile, is_session};
 pub(crate) use reports::{STATUS_BYTES_MAX, StatusFile};

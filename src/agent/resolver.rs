@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::question::is_same_question;
 use super::{AgentState, DetectedState, one_line};
 pub(crate) use crate::event::StateSource;
 
@@ -332,18 +333,6 @@ impl StateResolver {
 /// shows its question.
 fn is_same_screen(a: &DetectedState, b: &DetectedState) -> bool {
     a.agent == b.agent && a.state == b.state && (a.asks == b.asks || a.asks.is_none())
-}
-
-/// Returns true if two questions are the same. A source may show only the beginning of a question,
-/// and a question that is no longer known does not count as a new one.
-fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
-    let (Some(before), Some(now)) = (before, now) else {
-        return now.is_none();
-    };
-    let (before, now) = (before.trim_end_matches('…'), now.trim_end_matches('…'));
-    let shorter = before.len().min(now.len());
-    // A short text may be the beginning of another question by chance.
-    before == now || shorter >= 8 && (before.starts_with(now) || now.starts_with(before))
 }
 
 /// Returns true if a turn is in progress.

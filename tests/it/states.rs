@@ -109,6 +109,18 @@ fn each_state_is_reported_once() {
     assert_eq!(states, expected);
 }
 
+/// Returns the ids of the questions in the reported states, `None` for a state without one.
+fn question_ids(seen: &[Envelope]) -> Vec<Option<&str>> {
+    seen.iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::AgentState { question_id, .. } => {
+                Some(question_id.as_deref().map(String::as_str))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
 /// A script asks, continues, and asks again. Text that is typed and not yet sent is no answer.
 #[test]
 fn a_question_is_over_when_it_is_answered() {
@@ -134,6 +146,10 @@ fn a_question_is_over_when_it_is_answered() {
         .map(|(state, _)| *state)
         .collect();
     assert_eq!(states, ["waiting", "working", "waiting"]);
+    let ids = question_ids(&observed.seen);
+    assert!(ids[0].is_some() && ids[2].is_some(), "{ids:?}");
+    assert_ne!(ids[0], ids[2], "another question has another id");
+    assert_eq!(ids[1], None, "work has no question");
 }
 
 #[test]

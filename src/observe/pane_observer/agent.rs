@@ -144,8 +144,15 @@ impl Pane {
         } else {
             StateEvidence::Inferred
         };
-        let asks = report.claim.asks.as_deref().unwrap_or("");
-        self.listeners.state_reported(report.claim.state, asks);
+        let asks = report.claim.asks.as_deref();
+        let question_id = if report.claim.state == AgentState::Waiting {
+            Some(Box::new(self.agent.questions.ask(asks)))
+        } else {
+            self.agent.questions.close();
+            None
+        };
+        self.listeners
+            .state_reported(report.claim.state, asks.unwrap_or(""));
         out.emit(TdEvent::AgentState {
             execution_id: out.execution_id.clone(),
             agent_id: None,
@@ -158,7 +165,7 @@ impl Pane {
             detail: Some(report.claim.detail)
                 .filter(|detail| !detail.is_empty())
                 .map(Box::new),
-            question_id: None,
+            question_id,
             dialogue: None,
         });
     }

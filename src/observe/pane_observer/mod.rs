@@ -23,7 +23,7 @@ use views::{Snapshots, Views};
 
 use super::polled_pane::PolledPane;
 use super::resume_point::ResumePoint;
-use crate::agent::StateRules;
+use crate::agent::{Questions, StateRules};
 use crate::event::{
     GapEvidence, GapReason, PaneCloseReason, PaneId, PaneViewer, Styles, TdEvent, TurnEvidence,
 };
@@ -116,6 +116,7 @@ struct PaneAgent {
     shown: Option<Capture>,
     /// The last known title of the pane.
     title: String,
+    questions: Questions,
     joining: Joining,
     /// Reads the conversation from the screen of an agent that keeps no transcript.
     reading: Option<Box<Reading>>,

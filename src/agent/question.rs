@@ -1,0 +1,95 @@
+//! Ids of the questions that an agent asks, so that an answer to one is never given to another.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// The questions of one agent, of which at most one is open.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    /// Differs in each observer, so that an id from before a restart belongs to no later question.
+    seed: RandomState,
+    /// The number of questions so far.
+    count: u64,
+    open: Option<OpenQuestion>,
+}
+
+#[derive(Debug)]
+struct OpenQuestion {
+    id: String,
+    /// The question in one line, as far as it was known.
+    asks: Option<String>,
+}
+
+impl Questions {
+    /// Returns the id of the question that the agent asks now: a new one if none was open, or another.
+    pub fn ask(&mut self, asks: Option<&str>) -> String {
+        if let Some(open) = &mut self.open
+            && is_same_question(open.asks.as_deref(), asks)
+        {
+            if let Some(asks) = asks {
+                open.asks = Some(asks.to_owned());
+            }
+            return open.id.clone();
+        }
+        self.count += 1;
+        // 48 bits suffice: an id is only compared with those of the same agent.
+        let id = format!("{:012x}", self.seed.hash_one(self.count) >> 16);
+        self.open = Some(OpenQuestion {
+            id: id.clone(),
+            asks: asks.map(str::to_owned),
+        });
+        id
+    }
+
+    /// Closes the open question, because the agent does not wait any more. The next one has another id.
+    pub fn close(&mut self) {
+        self.open = None;
+    }
+}
+
+/// Returns true if two questions are the same. A source may show only the beginning of a question,
+/// and a question that is no longer known does not count as a new one.
+pub(super) fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
+    let (Some(before), Some(now)) = (before, now) else {
+        return now.is_none();
+    };
+    let (before, now) = (before.trim_end_matches('…'), now.trim_end_matches('…'));
+    let shorter = before.len().min(now.len());
+    // A short text may be the beginning of another question by chance.
+    before == now || shorter >= 8 && (before.starts_with(now) || now.starts_with(before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_question_has_its_own_id_while_it_is_open() {
+        let mut questions = Questions::default();
+        let first = questions.ask(Some("rm -rf build"));
+        // Drawn again, cut by a narrow pane, hidden for a moment, and whole again.
+        for same in [
+            Some("rm -rf build"),
+            Some("rm -rf b…"),
+            None,
+            Some("rm -rf build"),
+        ] {
+            assert_eq!(questions.ask(same), first, "{same:?}");
+        }
+        let second = questions.ask(Some("git push --force"));
+        questions.close();
+        let again = questions.ask(Some("git push --force"));
+        let another_observer = Questions::default().ask(Some("rm -rf build"));
+        let mut ids = [first, second, again, another_observer];
+        ids.sort();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
+    }
+
+    #[test]
+    fn a_question_that_becomes_known_is_not_taken_for_the_unknown_one() {
+        let mut questions = Questions::default();
+        let unknown = questions.ask(None);
+        assert_eq!(questions.ask(None), unknown);
+        // Nobody knows if it is the one that was open.
+        assert_ne!(questions.ask(Some("rm -rf build")), unknown);
+    }
+}
