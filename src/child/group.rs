@@ -364,6 +364,8 @@ pub(crate) struct Stat {
     pub parent: u32,
     pub group: u32,
     pub session: u32,
+    /// The device number of its terminal; 0 without one.
+    pub terminal: i32,
     /// The foreground group of its terminal. `None` without a terminal.
     pub foreground: Option<u32>,
     /// The start time in clock ticks since boot. Together with the pid it identifies the process.
@@ -404,6 +406,7 @@ fn parse_stat(pid: u32, text: &str) -> Option<Stat> {
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,
+        terminal: field(7)?.parse().ok()?,
         foreground: field(8)?.parse().ok(),
         started: field(22)?.parse().ok()?,
         arguments: field(48)?.parse().ok()?,

@@ -1,5 +1,6 @@
 //! `td-observe watch`: shows the output of tmux panes as it is printed.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use super::{known, live, observer};
 use crate::agent::Markers;
 use crate::api::{EventReader, position};
 use crate::clock::Clock;
+use crate::event::PaneId;
 use crate::observe::{self, Watch};
 use crate::tmux::{AdaptivePolling, Listing, PollSchedule, Server, Target};
 
@@ -190,6 +192,7 @@ fn beside_observer(
         reader,
         socket,
         targets: config.targets.clone(),
+        own: shown_in(options),
         states: super::states::rules(options, &config.typed.reading)?,
     };
     report_absent(options, &config.targets, clock);
@@ -243,6 +246,12 @@ fn suggest_targets(
     missing
 }
 
+/// Returns the pane that shows the output of this program, which must not show itself, also in the background.
+fn shown_in(options: &Options) -> Option<PaneId> {
+    let is_shown = std::io::stdout().is_terminal();
+    options.server.own_pane().filter(|_| is_shown)
+}
+
 fn watch(options: &Options, config: Config, server: Server) -> Watch {
     let typed = config.typed;
     let mut schedule = typed.interval;
@@ -271,7 +280,7 @@ fn watch(options: &Options, config: Config, server: Server) -> Watch {
     }
     if typed.include_self {
         watch = watch.include_observers();
-    } else if let Some(own) = options.server.own_pane() {
+    } else if let Some(own) = shown_in(options) {
         watch = watch.leave_out(own);
     }
     watch.baseline_lines(typed.lines)
@@ -334,7 +343,7 @@ pub(super) struct TypedWatch {
     /// Keep everything as one run of this name
     #[arg(long, value_name = "ID", value_parser = parse_execution_id)]
     pub execution_id: Option<String>,
-    /// Also watch the pane of this program, and panes that run td-observe
+    /// Also watch the pane of this program, and panes whose foreground td-observe shows events or the board
     #[arg(long)]
     pub include_self: bool,
     /// Also show the screen rows of an agent whose conversation is shown

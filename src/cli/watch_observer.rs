@@ -38,6 +38,8 @@ pub(super) struct EventSelection {
     /// The socket of the tmux server.
     pub socket: PathBuf,
     pub targets: Vec<Target>,
+    /// The pane that shows this program, whose events are not shown.
+    pub own: Option<PaneId>,
     pub states: Option<StateRules>,
 }
 
@@ -58,7 +60,8 @@ pub(super) fn run(
             (options.server.server(), selection.socket),
             selection.targets,
             clock.clone(),
-        ),
+        )
+        .without(selection.own),
         data,
         pending: VecDeque::new(),
         context: None,
@@ -195,6 +198,8 @@ pub(super) struct EventFilter {
     /// The socket of the tmux server.
     socket: String,
     targets: Vec<WantedTarget>,
+    /// The pane whose events are not shown.
+    left_out: Option<PaneId>,
     /// The name of the session of each execution; `None` if it is not a session of this server.
     executions: HashMap<String, Option<String>>,
     clock: Clock,
@@ -239,11 +244,18 @@ impl EventFilter {
             server: server.with_timeout(ANSWER_TIMEOUT),
             socket: socket.to_string_lossy().into_owned(),
             targets: targets.collect(),
+            left_out: None,
             executions: HashMap::new(),
             clock,
         };
         filter.find();
         filter
+    }
+
+    /// Leaves out the events of a pane.
+    fn without(mut self, pane: Option<PaneId>) -> Self {
+        self.left_out = pane;
+        self
     }
 
     /// Finds the panes of targets that did not exist before.
@@ -269,8 +281,9 @@ impl EventFilter {
         let Some(session) = self.session_after(event) else {
             return false;
         };
+        let is_left_out = self.left_out.is_some() && event.pane() == self.left_out.as_ref();
         if self.targets.is_empty() {
-            return true;
+            return !is_left_out;
         }
         if matches!(
             event,
@@ -278,7 +291,7 @@ impl EventFilter {
         ) {
             self.find();
         }
-        self.takes(event, &session)
+        self.takes(event, &session) && !is_left_out
     }
 
     /// Keeps the events of a session's past that belong to a target and name what is there now. A target names

@@ -30,7 +30,7 @@ use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{self, Handle, Panicked, StopGuard, stop_pair};
 use crate::tmux::{
     DrainProgram, Drains, ForegroundPrograms, Gateway, GatewayHandle, ListedSession, Listing,
-    PROGRAM, PaneState, PendingReply, ServerIdentity, SessionId, observer_panes,
+    PROGRAM, PaneState, PendingReply, ServerIdentity, SessionId, self_showing,
 };
 
 /// The interval of listings. A new session must be found within a second; this leaves time to spare.
@@ -116,7 +116,7 @@ impl Source for Coordinator {
             rounds: 0,
             searched_listing: None,
             applied_listing: None,
-            observers: None,
+            self_showing: None,
             listed_sessions: HashSet::new(),
             listed_server: None,
             transfers: PaneTransfers::default(),
@@ -181,12 +181,12 @@ struct CoordinatorThread {
     /// The foreground programs of the panes, as of the last listing that contained them.
     programs: HashMap<PaneId, String>,
     rounds: u32,
-    /// The listing at the last search for observers.
+    /// The listing at the last search for panes that show themselves.
     searched_listing: Option<Arc<Listing>>,
     /// The listing that the pollers agree with.
     applied_listing: Option<Arc<Listing>>,
-    /// The panes that run an observer; `None` if the system does not reveal them.
-    observers: Option<HashSet<PaneId>>,
+    /// The panes that show themselves; `None` if the system does not reveal them.
+    self_showing: Option<HashSet<PaneId>>,
     /// The sessions of the last listing, and its server.
     listed_sessions: HashSet<SessionId>,
     listed_server: Option<ServerIdentity>,
@@ -203,7 +203,8 @@ impl CoordinatorThread {
             let Some(applied) = self.applied_listing.clone() else {
                 continue;
             };
-            if !self.sessions.keys().all(|key| is_listed(*key, &applied)) {
+            let is_searched = is_same(self.searched_listing.as_ref(), &applied);
+            if !is_searched || !self.sessions.keys().all(|key| is_listed(*key, &applied)) {
                 continue;
             }
             // The server is idle until its listing changes.
@@ -295,7 +296,7 @@ impl CoordinatorThread {
     }
 
     /// Returns a listing, or `None` when the coordinator is to stop. The foreground programs are
-    /// included if there is a new pane, and every few rounds if they alone reveal observers.
+    /// included if there is a new pane, and every few rounds if they alone reveal panes that show themselves.
     fn list(&mut self) -> Option<Result<Arc<Listing>>> {
         self.rounds = self.rounds.wrapping_add(1);
         let requested = if std::mem::take(&mut self.needs_fresh_listing) {
@@ -307,12 +308,13 @@ impl CoordinatorThread {
             Ok(listing) => listing,
             Err(error) => return Some(Err(error)),
         };
-        // Searches for observers read all processes, so only every second round has one: an observer that is
-        // started in a pane is found within a second.
+        // Searches for panes that show themselves read all processes, so only every second round has one: a face
+        // that is started in a pane, or leaves its foreground, is found within a second.
         let is_due = self.rounds % 2 == 1;
         let is_new_server = self.listed_server.as_ref() != Some(&listing.server);
         if is_due && !is_same(self.searched_listing.as_ref(), &listing) || is_new_server {
-            self.observers = observer_panes(listing.server.pid);
+            let panes = listing.panes.iter();
+            self.self_showing = self_showing(panes.map(|state| (state.pane(), state.pid)));
             self.applied_listing = None;
             self.searched_listing = Some(Arc::clone(&listing));
         }
@@ -324,7 +326,7 @@ impl CoordinatorThread {
             self.listed_server = Some(listing.server.clone());
         }
         let known = |state: &PaneState| self.programs.contains_key(&state.pane());
-        if listing.panes.iter().all(known) && !(is_due && self.observers.is_none()) {
+        if listing.panes.iter().all(known) && !(is_due && self.self_showing.is_none()) {
             return Some(Ok(listing));
         }
         let named = self.wait_for(self.gateway.request_listing(ForegroundPrograms::Included))?;
@@ -363,14 +365,14 @@ impl CoordinatorThread {
     /// Starts, adjusts and stops pollers so that they agree with a listing.
     fn apply_listing(&mut self, listing: &Listing) {
         self.transfers.retain(|pane| listing.pane(pane).is_some());
-        let is_observer = |state: &PaneState| match &self.observers {
-            Some(observers) => observers.contains(&state.pane()),
+        let shows_itself = |state: &PaneState| match &self.self_showing {
+            Some(panes) => panes.contains(&state.pane()),
             None => {
                 let program = self.programs.get(&state.pane());
                 program.is_some_and(|program| program == PROGRAM)
             }
         };
-        let selected = self.targets.select(listing, is_observer);
+        let selected = self.targets.select(listing, shows_itself);
         let panes = selected.iter().map(|(session, selection)| {
             let panes = listing.panes_of(session.id);
             panes

@@ -197,8 +197,8 @@ impl Watch {
         self
     }
 
-    /// Includes panes that run `td-observe`. By default they are excluded, since two observers that
-    /// show each other's output never stop printing.
+    /// Includes panes that show what is observed. By default a pane is excluded while `td-observe` prints events or
+    /// the board in its foreground, since two such panes that show each other's output never stop printing.
     pub fn include_observers(mut self) -> Self {
         self.include_observers = true;
         self
@@ -331,7 +331,7 @@ impl WatchTargets {
     pub fn select<'a>(
         &mut self,
         listing: &'a Listing,
-        is_observer: impl Fn(&PaneState) -> bool,
+        shows_itself: impl Fn(&PaneState) -> bool,
     ) -> Vec<(ListedSession<'a>, Selection)> {
         if self.server.as_ref() != Some(&listing.server) {
             // Another server assigns the same ids to other panes.
@@ -362,7 +362,7 @@ impl WatchTargets {
                 self.only(named.remove(&session.id)?, listing, session.id)
             };
             let left_out = |state: &&PaneState| {
-                !self.include_observers && is_observer(state)
+                !self.include_observers && shows_itself(state)
                     || self.leave_out.contains(&state.pane())
             };
             let panes = listing.panes_of(session.id);
@@ -475,8 +475,8 @@ mod tests {
         targets: &mut WatchTargets,
         listing: &Listing,
     ) -> Vec<(String, Option<usize>, usize)> {
-        let is_observer = |state: &PaneState| state.pane() == "%3";
-        let selected = targets.select(listing, is_observer).into_iter();
+        let shows_itself = |state: &PaneState| state.pane() == "%3";
+        let selected = targets.select(listing, shows_itself).into_iter();
         selected
             .map(|(session, selection)| {
                 let only = selection.only.map(|only| only.len());
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn without_targets_everything_but_observers_is_watched() {
+    fn without_targets_everything_but_what_shows_itself_is_watched() {
         let listing = listing_of(&[(1, "a"), (2, "b"), (3, "b")]);
         let got = selected(&mut targets_of(&[]), &listing);
         assert_eq!(got, [("a".to_owned(), None, 0), ("b".to_owned(), None, 1)]);

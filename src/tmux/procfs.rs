@@ -1,4 +1,4 @@
-//! What the kernel knows: a tmux server's counters, a pane's foreground program, the panes of observers.
+//! What the kernel knows: a tmux server's counters, a pane's foreground program, panes that show themselves.
 //!
 //! Only Linux has them; see proc_pid_io(5), and "scheduler statistics" in the kernel's documentation. The
 //! files stay open, because the counters of an idle server are read many times per second.
@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::fs;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
 
 use crate::child::stat;
 use crate::event::PaneId;
@@ -93,39 +93,81 @@ pub(crate) fn foreground_program(pid: u32) -> Option<String> {
 /// The name of this program, by which the kernel names observers and drains.
 pub(crate) const PROGRAM: &str = "td-observe";
 
-/// Finds the panes of a server in which an observer runs, even behind a shell, a pipe or a wrapper, where the
-/// foreground program has another name. The environment of each process names the pane in which it was
-/// started. `None` if the system does not list processes (all but Linux). Processes of other users are
-/// skipped.
-pub(crate) fn observer_panes(server_pid: u32) -> Option<HashSet<PaneId>> {
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let numbered =
-        processes.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
-    let mut panes = HashSet::new();
-    for process in numbered {
-        let name = fs::read_to_string(process.path().join("comm"));
-        if name.is_ok_and(|name| name.trim_end() == PROGRAM)
-            && let Ok(environment) = fs::read(process.path().join("environ"))
-        {
-            panes.extend(pane_of(&environment, server_pid));
-        }
+/// Finds the panes that would show themselves: `td-observe` is in the foreground of the pane's terminal, perhaps
+/// behind a pipe or a wrapper, and prints events or the board as they change. A client that waits, or any in the
+/// background, shows nothing of its pane. `None` if the system does not list processes (all but Linux).
+pub(crate) fn self_showing(panes: impl Iterator<Item = (PaneId, u32)>) -> Option<HashSet<PaneId>> {
+    let names = fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| name.to_str()?.parse().ok());
+    let mut terminals = Vec::new();
+    for pid in pids.filter(|pid| is_face(*pid)) {
+        terminals.extend(terminals_behind(pid));
     }
-    Some(panes)
+    if terminals.is_empty() {
+        return Some(HashSet::new());
+    }
+    let is_shown = |pid: u32| stat(pid).is_some_and(|stat| terminals.contains(&stat.terminal));
+    let shown = panes.filter(|(_, pid)| is_shown(*pid));
+    Some(shown.map(|(pane, _)| pane).collect())
 }
 
-/// Returns the pane that an environment names, if it belongs to the server.
-fn pane_of(environment: &[u8], server_pid: u32) -> Option<PaneId> {
-    let value = |name: &str| {
-        let mut variables = environment.split(|&byte| byte == 0);
-        let found = variables
-            .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        std::str::from_utf8(found?).ok()
-    };
-    // `socket,pid,session`; the path of the socket may contain commas.
-    let mut fields = value("TMUX")?.rsplit(',').skip(1);
-    let of_server = fields.next()?.parse() == Ok(server_pid);
-    let pane = value("TMUX_PANE").filter(|pane| pane.starts_with('%'))?;
-    of_server.then(|| pane.into())
+/// Returns true for a `td-observe` whose output goes on while something is observed.
+fn is_face(pid: u32) -> bool {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+    if !name.is_ok_and(|name| name.trim_end() == PROGRAM) {
+        return false;
+    }
+    let arguments = fs::read(format!("/proc/{pid}/cmdline"));
+    if !arguments.is_ok_and(|arguments| is_face_by(&arguments)) {
+        return false;
+    }
+    // Output that a file or another program takes does not reach the terminal; a pipe may lead there. That of
+    // another user's process is unknown.
+    let output = format!("/proc/{pid}/fd/1");
+    let is_null = fs::read_link(&output).is_ok_and(|path| path == Path::new("/dev/null"));
+    let kind = fs::metadata(&output).map(|output| output.file_type());
+    !is_null && !kind.is_ok_and(|kind| kind.is_file() || kind.is_socket())
+}
+
+/// Returns true if these arguments, each ended by a zero byte, show events or the board as they change.
+fn is_face_by(arguments: &[u8]) -> bool {
+    let arguments = arguments.strip_suffix(b"\0").unwrap_or(arguments);
+    let mut words = arguments.split(|&byte| byte == 0).skip(1);
+    while let Some(word) = words.next() {
+        match word {
+            // The options before a subcommand that have a value.
+            b"-L" | b"-S" | b"--data-dir" | b"--color" => drop(words.next()),
+            b"watch" | b"tui" => return true,
+            b"status" => return words.any(|word| word == b"--watch"),
+            b"log" => {
+                return words.any(|word| word == b"--follow" || matches!(word, [b'-', b'f', ..]));
+            }
+            _ if word.starts_with(b"-") => {}
+            _ => return false,
+        }
+    }
+    // Without a subcommand, the terminal UI.
+    true
+}
+
+/// Returns the terminals in whose foreground a process is: its own, and those of ancestors such as `script`, which
+/// run it in a terminal that they show.
+fn terminals_behind(pid: u32) -> Vec<i32> {
+    let mut terminals = Vec::new();
+    let mut next = stat(pid);
+    while let Some(process) = next.filter(|process| process.terminal != 0) {
+        if !terminals.contains(&process.terminal) {
+            if process.foreground != Some(process.group) {
+                break;
+            }
+            terminals.push(process.terminal);
+        }
+        next = stat(process.parent);
+    }
+    terminals
 }
 
 #[cfg(test)]
@@ -177,11 +219,28 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_the_pane() {
-        let environment = b"A=1\0TMUX=/tmp/a,b/default,42,0\0TMUX_PANE=%7\0";
-        assert_eq!(pane_of(environment, 42), Some("%7".into()));
-        assert_eq!(pane_of(environment, 43), None);
-        assert_eq!(pane_of(b"TMUX_PANE=%7\0", 42), None);
-        assert_eq!(pane_of(b"TMUX=,42,0\0TMUX_PANE=7\0", 42), None);
+    fn only_what_goes_on_printing_is_a_face() {
+        let is_face = |line: &str| is_face_by(format!("{}\0", line.replace(' ', "\0")).as_bytes());
+        for line in [
+            "td-observe",
+            "td-observe -v",
+            "td-observe -L status watch work",
+            "td-observe --data-dir /x --json watch",
+            "td-observe tui",
+            "td-observe status --watch",
+            "td-observe log work -f",
+        ] {
+            assert!(is_face(line), "{line}");
+        }
+        for line in [
+            "td-observe start",
+            "td-observe -S watch wait work --exit",
+            "td-observe status work",
+            "td-observe log --for",
+            "td-observe run watch date",
+            "td-observe drain a b",
+        ] {
+            assert!(!is_face(line), "{line}");
+        }
     }
 }

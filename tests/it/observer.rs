@@ -7,6 +7,7 @@ mod log_file;
 mod others;
 mod panes;
 mod schema;
+mod selves;
 mod takeover;
 mod views;
 pub mod waits;

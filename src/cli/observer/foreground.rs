@@ -21,11 +21,12 @@ use crate::cli::options::{Options, SourceKind};
 use crate::cli::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
+use crate::event::PaneId;
 use crate::feed::{Feed, Others, Unobserved, board_of_history, summary_of};
 use crate::history::DataDir;
 use crate::observe::{AgentWatch, Watch};
 use crate::thread::Handle;
-use crate::tmux::Server;
+use crate::tmux::{Server, self_showing};
 
 /// The interval at which summaries of runs are stored.
 const SUMMARIES: Duration = Duration::from_secs(2);
@@ -310,22 +311,29 @@ fn wait_until_observing(
 ) {
     let listed = servers.iter().filter_map(|observed| {
         let server = observed.server.clone().with_timeout(Duration::from_secs(1));
-        // Panes that run an observer are not observed. Each server has a pane %0, so rows also name the socket.
-        let format = "#{?#{m:*td-observe*,#{pane_current_command}},,#{pane_id} #{socket_path}}";
+        // Each server has a pane %0, so rows also name the socket.
+        let format = "#{pane_id} #{pane_pid} #{socket_path}";
         let panes = server.run(["list-panes", "-a", "-F", format], clock).ok()?;
-        let panes = panes.lines().filter_map(|line| line.split_once(' '));
-        let panes = panes.map(|(pane, socket)| (pane.to_owned(), socket.to_owned()));
-        Some(panes.collect::<Vec<(String, String)>>())
+        let panes = panes.lines().filter_map(|line| {
+            let (pane, rest) = line.split_once(' ')?;
+            let (pid, socket) = rest.split_once(' ')?;
+            Some((PaneId::from(pane), pid.parse().ok()?, socket.to_owned()))
+        });
+        let panes: Vec<(PaneId, u32, String)> = panes.collect();
+        let pids = panes.iter().map(|(pane, pid, _)| (pane.clone(), *pid));
+        let left_out = self_showing(pids).unwrap_or_default();
+        let panes = panes.into_iter();
+        Some(panes.filter(move |(pane, ..)| !left_out.contains(pane)))
     });
-    let listed: Vec<(String, String)> = listed.flatten().collect();
+    let listed: Vec<_> = listed.flatten().collect();
     let deadline = clock.now() + READY;
     let mut version = None;
     while let Some(view) = feed.board_after(version, deadline) {
         version = Some(view.version);
-        let is_observed = |(pane, socket): &(String, String)| {
+        let is_observed = |(pane, _, socket): &(PaneId, u32, String)| {
             let mut rows = view.rows.iter().filter(|row| !row.has_ended());
             rows.any(|row| {
-                row.pane.as_ref().is_some_and(|of| of.as_str() == pane)
+                row.pane.as_ref() == Some(pane)
                     && row.server.as_ref().is_none_or(|server| server == socket)
             })
         };

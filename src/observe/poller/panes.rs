@@ -36,7 +36,7 @@ const AGENT_SEARCH_INTERVAL: Duration = Duration::from_millis(400);
 pub(in crate::observe) struct Selection {
     /// The only panes to watch; `None` for all of them.
     pub only: Option<HashSet<PaneId>>,
-    /// Excluded panes, such as those that show the observer itself.
+    /// Excluded panes, such as those that show what is observed.
     pub leave_out: HashSet<PaneId>,
 }
 
