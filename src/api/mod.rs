@@ -20,7 +20,6 @@ mod server;
 mod access;
 pub(crate) mod client;
 
-#[cfg(feature = "tui")]
 pub(crate) use access::Observer;
 pub(crate) use client::{
     EventReader, EventSource, Unavailable, get, get_board, position, post_lines,

@@ -10,6 +10,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::agent_hooks::TypedHooks;
 use super::agents::TypedAgents;
+use super::ask::TypedAsk;
 use super::export::TypedExport;
 use super::failure::Failure;
 #[cfg(feature = "kernel")]
@@ -80,6 +81,8 @@ pub(super) enum Command {
     States(TypedStates),
     /// Wait until a pane shows a line, ends or falls silent
     Wait(TypedWait),
+    /// Prompt an agent, wait for its turn, and print the answer
+    Ask(TypedAsk),
     /// Observe in the background, from now on
     Start(Box<TypedStart>),
     /// End the observer in the background

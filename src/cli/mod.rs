@@ -21,6 +21,7 @@ mod loops;
 mod pass_through;
 mod run;
 
+mod ask;
 #[cfg(feature = "kernel")]
 mod kernel;
 mod states;
@@ -144,6 +145,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Hooks(typed) => agent_hooks::run(&typed),
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
+        Command::Ask(typed) => ask::run(&options, &typed),
         Command::Start(typed) => observer::start(&options, &typed),
         Command::Stop => observer::stop(&options),
         Command::Status(typed) => status::run(&options, &typed),

@@ -168,7 +168,7 @@ impl Source {
 }
 
 /// Returns the rows that the targets name.
-fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
+pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
     if targets.is_empty() {
         return Ok(rows);
     }

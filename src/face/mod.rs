@@ -56,6 +56,6 @@ pub(crate) use event_writer::{
 pub(crate) use junit::JunitReport;
 pub(crate) use lines::{Applied, LastRevisions, Survey};
 pub(crate) use local_time::LocalTime;
-pub(crate) use sanitize::one_line;
+pub(crate) use sanitize::{one_line, sanitized};
 pub(crate) use text_export::TextExport;
 pub(crate) use tree::{Tree, TreeOptions};

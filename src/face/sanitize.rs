@@ -16,7 +16,7 @@ pub(super) fn push_sanitized(out: &mut String, text: &str) {
 }
 
 /// Returns `text` as [`push_sanitized`] appends it.
-pub(super) fn sanitized(text: &str) -> String {
+pub(crate) fn sanitized(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     push_sanitized(&mut out, text);
     out

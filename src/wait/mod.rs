@@ -17,6 +17,9 @@ mod spec;
 #[cfg(feature = "cli")]
 mod states;
 
+#[cfg(feature = "cli")]
+mod turn;
+
 mod exits;
 mod pane;
 mod stream;
@@ -31,4 +34,9 @@ pub use started_wait::StartedWait;
 pub use waiter::Waiter;
 
 #[cfg(feature = "cli")]
-pub(crate) use {spec::WaitSpec, started_wait::Lead, states::StateMatcher};
+pub(crate) use {
+    spec::WaitSpec,
+    started_wait::Lead,
+    states::StateMatcher,
+    turn::{FollowedTurn, Question, TurnEnd},
+};

@@ -5,11 +5,12 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use td_observe::agent::StateRules;
 use td_observe::{Envelope, TdEvent, Timestamp};
 
-use crate::cli::{Running, assert_code, on, program};
+use crate::cli::{Running, assert_code, on, program, text};
 use crate::observed::Observed;
 use crate::support::TmuxServer;
 
@@ -20,6 +21,7 @@ struct Claude {
     home: tempfile::TempDir,
     server: TmuxServer,
     pane: String,
+    pid: i32,
     written: usize,
 }
 
@@ -35,20 +37,42 @@ impl Claude {
         let sessions = home.path().join(".claude/sessions");
         fs::create_dir_all(&sessions).unwrap();
         let pid = server.tmux(&["display-message", "-p", "-t", &pane, "#{pane_pid}"]);
-        let pid = pid.trim();
-        let status = format!(
-            r#"{{"pid":{pid},"sessionId":"{SESSION}","cwd":"{}","status":"idle"}}"#,
-            home.path().display()
-        );
-        fs::write(sessions.join(format!("{pid}.json")), status).unwrap();
         let claude = Self {
+            pid: pid.trim().parse().unwrap(),
             home,
             server,
             pane,
             written: 0,
         };
+        claude.is("idle");
         fs::create_dir_all(claude.transcript().parent().unwrap()).unwrap();
         claude
+    }
+
+    /// Reports a status: `busy`, `idle` or `waiting`.
+    fn is(&self, status: &str) {
+        let (home, pid) = (self.home.path(), self.pid);
+        let status = format!(
+            r#"{{"pid":{pid},"sessionId":"{SESSION}","cwd":"{}","status":"{status}"}}"#,
+            home.display()
+        );
+        let place = home.join(format!(".claude/sessions/{pid}.json"));
+        // Replaced at once, so that nobody reads a half.
+        let new = place.with_extension("new");
+        fs::write(&new, status).unwrap();
+        fs::rename(new, place).unwrap();
+    }
+
+    /// Starts `td-observe ask` for this agent.
+    fn asked(&self, more: &[&str]) -> Running {
+        let socket = self.server.socket();
+        let data = self.home.path().join("data");
+        let args = [&["ask", "agent"], more].concat();
+        Running::start(program(&on(socket.to_str().unwrap(), &args), &data))
+    }
+
+    fn shows(&self) -> String {
+        self.server.tmux(&["capture-pane", "-p", "-t", &self.pane])
     }
 
     fn transcript(&self) -> PathBuf {
@@ -202,4 +226,94 @@ fn only_the_end_of_a_huge_transcript_is_read() {
     assert!(read < BYTES / 10, "{read} bytes were read");
     running.signal(Signal::INT);
     assert_code(&running.end(), 0);
+}
+
+#[test]
+fn an_agent_is_asked_and_its_answer_printed() {
+    let mut claude = Claude::new();
+    let asked = claude.asked(&["fix it", "--json"]);
+    claude.server.wait_for_text(&claude.pane, "fix it");
+    claude.is("busy");
+    claude.turn("it");
+    claude.is("idle");
+    let output = asked.end();
+    assert_code(&output, 0);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["answer"], "answer it");
+    assert_eq!(found["tokens"], json!({"input": 1, "output": 1}));
+    assert_eq!(found["question"], Value::Null);
+    // Beside an observer, as text.
+    let data = claude.home.path().join("data");
+    let socket = claude.server.socket();
+    let started = on(socket.to_str().unwrap(), &["start"]);
+    assert_code(&Running::start(program(&started, &data)).end(), 0);
+    let asked = claude.asked(&["go on"]);
+    claude.server.wait_for_text(&claude.pane, "go on");
+    claude.turn("two");
+    let output = asked.end();
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "answer two\n");
+    // An agent that asks back.
+    let asked = claude.asked(&["go further"]);
+    claude.server.wait_for_text(&claude.pane, "go further");
+    claude.is("waiting");
+    let output = asked.end();
+    assert_code(&output, 4);
+    assert!(text(&output.stderr).contains("asks"), "{output:?}");
+    let stop = Running::start(program(&["stop"], &data));
+    assert_code(&stop.end(), 0);
+}
+
+#[test]
+fn only_an_agent_that_is_ready_is_asked() {
+    let claude = Claude::new();
+    for (status, more, words) in [
+        ("busy", &[][..], "is working"),
+        ("waiting", &[], "waits for an answer"),
+        ("idle", &["--answers", "x"], "no question"),
+    ] {
+        claude.is(status);
+        let output = claude.asked(&[&["do not type"], more].concat()).end();
+        assert_code(&output, 2);
+        let stderr = text(&output.stderr);
+        assert!(
+            stderr.contains(words) && stderr.lines().count() == 1,
+            "{stderr}"
+        );
+    }
+    assert!(
+        !claude.shows().contains("do not type"),
+        "{}",
+        claude.shows()
+    );
+}
+
+#[test]
+fn an_agent_that_is_killed_has_not_answered() {
+    let claude = Claude::new();
+    // The server outlives the agent.
+    claude.server.new_session("other", 80, 24, "cat");
+    let asked = claude.asked(&["fix it"]);
+    claude.server.wait_for_text(&claude.pane, "fix it\nfix it");
+    claude.is("busy");
+    kill_process(Pid::from_raw(claude.pid).unwrap(), Signal::KILL).unwrap();
+    let output = asked.end();
+    assert_code(&output, 1);
+    assert!(
+        text(&output.stderr).contains("did not end its turn"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn an_agent_goes_on_after_ctrl_c_and_a_timeout() {
+    let claude = Claude::new();
+    let output = claude.asked(&["fix it", "--timeout", "2s"]).end();
+    assert_code(&output, 124);
+    let asked = claude.asked(&["once more"]);
+    claude.server.wait_for_text(&claude.pane, "once more");
+    asked.signal(Signal::INT);
+    assert_code(&asked.end(), 130);
+    claude.draws();
+    claude.server.wait_for_text(&claude.pane, "go\ngo");
 }
