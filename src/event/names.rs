@@ -244,6 +244,9 @@ named_values! {
         HistoryTrimmed = "history_trimmed",
         /// The capture fits several explanations; lines may be missing.
         Ambiguous = "ambiguous",
+        /// The pane closed, and its last output was perhaps not read. The end of a shell at its prompt is
+        /// `ambiguous`.
+        Closed = "closed",
         /// The lines arrived faster than they could be processed, and were only counted.
         Dropped = "dropped",
         /// The pane was not captured in time.

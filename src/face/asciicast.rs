@@ -130,7 +130,7 @@ fn marker(event: &TdEvent) -> Option<String> {
         TdEvent::OutputUpdate { .. } | TdEvent::PaneResized { .. } => return None,
         TdEvent::ScreenSnapshot { .. } => "screen snapshot".to_owned(),
         _ => describe(event, false)
-            // A possible gap has no evidence of a loss.
+            // Nothing points to a loss.
             .filter(|text| !(text.form == Form::Missing && text.is_detail))?
             .plain(),
     };

@@ -4,8 +4,8 @@
 
 use super::sanitize::Tone;
 use crate::event::{
-    AgentState, EnumOrUnknown, GapEvidence, IterationOutcome, PaneCloseReason, PaneViewer,
-    SessionEndReason, StateSource, TdEvent, TurnEvidence,
+    AgentState, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, PaneCloseReason,
+    PaneViewer, SessionEndReason, StateSource, TdEvent, TurnEvidence,
 };
 use crate::observe::PIPE_CONTEXT;
 use crate::track::ProcessExit;
@@ -372,13 +372,18 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             evidence,
             ..
         } => {
+            let is_possible = lost_lines.is_none() && *evidence != GapEvidence::Confirmed;
+            if is_possible && *reason == GapReason::Closed {
+                let text =
+                    "possibly the last lines are missing: the pane closed before they were read";
+                return Some(Description::missing(text.to_owned()));
+            }
             // A count confirms the gap: gaps of older logs have no evidence.
             let lost = match (lost_lines, evidence.known()) {
                 (Some(lost), _) => format!("{} lost", count(*lost, "line")),
                 (None, Some(GapEvidence::Confirmed)) => "lines lost".to_owned(),
                 (None, Some(GapEvidence::Possible) | None) => "lines may be missing".to_owned(),
             };
-            let is_possible = lost_lines.is_none() && *evidence != GapEvidence::Confirmed;
             Description::missing(format!("{lost} ({reason})")).detail_if(is_possible)
         }
         TdEvent::LogGap {

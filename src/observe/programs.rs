@@ -71,6 +71,13 @@ pub(super) struct ProgramEnd {
     pub jobs: Vec<CommandEvent>,
 }
 
+impl ProgramEnd {
+    /// Returns true if the program was a shell that ran no job.
+    pub fn was_at_prompt(&self) -> bool {
+        self.is_interactive && self.jobs.is_empty()
+    }
+}
+
 impl PanePrograms {
     pub fn new(watcher: ProcessWatcher, server_pid: u32) -> Self {
         let (bell, rung) = bounded(1);

@@ -241,6 +241,15 @@ mod lines {
             show(&mut console, possible()),
             "x | … lines may be missing (ambiguous)\n"
         );
+        // People see the one at the end of a pane.
+        let mut closed = possible();
+        if let TdEvent::OutputGap { reason, .. } = &mut closed {
+            *reason = "closed".into();
+        }
+        assert_eq!(
+            shown([closed]),
+            "x | … possibly the last lines are missing: the pane closed before they were read\n"
+        );
     }
 
     fn played(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {

@@ -411,8 +411,9 @@ impl Pane {
         self.activity.gone.get_or_insert((now, server_bytes));
     }
 
-    /// Closes a pane that is gone, after everything about it has arrived.
-    pub fn close(&mut self, out: &mut PaneOutput<'_>) {
+    /// Closes a pane that is gone, after everything about it has arrived. `was_at_prompt` states that a shell
+    /// waited for input when it was last seen.
+    pub fn close(&mut self, was_at_prompt: bool, out: &mut PaneOutput<'_>) {
         let (gone_at, server_bytes) = self.activity.gone.unwrap_or((out.now, None));
         let was_active = self
             .activity
@@ -439,13 +440,24 @@ impl Pane {
                 _ => was_active,
             };
             if may_lack_output {
-                // Output after the last capture may be lost.
+                // Output after the last capture may be lost. The counts of the server contain what its ended
+                // children have read, so that they prove nothing. A shell that exits prints little more than the
+                // name of that command, a full-screen program restores the screen, and a pane that was killed
+                // while it rested prints nothing.
+                let was_hung_up = self.exit_status() == Some(ProcessExit::HUNG_UP);
+                let is_expected =
+                    was_at_prompt || self.shape.alternate || was_hung_up && !was_active;
+                let reason = if is_expected {
+                    GapReason::Ambiguous
+                } else {
+                    GapReason::Closed
+                };
                 out.emit(TdEvent::OutputGap {
                     execution_id: out.execution_id.clone(),
                     pane: self.id.clone(),
                     first_line: self.tracker().next_line(),
                     lost_lines: None,
-                    reason: GapReason::Ambiguous.into(),
+                    reason: reason.into(),
                     evidence: GapEvidence::Possible.into(),
                 });
             }

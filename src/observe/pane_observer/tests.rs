@@ -146,6 +146,17 @@ impl Script {
         }
     }
 
+    /// Returns the reasons of the possible gaps.
+    fn possible_gaps(&self) -> Vec<GapReason> {
+        let reason = |event: &TdEvent| match event {
+            TdEvent::OutputGap {
+                reason, evidence, ..
+            } if *evidence == GapEvidence::Possible => reason.known(),
+            _ => None,
+        };
+        self.events.iter().filter_map(reason).collect()
+    }
+
     /// Returns the reported lines by number.
     fn lines(&self) -> BTreeMap<i64, String> {
         let (mut lines, mut reported) = (BTreeMap::new(), BTreeSet::new());
@@ -335,17 +346,57 @@ fn a_pane_that_vanishes_has_lost_something_only_if_its_server_has_read_more() {
         let server_bytes = Some(script.sim.bytes + read_more);
         script.with(|pane, out| {
             pane.mark_gone(server_bytes, out.now);
-            pane.close(out);
+            pane.close(false, out);
         });
-        let gaps = script.events.iter().filter(|event| {
-            matches!(event, TdEvent::OutputGap { evidence, .. } if *evidence == GapEvidence::Possible)
-        });
-        assert_eq!(gaps.count(), usize::from(is_lost), "{read_more}");
+        let expected = is_lost.then_some(GapReason::Closed);
+        assert_eq!(
+            script.possible_gaps(),
+            Vec::from_iter(expected),
+            "{read_more}"
+        );
         let Some(TdEvent::PaneClosed { reason, .. }) = script.events.last() else {
             panic!("{:?}", script.events);
         };
         assert_eq!(*reason, PaneCloseReason::Closed);
         assert_eq!(script.texts(), ["text"]);
+    }
+}
+
+#[test]
+fn a_pane_that_ends_as_expected_is_not_shown_to_lack_lines() {
+    const HUNG_UP: ProcessExit = ProcessExit {
+        status: None,
+        signal: Some(1),
+    };
+    // What people see: the pane was at a prompt, its program was hung up, it printed just before.
+    for (at_prompt, hung_up, active, is_shown) in [
+        (false, false, false, true),
+        (true, false, true, false),
+        (false, true, false, false),
+        (false, true, true, true),
+    ] {
+        let mut script = Script::fresh();
+        script.sim.print("text\n");
+        script.poll_twice();
+        if !active {
+            script.poll(Duration::from_secs(5));
+            script.poll(Duration::from_secs(5));
+        }
+        let server_bytes = Some(script.sim.bytes + 100);
+        script.with(|pane, out| {
+            if hung_up {
+                pane.program_ended(HUNG_UP, out);
+            }
+            pane.mark_gone(server_bytes, out.now);
+            pane.close(at_prompt, out);
+        });
+        let expected = if is_shown {
+            GapReason::Closed
+        } else {
+            GapReason::Ambiguous
+        };
+        let case = (at_prompt, hung_up, active);
+        assert_eq!(script.possible_gaps(), [expected], "{case:?}");
     }
 }
 

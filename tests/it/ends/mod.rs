@@ -163,6 +163,44 @@ fn twenty_failed_jobs_are_reported_as_failed() {
     }
 }
 
+#[test]
+fn people_see_that_a_polled_pane_may_lack_its_last_lines() {
+    if !kernel_reports_ends() {
+        return;
+    }
+    const MISSING: &str = "possibly the last lines are missing";
+    let server = TmuxServer::new();
+    server.new_session("keeper", 80, 24, "exec cat");
+    let job = format!("echo ready; {WAITS}echo last words");
+    let job = server.new_session("job", 80, 24, &job);
+    let shell = server.new_session("shell", 80, 24, "exec bash --norc --noprofile");
+    let killed = server.new_session("killed", 80, 24, "echo ready; exec cat");
+    server.wait_for_text(&job, "ready");
+    server.wait_for_text(&shell, "bash-");
+    server.wait_for_text(&killed, "ready");
+    let mut observed = Observed::all(&server);
+    observed.until_started(4);
+    // One after the other, because tmux counts the bytes of all panes.
+    for (name, end) in [
+        ("job", "wait-for -S go"),
+        ("shell", "send-keys -t =shell: exit Enter"),
+        ("killed", "kill-session -t killed"),
+    ] {
+        server.script(end);
+        until_ended(&mut observed, &[name.to_owned()]);
+    }
+    observed.stop();
+    let data = server.directory().join("data");
+    let runs = runs(&server);
+    for (name, is_shown) in [("job", true), ("shell", false), ("killed", false)] {
+        let id = runs[name]["execution_id"].as_str().unwrap();
+        for face in [&["log", id][..], &["export", id, "--format", "text"]] {
+            let printed = text(&run(face, &data).stdout);
+            assert_eq!(printed.contains(MISSING), is_shown, "{face:?}: {printed}");
+        }
+    }
+}
+
 /// A session, how it ends, its expected status, and the state of its run.
 type Case<'a> = (&'a str, &'a str, &'a [&'a str], i32, &'a str);
 

@@ -309,7 +309,7 @@ fn a_pane_that_closes_after_its_stream_has_no_gap() {
     script.with(|pane, out| pane.pipe_ended(true, out));
     let now = script.now();
     script.pane.mark_gone(Some(100), now);
-    script.with(|pane, out| pane.close(out));
+    script.with(|pane, out| pane.close(false, out));
     assert_eq!(script.gaps(), []);
     assert_eq!(script.names().last(), Some(&"PaneClosed"));
 }

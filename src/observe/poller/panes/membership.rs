@@ -242,6 +242,7 @@ impl SessionPanes {
         if let Some(proof) = departed.and_then(|departed| departed.freshness) {
             pane.confirm_unchanged(proof);
         }
+        let was_at_prompt = ending.was_at_prompt();
         for job in ending.jobs {
             emitter.emit_job(id, job);
         }
@@ -249,7 +250,7 @@ impl SessionPanes {
             if let Some(death) = ending.death {
                 pane.program_ended(death, out);
             }
-            pane.close(out);
+            pane.close(was_at_prompt, out);
         });
         emitter.resume_points.remove(id);
         self.outcome
