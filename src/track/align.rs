@@ -7,7 +7,7 @@
 
 use super::capture::Row;
 use super::change::{GapReason, Loss};
-use super::lines::{BLANK, LogicalLine, fewest_bytes, fingerprint, used_rows};
+use super::lines::{BLANK, LogicalLine, fewest_bytes, fingerprint, overlaps, used_rows};
 
 /// Rows of history that are kept for alignment. tmux trims 200 at a time with its default limit, and
 /// text that repeats within 200 rows is rare.
@@ -361,8 +361,8 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
 // Finds known lines among rewrapped lines, by their text alone (pure).
 
 /// Finds the last of the known lines (number and text, in order) among `lines`, and returns the number
-/// of the first of `lines`. Returns `None` unless exactly one place matches. `possible` may exclude a
-/// place; its argument is the index of the line after the known ones.
+/// of the first of `lines`, which may lack its beginning. Returns `None` unless exactly one place matches.
+/// `possible` may exclude a place; its argument is the index of the line after the known ones.
 pub(super) fn place(
     known: &[(i64, &str)],
     lines: &[LogicalLine],
@@ -376,7 +376,10 @@ pub(super) fn place(
         .rposition(|pair| pair[0].0 + 1 != pair[1].0)
         .map_or(0, |at| at + 1);
     let block = &block[start..];
-    let same = |known: &str, line: &LogicalLine| known.trim_end() == line.text.trim_end();
+    let same = |known: &str, at: usize| {
+        let (known, shown) = (known.trim_end(), lines[at].text.trim_end());
+        known == shown || at == 0 && shown.len() >= OVERLAP_MIN && known.ends_with(shown)
+    };
     let last_number = block.last()?.0;
     if block.iter().all(|(_, text)| text.trim_end().is_empty()) {
         return None;
@@ -385,13 +388,11 @@ pub(super) fn place(
     // block has none.
     let at_end = |end: usize| {
         let seen = block.len().min(end);
-        let mut pairs = block[block.len() - seen..]
-            .iter()
-            .zip(&lines[end - seen..end]);
+        let mut pairs = block[block.len() - seen..].iter().zip(end - seen..end);
         let has_text = lines[end - seen..end]
             .iter()
             .any(|line| !line.text.trim_end().is_empty());
-        has_text && pairs.all(|((_, text), line)| same(text, line)) && possible(end)
+        has_text && pairs.all(|((_, text), at)| same(text, at)) && possible(end)
     };
     let number_of_first = |end: usize| last_number - (end as i64 - 1);
     let mut whole = (block.len()..=lines.len()).filter(|&end| at_end(end));
@@ -407,6 +408,47 @@ pub(super) fn place(
     }
 }
 
+/// The fewest bytes that show that two texts are parts of one line. Shorter ones are equal by chance.
+pub(super) const OVERLAP_MIN: usize = 32;
+
+/// The fewest bytes that are not reported again where a gap stands anyway.
+const OVERLAP_BESIDE_GAP: usize = 8;
+
+/// Where a line is after its rows were rewrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinePlace {
+    /// Its index among the lines.
+    pub at: usize,
+    /// The length of its beginning that tmux no longer has, in bytes.
+    pub cut: usize,
+    /// No other place and no other length is possible.
+    pub is_certain: bool,
+}
+
+/// Finds the open line among rewrapped lines by its text alone. It may have grown, and the first line may lack
+/// its beginning. Where several lengths are possible, the result has the least new text, so that nothing is
+/// reported twice.
+pub(super) fn place_open(known: &str, lines: &[LogicalLine]) -> Option<LinePlace> {
+    let known = known.trim_end_matches(' ');
+    let (longest, next) = overlaps(known, &lines.first()?.text);
+    let is_whole = |line: &LogicalLine| line.text.starts_with(known);
+    let mut whole = (lines.iter().enumerate().skip(1)).filter(|(_, line)| is_whole(line));
+    match (whole.next(), whole.next()) {
+        _ if known.len() < OVERLAP_MIN => None,
+        (None, _) if longest >= OVERLAP_BESIDE_GAP => Some(LinePlace {
+            at: 0,
+            cut: known.len() - longest,
+            is_certain: longest >= OVERLAP_MIN && next < OVERLAP_MIN,
+        }),
+        (Some((at, _)), None) if longest < OVERLAP_BESIDE_GAP => Some(LinePlace {
+            at,
+            cut: 0,
+            is_certain: true,
+        }),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
 
@@ -418,6 +460,7 @@ mod tests {
             .map(|(start, text)| LogicalLine {
                 start,
                 rows: 1,
+                head: 0,
                 text: (*text).into(),
             })
             .collect()
@@ -440,5 +483,37 @@ mod tests {
             place(&[(1, ""), (2, " ")], &lines(&["", ""]), |_| true),
             None
         );
+        let long: String = ('a'..='z').chain('A'..='Z').collect();
+        assert_eq!(
+            place(&[(3, &long), (4, "b")], &lines(&[&long[9..], "b"]), |_| {
+                true
+            }),
+            Some(3),
+            "the first line lacks its beginning"
+        );
+    }
+
+    #[test]
+    fn an_open_line_is_found_by_its_text() {
+        let letters: String = ('a'..='z').chain('A'..='Z').collect();
+        let place = |known: &str, texts: &[&str]| {
+            let place = place_open(known, &lines(texts))?;
+            Some((place.at, place.cut, place.is_certain))
+        };
+        let grown = format!("{letters}+more");
+        assert_eq!(place(&letters, &["x", &grown, "$"]), Some((1, 0, true)));
+        assert_eq!(place(&letters, &[&grown[9..], "$"]), Some((0, 9, true)));
+        assert_eq!(place(&letters, &[&letters[9..]]), Some((0, 9, true)));
+        assert_eq!(place(&letters, &["x", &grown[9..]]), None);
+        assert_eq!(place(&letters, &[&grown, &grown]), None);
+        assert_eq!(place("$ ", &["$ ls"]), None, "too short");
+        assert_eq!(
+            place(&letters, &["OPQRSTUVWXYZ+more"]),
+            Some((0, 40, false))
+        );
+        assert_eq!(place(&letters, &["WXYZ+more"]), None, "by chance");
+        let (some, more) = ("x".repeat(80), "x".repeat(300));
+        assert_eq!(place(&some, &[&more]), Some((0, 0, false)));
+        assert_eq!(place(&more, &[&some]), Some((0, 220, false)));
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::align::{Footprint, KEPT_ROWS};
+use super::align::{Footprint, KEPT_ROWS, OVERLAP_MIN};
 use super::change::{Change, Loss};
-use super::lines::{LogicalLine, first_rows};
+use super::lines::{LogicalLine, first_rows, overlaps};
 use crate::event::line_ends_in;
+use crate::text::first_bytes;
 
 /// A known line, on the screen or just above it.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Line {
     /// Its first row, counted from the top of the screen.
     pub start: i64,
     pub rows: i64,
+    /// The length of its beginning that counts as one row, as in [`LogicalLine`].
+    head: usize,
     pub text: String,
     pub reported: Reported,
     /// The time of the first capture with this text.
@@ -73,6 +76,28 @@ impl Line {
         self.start + self.rows
     }
 
+    /// Returns the length of the beginning that tmux no longer has, if it shows `text` for this line now, and if
+    /// that length is certain.
+    pub fn cut_in(&self, text: &str, is_finished: bool) -> (usize, bool) {
+        let whole = self.text.trim_end_matches(' ');
+        let shown = text.trim_end_matches(' ');
+        if self.head > 0 && (whole.get(self.head..)).is_some_and(|rest| shown.starts_with(rest)) {
+            return (self.head, true);
+        }
+        if shown.starts_with(whole) {
+            return (0, true);
+        }
+        if is_finished {
+            let cut = whole.strip_suffix(shown).filter(|_| !shown.is_empty());
+            return (cut.map_or(0, str::len), true);
+        }
+        let (longest, next) = overlaps(whole, text);
+        if longest < OVERLAP_MIN {
+            return (0, true);
+        }
+        (whole.len() - longest, next < OVERLAP_MIN)
+    }
+
     pub fn reported_text(&self) -> &str {
         match &self.reported {
             Reported::Nothing => "",
@@ -129,6 +154,12 @@ impl Book {
     /// Returns the number of the first known line, or the greatest number if there is none.
     pub fn oldest_known(&self) -> i64 {
         self.lines.first().map_or(i64::MAX, |line| line.number)
+    }
+
+    /// Returns the cursor's line, unless it has been reported as settled.
+    pub fn open_line(&self) -> Option<&Line> {
+        self.line(self.cursor_line)
+            .filter(|line| line.number >= self.next)
     }
 
     /// Returns a gap before the next line.
@@ -311,11 +342,22 @@ impl Book {
                         Moved::AtLeast(_) | Moved::Unknown => 0,
                     };
                     if number == first && cut_rows > 0 {
-                        let begin = old.text.strip_suffix(&line.text);
-                        let begin = begin.unwrap_or_else(|| first_rows(&old.text, width, cut_rows));
+                        let (head, rest) =
+                            old.text.split_at(first_bytes(&old.text, old.head).len());
+                        let rest_rows = cut_rows - i64::from(!head.is_empty());
+                        let cut = head.len() + first_rows(rest, width, rest_rows).len();
+                        let (begin, rest) = old.text.split_at(cut);
+                        // The columns of other characters are not certain.
+                        let is_exact = !rest.is_empty() && old.text.is_ascii();
+                        let begin = if is_exact && line.text.starts_with(rest) {
+                            begin
+                        } else {
+                            old.text.strip_suffix(&line.text).unwrap_or(begin)
+                        };
                         line.text.insert_str(0, begin);
                         line.start -= cut_rows;
                         line.rows += cut_rows;
+                        line.head = head.len();
                     }
                     let same = old.text == line.text;
                     let since = if same { old.since } else { at };
@@ -337,11 +379,17 @@ impl Book {
                 Moved::AtLeast(_) if number < self.next => Reported::Current,
                 _ => reported,
             };
-            let LogicalLine { start, rows, text } = line;
+            let LogicalLine {
+                start,
+                rows,
+                head,
+                text,
+            } = line;
             self.lines.push(Line {
                 number,
                 start,
                 rows,
+                head,
                 text,
                 reported,
                 since,
@@ -362,6 +410,7 @@ impl Book {
             self.lines.push(Line {
                 start,
                 rows: 1,
+                head: 0,
                 since: at,
                 same: line.text.is_empty(),
                 stable: line.text.is_empty(),

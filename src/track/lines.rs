@@ -14,6 +14,8 @@ pub(super) struct LogicalLine {
     pub start: i64,
     /// The number of its rows.
     pub rows: i64,
+    /// The length of the beginning that tmux no longer has, in bytes. It counts as one row.
+    pub head: usize,
     pub text: String,
 }
 
@@ -26,6 +28,7 @@ impl LogicalLine {
     /// Inserts a beginning that tmux no longer has. Its rows count as one.
     pub fn insert_beginning(&mut self, beginning: &str) {
         self.text.insert_str(0, beginning);
+        self.head += beginning.len();
         (self.start, self.rows) = (self.start - 1, self.rows + 1);
     }
 }
@@ -43,6 +46,7 @@ pub(super) fn group(rows: &[Row], top: i64) -> Vec<LogicalLine> {
             _ => lines.push(LogicalLine {
                 start,
                 rows: 1,
+                head: 0,
                 text: row.text.clone(),
             }),
         }
@@ -113,6 +117,24 @@ pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     text
 }
 
+/// Returns the lengths of the two longest beginnings of `text` that are the end of `known`.
+pub(super) fn overlaps(known: &str, text: &str) -> (usize, usize) {
+    let text = &text.as_bytes()[..text.len().min(known.len())];
+    // Knuth, Morris, Pratt: for each beginning of the text, the longest shorter one that ends it.
+    let mut borders = vec![0_usize; text.len() + 1];
+    let longer = |borders: &[usize], mut length: usize, byte: u8| {
+        while length > 0 && text.get(length) != Some(&byte) {
+            length = borders[length];
+        }
+        length + usize::from(text.get(length) == Some(&byte))
+    };
+    for at in 1..text.len() {
+        borders[at + 1] = longer(&borders, borders[at], text[at]);
+    }
+    let longest = (known.bytes()).fold(0, |length, byte| longer(&borders, length, byte));
+    (longest, borders[longest])
+}
+
 /// Returns true if a text ends at the end of a row. A wide character that does not fit leaves one
 /// column of a row free; joined characters take fewer columns than their sum.
 pub(super) fn fills_row(text: &str, width: u32) -> bool {
@@ -179,6 +201,7 @@ mod tests {
                 LogicalLine {
                     start: -2,
                     rows: 2,
+                    head: 0,
                     text: "abcd".into()
                 }
             );
@@ -187,6 +210,7 @@ mod tests {
                 LogicalLine {
                     start: 0,
                     rows: 1,
+                    head: 0,
                     text: "".into()
                 }
             );
@@ -195,6 +219,7 @@ mod tests {
                 LogicalLine {
                     start: 1,
                     rows: 1,
+                    head: 0,
                     text: "e".into()
                 }
             );
@@ -205,6 +230,22 @@ mod tests {
             let fills = |text| fills_row(text, 5);
             assert!(fills("abcde") && fills("abc世") && fills("abcdeabcde"));
             assert!(!fills("") && !fills("abc") && !fills("abcdeab"));
+        }
+
+        #[test]
+        fn the_end_of_a_text_is_found_at_the_beginning_of_another() {
+            for (known, text, expected) in [
+                ("abcabd", "abdx", (3, 0)),
+                ("aaaa", "aab", (2, 1)),
+                ("aaaa", "aaaaaa", (4, 3)),
+                ("xabab", "ababab", (4, 2)),
+                ("abc", "xabc", (0, 0)),
+                ("", "a", (0, 0)),
+                ("a", "", (0, 0)),
+                ("x世界", "世界", (6, 0)),
+            ] {
+                assert_eq!(overlaps(known, text), expected, "{known:?} {text:?}");
+            }
         }
 
         #[test]

@@ -559,6 +559,55 @@ proptest! {
         prop_assert!(printed_in_order(&reported, &printed, true), "{:#?}\nprinted {:?}", changes, printed);
     }
 
+    /// A line without an end grows while the width changes, and tmux trims its beginning. Each number in it
+    /// is reported at most once and in order, and exactly once if there is no gap.
+    #[test]
+    fn an_open_line_is_reported_once_beside_resizes(
+        height in 2_usize..8, limit in prop_oneof![Just(10_000_usize), 10_usize..60],
+        steps in prop::collection::vec((0_usize..8, 4_usize..60), 1..60), has_end: bool,
+    ) {
+        let mut watch = Watch::new(Sim::new(20, height, limit));
+        watch.sim.print("ready\n");
+        let mut printed = String::new();
+        for (action, count) in &steps {
+            match action {
+                0..=3 => {
+                    let from = printed.len() / 6;
+                    let part: String = (from..from + count).map(|n| format!("{n:05}-")).collect();
+                    watch.sim.print(&part);
+                    printed.push_str(&part);
+                }
+                4 => {
+                    watch.sim.set_width(*count);
+                    watch.poll();
+                }
+                _ => watch.poll(),
+            }
+        }
+        if has_end {
+            watch.sim.print("\nthe end\n");
+        }
+        watch.poll();
+        watch.poll();
+        let (lines, _) = watch.replay();
+        let has_gap = watch.changes.iter().any(|change| matches!(change, Change::Gap { .. }));
+        let mut last = None;
+        for line in lines.values() {
+            // A few characters may be there twice where a gap stands.
+            let twice = if has_gap { 2 } else { 0 };
+            for number in line.split('-').skip(twice).filter(|number| number.len() == 5) {
+                let number: Option<usize> = number.parse().ok();
+                prop_assert!(number > last || number.is_none(), "{:?} {:?}: {:#?}", number, last, watch.changes);
+                last = number.or(last);
+            }
+        }
+        if !has_gap {
+            let text: String = lines.values().map(String::as_str).collect();
+            let text = text.trim_start_matches("ready").trim_end_matches("the end");
+            prop_assert_eq!(text, printed, "{:#?}", watch.changes);
+        }
+    }
+
     /// For any program, replaying the events gives what the pane shows.
     #[test]
     fn replay_shows_the_pane(

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::align::{Alignment, Facts, Footprint, align, place};
+use unicode_width::UnicodeWidthStr;
+
+use super::align::{Alignment, Facts, Footprint, align, place, place_open};
 use super::book::{Book, Moved, Taken};
 use super::capture::{Capture, ProcessExit, Row};
 use super::change::{Change, GapReason, Loss};
@@ -175,7 +177,7 @@ impl Tracker {
         let mut footprint = normal.footprint(capture);
         footprint.deepest = deepest;
         self.changed = !footprint.shows_same_as(&self.old);
-        let lines = normal.lines(&footprint);
+        let mut lines = normal.lines(&footprint);
         let is_respawned = capture.pid != self.pid;
         let is_rewrapped = capture.width != self.width && !capture.alternate;
         if !deepest && (self.position_loss.is_some() || is_respawned || is_rewrapped) {
@@ -202,11 +204,15 @@ impl Tracker {
             }
             (first, Moved::Unknown)
         } else if is_rewrapped {
-            let Some(first) = self.after_reflow(&lines, capture) else {
-                let loss = Loss::possible(GapReason::Resized);
+            let loss = Loss::possible(GapReason::Resized);
+            let Some((first, is_certain)) = self.after_reflow(&mut lines, capture) else {
                 self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
                 return Some(changes);
             };
+            if !is_certain {
+                self.book.flush(&mut changes);
+                changes.push(self.book.gap(loss));
+            }
             (first, Moved::Unknown)
         } else {
             let facts = Facts {
@@ -350,14 +356,41 @@ impl Tracker {
         self.old = footprint;
     }
 
+    /// Returns the number of the first line after a change of width, and if it is certain. Restores the
+    /// beginning of that line, if it is known and tmux has trimmed it.
+    fn after_reflow(&self, lines: &mut [LogicalLine], capture: &Capture) -> Option<(i64, bool)> {
+        let (first, cut, is_certain) = match self.first_after_reflow(lines, capture) {
+            Some(first) => {
+                let known = self.book.line(first).zip(lines.first());
+                let (cut, is_certain) = known.map_or((0, true), |(known, line)| {
+                    known.cut_in(&line.text, first < self.book.cursor_line)
+                });
+                // Without a history, tmux loses rows at a resize, and shows earlier ones in their place.
+                let is_damaged = capture.history_limit == 0 && !self.shows_open_line(lines, first);
+                (first, cut, is_certain && !is_damaged)
+            }
+            None => {
+                let open = self.book.open_line()?;
+                let place = place_open(&open.text, lines)?;
+                (open.number - place.at as i64, place.cut, place.is_certain)
+            }
+        };
+        if let (Some(known), Some(line)) = (self.book.line(first), lines.first_mut())
+            && cut > 0
+        {
+            line.insert_beginning(&known.text[..cut]);
+        }
+        Some((first, is_certain))
+    }
+
     /// Returns the number of the first line after a change of width. tmux has rewrapped the rows, so
     /// lines are compared instead.
-    fn after_reflow(&self, lines: &[LogicalLine], capture: &Capture) -> Option<i64> {
+    fn first_after_reflow(&self, lines: &[LogicalLine], capture: &Capture) -> Option<i64> {
         let known = self.book.above_cursor();
         // As long as tmux has all lines, the first one keeps its number.
         if let Some(top) = self
             .top
-            .filter(|_| capture.is_complete() && !capture.may_be_trimmed())
+            .filter(|_| capture.is_complete() && !self.may_be_trimmed(lines, capture))
             && known.iter().all(|(number, text)| {
                 let at = usize::try_from(number - top).ok();
                 let line = at.and_then(|at| lines.get(at));
@@ -378,6 +411,26 @@ impl Tracker {
             // All text below the former line of the cursor was printed since the last capture.
             lines.get(after + 1..).is_none_or(&printable)
         })
+    }
+
+    /// Returns true if the open line is still there, perhaps with more text.
+    fn shows_open_line(&self, lines: &[LogicalLine], first: i64) -> bool {
+        let Some(open) = self.book.open_line() else {
+            return true;
+        };
+        let line = usize::try_from(open.number - first);
+        let line = line.ok().and_then(|at| lines.get(at));
+        line.is_some_and(|line| line.text.starts_with(open.text.trim_end()))
+    }
+
+    /// Returns true if tmux may have trimmed the history, perhaps before it rewrapped the rows.
+    fn may_be_trimmed(&self, lines: &[LogicalLine], capture: &Capture) -> bool {
+        let width = self.width.max(1) as usize;
+        let rows_before: usize = (lines.iter())
+            .map(|line| line.text.width().div_ceil(width).max(1))
+            .sum();
+        let room = capture.history_limit.saturating_sub(capture.trim_step());
+        capture.may_be_trimmed() || rows_before as i64 >= self.old.height + i64::from(room)
     }
 
     pub(super) fn show_screen(&mut self, capture: &Capture, changes: &mut Vec<Change>) {

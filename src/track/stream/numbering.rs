@@ -667,6 +667,7 @@ mod tests {
         let line = |(start, text): (i64, &&str)| LogicalLine {
             start,
             rows: 1,
+            head: 0,
             text: (*text).to_owned(),
         };
         (0..).zip(texts).map(line).collect()

@@ -371,6 +371,7 @@ impl StreamTracker {
             lines.push(LogicalLine {
                 start,
                 rows,
+                head: 0,
                 text: text[at..end].to_owned(),
             });
             start += rows;
