@@ -161,6 +161,27 @@ pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentStat
     }
 }
 
+/// Returns what an agent's title says about its work: without spinners, the agent's name, and states, which others
+/// show. `None` if nothing is left.
+pub(crate) fn work_in_title<'a>(agent: &str, title: &'a str) -> Option<&'a str> {
+    let title = title.trim_start_matches(|c: char| !c.is_alphanumeric() && !"(~/.".contains(c));
+    let mut work = title.trim();
+    // `Action Required | DIR`, `OC | SUMMARY`, `Qwen - DIR`, `Working… (DIR)`
+    for mark in ["Action Required | ", "OC | ", "Qwen - "] {
+        work = work.strip_prefix(mark).unwrap_or(work);
+    }
+    for state in ["Working…", "Ready", "Action Required"] {
+        let rest = work.strip_prefix(state).map(str::trim);
+        let directory = rest.and_then(|rest| rest.strip_prefix('(')?.strip_suffix(')'));
+        work = directory.unwrap_or(work);
+    }
+    let is_own_name = |text: &str| {
+        let text = text.to_lowercase();
+        text == agent || text == format!("{agent} code") || text == format!("{agent} cli")
+    };
+    Some(work.trim()).filter(|work| !work.is_empty() && !is_own_name(work))
+}
+
 #[cfg(test)]
 mod tests {
     mod hook {
@@ -263,11 +284,31 @@ mod tests {
             }
         }
 
+        #[test]
+        fn titles_name_the_work_of_their_agents() {
+            for (agent, title, work) in [
+                ("claude", "✳ Claude Code", None),
+                ("claude", "⠐ Fix the login (2)", Some("Fix the login (2)")),
+                ("gemini", "✦  Working… (work)       ", Some("work")),
+                ("gemini", "✋  Action Required (work)", Some("work")),
+                ("codex", "⠙ work", Some("work")),
+                ("codex", "[ ! ] Action Required | work", Some("work")),
+                ("qwen", "◐\u{fe0e} Qwen - work", Some("work")),
+                ("opencode", "OC | Parser of dates", Some("Parser of dates")),
+                ("opencode", "OpenCode", None),
+                ("codex", "⠙", None),
+                ("goose", "", None),
+            ] {
+                assert_eq!(work_in_title(agent, title), work, "{title}");
+            }
+        }
+
         proptest! {
             #[test]
             fn any_title_is_accepted(title in ".{0,40}") {
                 for agent in KnownAgent::ALL {
                     let _ = state_of_title(agent, &title);
+                    let _ = work_in_title(agent.name(), &title);
                 }
             }
         }

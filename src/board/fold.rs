@@ -71,6 +71,9 @@ impl Fold<'_> {
                 let known = row.exit_status.filter(|_| row.has_ended());
                 row.end(exit_status.or(known), at);
             }),
+            TdEvent::PaneRenamed { pane, name, .. } => self.pane(id, pane, |row, _| {
+                row.label = Some(one_line(&plain(name)));
+            }),
             TdEvent::OutputUpdate {
                 pane,
                 chunk,

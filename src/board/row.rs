@@ -153,6 +153,10 @@ pub struct Row {
     /// The display name: of the session, the agent or the kernel; of a command or a loop, the execution id that was
     /// chosen for it, else the command line or the loop's task.
     pub name: String,
+    /// What tells the row apart from others of its name, in its owner's words: of a pane beside others in its
+    /// session, the name of its window, the title that its agent has set, or its directory and branch.
+    #[serde(default)]
+    pub label: Option<String>,
     /// The pane, for a pane.
     pub pane: Option<PaneId>,
     /// The socket of the tmux server, for a pane whose server is known.
@@ -221,6 +225,7 @@ impl Row {
         Self {
             execution_id: key.execution_id.clone(),
             name,
+            label: None,
             pane: pane.map(PaneId::from),
             server: None,
             kind,
@@ -468,6 +473,7 @@ impl Serialize for Row {
         map.serialize_entry("id", &self.key().to_string())?;
         map.serialize_entry("execution_id", &self.execution_id)?;
         map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("label", &self.label)?;
         map.serialize_entry("pane", &self.pane)?;
         map.serialize_entry("server", &self.server)?;
         map.serialize_entry("kind", self.kind.as_str())?;

@@ -24,6 +24,12 @@ const FIELDS: &[RowField] = &[
         String::schema,
     ),
     (
+        "label",
+        "What tells the row apart from others of its name: of a pane in a session with several, the name that the \
+         user gave its window, the title that its agent set, or its directory and branch; null if there is none.",
+        || or_null(String::schema()),
+    ),
+    (
         "pane",
         "The pane, for a pane.",
         || or_null(String::schema()),

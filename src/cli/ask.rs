@@ -41,7 +41,7 @@ const CHECK: Duration = Duration::from_millis(50);
 #[command(after_help = include_str!("help/ask.txt").trim_end())]
 pub(super) struct TypedAsk {
     /// The agent: a name on the board, a session or a pane
-    #[arg(value_name = "NAME", add = ArgValueCompleter::new(known::targets))]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(known::panes))]
     pub name: String,
     /// The prompt; with --answers, the answer: the key of a choice, or a text
     #[arg(allow_hyphen_values = true)]
@@ -360,7 +360,7 @@ fn is_known(row: &Row) -> bool {
 
 /// Returns the row of the agent that a name denotes.
 fn the_agent(rows: Vec<Row>, name: &str) -> Result<Row, Failure> {
-    one_of(selected(rows, &[name.to_owned()])?, name)
+    one_of(selected(rows, &[name.to_owned()])?.rows, name)
 }
 
 /// Returns the only pane with an agent among rows, or else the only pane.

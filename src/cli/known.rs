@@ -10,10 +10,13 @@ use std::time::Duration;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::checks::ANSWER_TIMEOUT;
+use super::observer;
 use super::options::WhichServer;
 use crate::agent::Format;
+use crate::api::get_board;
 use crate::clock::Clock;
 use crate::event::{AgentState, EventKind};
+use crate::face::row_names;
 use crate::history::{DataDir, RunKind, RunSummary};
 use crate::thread;
 
@@ -51,15 +54,27 @@ pub(super) fn loops(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, Some(RunKind::Loop))
 }
 
-/// Offers the rows of the board: targets, and the names and ids of runs.
+/// Offers the rows of the board: panes, and the names and ids of runs.
 pub(super) fn rows(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let mut rows = targets(typed);
-    for run in runs_of(typed, None) {
-        if rows.iter().all(|row| row.get_value() != run.get_value()) {
-            rows.push(run);
+    with_others(panes(typed), runs_of(typed, None))
+}
+
+/// Offers targets, and the names that the board of an observer shows.
+pub(super) fn panes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let shown = known_runs(typed, |path, _| shown_names(path));
+    with_others(targets(typed), shown)
+}
+
+fn with_others(
+    mut known: Vec<CompletionCandidate>,
+    others: Vec<CompletionCandidate>,
+) -> Vec<CompletionCandidate> {
+    for other in others {
+        if known.iter().all(|one| one.get_value() != other.get_value()) {
+            known.push(other);
         }
     }
-    rows
+    known
 }
 
 fn runs_of(typed: &OsStr, kind: Option<RunKind>) -> Vec<CompletionCandidate> {
@@ -233,6 +248,11 @@ impl Targets {
         }
     }
 
+    /// Returns true if tmux knows a session, window or pane by this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.like(name).iter().any(|known| known == name)
+    }
+
     /// Returns a hint for an error about a target; empty if the target exists.
     pub fn hint(&self, typed: &str) -> String {
         match self.unless_known(typed) {
@@ -251,6 +271,16 @@ impl Targets {
         let names = self.like(typed);
         (!names.iter().any(|name| name == typed)).then(|| names.iter().map(String::as_str))
     }
+}
+
+/// Returns the display names of the rows on the board of an observer; empty without one.
+fn shown_names(data_path: PathBuf) -> Vec<String> {
+    let board = || {
+        let observer = observer::running(&data_path).ok()??;
+        get_board(&observer.socket, None, Duration::ZERO).ok()?
+    };
+    let rows = board().map(|(rows, _)| rows).unwrap_or_default();
+    row_names(&rows, usize::MAX)
 }
 
 /// Returns the ids of all runs, latest first.

@@ -1,7 +1,7 @@
 //! `td-observe status`: prints the board of the observer or of the history.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::agent::StateRules;
 use crate::api::get_board;
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
-use crate::face::{BoardTable, one_line, server_names, terminal_size};
+use crate::event::PaneId;
+use crate::face::{BoardTable, NAME_WIDTH, one_line, row_names, server_names, terminal_size};
 use crate::feed::{Unobserved, board_of_history};
 use crate::history::DataDir;
 
@@ -39,13 +40,14 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     if typed.watch {
         return watch(options, typed, &mut source);
     }
-    let rows = selected(source.rows(None)?.unwrap_or_default(), &typed.targets)?;
+    let all = source.rows(None)?.unwrap_or_default();
+    let Selected { rows, names } = selected(all, &typed.targets)?;
     source.report();
     let text = match &template {
         _ if options.quiet => String::new(),
-        Some(template) => template.fill(&rows),
+        Some(template) => template.fill(&rows, &names),
         None if options.json => output::json_lines(&rows),
-        None => source.table(options, &rows, false),
+        None => source.table(options, (&rows, &names), false),
     };
     output::print(&text)?;
     let needs_you = rows
@@ -71,7 +73,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
             continue;
         };
         source.report();
-        let rows = selected(rows, &typed.targets).unwrap_or_default();
+        let Selected { rows, names } = selected(rows, &typed.targets).unwrap_or_default();
         if !is_first && rows == shown {
             select_biased! {
                 recv(signals.first) -> _ => return Ok(ExitCode::SUCCESS),
@@ -81,7 +83,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
         let text = if options.json {
             output::json_lines(rows.iter().filter(|row| !shown.contains(row)))
         } else {
-            source.table(options, &rows, is_redrawn)
+            source.table(options, (&rows, &names), is_redrawn)
         };
         let start = match (is_redrawn, is_first) {
             // Moves the cursor to the top and clears the terminal.
@@ -155,7 +157,12 @@ impl Source {
     }
 
     /// Returns the table. A table that is redrawn is limited to the height of the terminal.
-    fn table(&self, options: &Options, rows: &[Row], is_redrawn: bool) -> String {
+    fn table(
+        &self,
+        options: &Options,
+        (rows, names): (&[Row], &[String]),
+        is_redrawn: bool,
+    ) -> String {
         let size = std::io::stdout().is_terminal().then(terminal_size);
         let table = BoardTable {
             width: size.map_or(120, |(columns, _)| columns.max(20)),
@@ -163,16 +170,24 @@ impl Source {
             is_coloured: options.coloured,
             now: self.clock.wall(),
         };
-        table.render(rows)
+        table.render(rows, names)
     }
 }
 
+/// Rows, and the names by which the table shows them.
+#[derive(Default)]
+pub(super) struct Selected {
+    pub rows: Vec<Row>,
+    names: Vec<String>,
+}
+
 /// Returns the rows that the targets name.
-pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
+pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, Failure> {
+    let shown = row_names(&rows, NAME_WIDTH);
     if targets.is_empty() {
-        return Ok(rows);
+        return Ok(Selected { rows, names: shown });
     }
-    let names: Vec<Vec<String>> = rows.iter().zip(server_names(&rows)).map(names).collect();
+    let names = names_of(&rows);
     for target in targets {
         if !names.iter().any(|names| names.contains(target)) {
             // The names of all rows, then their panes and executions.
@@ -183,25 +198,49 @@ pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, F
             return Err(usage!("there is no row {target:?}{hint}"));
         }
     }
-    let named = rows.into_iter().zip(names);
+    let named = rows.into_iter().zip(shown).zip(names);
     let wanted = named.filter(|(_, names)| targets.iter().any(|target| names.contains(target)));
-    Ok(wanted.map(|(row, _)| row).collect())
+    let (rows, names) = wanted.map(|(shown, _)| shown).unzip();
+    Ok(Selected { rows, names })
 }
 
-/// Returns the names of a row. If there are several servers, the names of its session and its pane also occur
-/// with the server as a prefix.
-fn names((row, server): (&Row, Option<String>)) -> Vec<String> {
-    let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
-    let mut names: Vec<String> = std::iter::once(row.name.clone()).chain(pane).collect();
-    if let Some(server) = server {
-        let prefixed: Vec<String> = names
-            .iter()
-            .map(|name| format!("{server}:{name}"))
-            .collect();
-        names.extend(prefixed);
+/// Returns the names by which each row can be selected: as faces show it, in full and as in the table; that of its
+/// session, also with its pane; and its pane; if there are several servers, these also with the server as a prefix;
+/// and the id of its execution.
+pub(super) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
+    let displayed = row_names(rows, usize::MAX).into_iter();
+    let displayed = displayed.zip(row_names(rows, NAME_WIDTH));
+    let all = rows.iter().zip(displayed).zip(server_names(rows));
+    let names = all.map(|((row, (full, cut)), server)| {
+        let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
+        let with_pane = pane.as_ref().map(|pane| format!("{} {pane}", row.name));
+        let own = std::iter::once(row.name.clone()).chain(with_pane);
+        let own: Vec<String> = own.chain(pane).collect();
+        let prefixed = server.map(|server| own.iter().map(move |name| format!("{server}:{name}")));
+        let prefixed: Vec<String> = prefixed.into_iter().flatten().collect();
+        let id = row.execution_id.to_string();
+        let mut names = vec![full, cut];
+        names.extend(own.into_iter().chain(prefixed).chain([id]));
+        names
+    });
+    names.collect()
+}
+
+/// Returns the pane that a face shows by this name, if the observer of the server knows one. Names that tmux
+/// itself resolves are left to it.
+pub(super) fn pane_named(options: &Options, name: &str, clock: &Clock) -> Option<PaneId> {
+    let is_for_tmux = name.starts_with(['%', '$', '@']) || !name.contains([':', ' ']);
+    if is_for_tmux || known::Targets::of(&options.server, clock).contains(name) {
+        return None;
     }
-    names.push(row.execution_id.to_string());
-    names
+    let observer = observer::running(&options.home().ok()?).ok()??;
+    let (rows, _) = get_board(&observer.socket, None, Duration::ZERO).ok()??;
+    let socket = options.server.socket_path()?;
+    let of_server = |row: &&Row| row.server.as_deref().map(Path::new) == Some(socket.as_path());
+    let named = rows.iter().zip(names_of(&rows));
+    let named = named.filter(|(row, names)| of_server(row) && names.iter().any(|it| it == name));
+    let mut panes = named.filter_map(|(row, _)| row.pane.clone());
+    panes.next().filter(|_| panes.next().is_none())
 }
 
 /// The parsed text of `--format`.
@@ -242,8 +281,8 @@ impl Template {
         Ok(Self(parts))
     }
 
-    fn fill(&self, rows: &[Row]) -> String {
-        let needs_you = |row: &&Row| row.attention() == Attention::NeedsYou;
+    fn fill(&self, rows: &[Row], names: &[String]) -> String {
+        let needs_you = |(row, _): &(&Row, &String)| row.attention() == Attention::NeedsYou;
         let parts = self.0.iter().map(|part| match part {
             Part::Text(text) => text.clone(),
             Part::Count(attention) => {
@@ -251,10 +290,9 @@ impl Template {
                 counted.count().to_string()
             }
             Part::Total => rows.len().to_string(),
-            Part::First => rows
-                .iter()
+            Part::First => (rows.iter().zip(names))
                 .find(needs_you)
-                .map_or_else(String::new, |row| row.name.clone()),
+                .map_or_else(String::new, |(_, name)| name.clone()),
         });
         one_line(&parts.collect::<String>()) + "\n"
     }

@@ -18,6 +18,7 @@ use super::known::{self, Targets};
 use super::options::{Options, SourceKind, WhichServer};
 use super::output;
 use super::signals::Signals;
+use super::status::pane_named;
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -84,11 +85,12 @@ pub(super) fn markers(typed: &[String]) -> Result<Markers, Failure> {
 
 /// Waits, prints the outcomes and returns the exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
-    let targets = typed
-        .targets
-        .iter()
-        .map(|text| Target::parse(text))
-        .collect::<Result<Vec<Target>, _>>()?;
+    let clock = Clock::system();
+    let targets = typed.targets.iter().map(|text| {
+        let pane = pane_named(options, text, &clock);
+        Target::parse(pane.as_deref().unwrap_or(text))
+    });
+    let targets = targets.collect::<Result<Vec<Target>, _>>()?;
     let wanted = match (typed.any, typed.all, targets.len()) {
         (_, true, _) => Wanted::All,
         (true, _, _) | (_, _, 0 | 1) => Wanted::Any,
@@ -132,7 +134,6 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     }
     let signals = Signals::catch(|| {})?;
     let server = options.server.server();
-    let clock = Clock::system();
     check_tmux(&server, &clock)?;
     let version = check_socket(&server, &clock)?;
     check_targets(&server, version, &targets, &clock)?;

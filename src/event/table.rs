@@ -193,6 +193,14 @@ macro_rules! event_table {
                 /// The pane's new height in rows.
                 height: u32,
             }
+            /// A pane of a session with several panes has a name, or another one.
+            PaneRenamed pane_renamed lifecycle {
+                /// The pane.
+                pane: PaneId,
+                /// The name that its user would give it: that of its window, if the user has named the window, else
+                /// the title that its agent has set, else its directory and the branch there.
+                name: String,
+            }
             /// A pane has closed, or its program has ended.
             PaneClosed pane_closed lifecycle {
                 /// The pane.

@@ -431,6 +431,7 @@ impl TdEvent {
         match self {
             Self::PaneOpened { pane, .. }
             | Self::PaneResized { pane, .. }
+            | Self::PaneRenamed { pane, .. }
             | Self::PaneClosed { pane, .. }
             | Self::PaneSeen { pane, .. }
             | Self::OutputUpdate { pane, .. }

@@ -1,11 +1,12 @@
 //! Renders the board as a table for a terminal: one line per row, rows that need the user first (pure).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::ansi::rows_of;
 use super::describe::phases_ahead;
 use super::sanitize::{one_line, with_ellipsis};
-use crate::board::{Attention, Row};
+use crate::board::{Attention, ExecutionKind, Row};
+use crate::event::{ExecutionId, PaneId};
 use crate::timestamp::Timestamp;
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr;
@@ -21,16 +22,19 @@ pub(crate) struct BoardTable {
     pub now: Timestamp,
 }
 
+/// The columns of the longest name in the table.
+pub(crate) const NAME_WIDTH: usize = 24;
+
 impl BoardTable {
-    /// Returns the table: a header, the rows, and a line with the counts.
-    pub fn render(&self, rows: &[Row]) -> String {
+    /// Returns the table: a header, the rows with their display names, and a line with the counts.
+    pub fn render(&self, rows: &[Row], names: &[String]) -> String {
         if rows.is_empty() {
             return "nothing is observed\n".to_owned();
         }
-        let cells = rows.iter().zip(row_names(rows)).map(|(row, name)| {
+        let cells = rows.iter().zip(names).map(|(row, name)| {
             let age = age_of(row.since, self.now);
             [
-                name,
+                name.clone(),
                 agent_of(row),
                 state_in_words(row),
                 age,
@@ -39,7 +43,7 @@ impl BoardTable {
         });
         let cells: Vec<[String; 5]> = cells.collect();
         let head = ["NAME", "AGENT", "STATE", "FOR", "LAST"].map(str::to_owned);
-        let maxima = [24, 12, 10, 5];
+        let maxima = [NAME_WIDTH, 12, 10, 5];
         let mut widths = [0; 4];
         for line in std::iter::once(&head).chain(&cells) {
             for ((width, cell), max) in widths.iter_mut().zip(line).zip(maxima) {
@@ -84,15 +88,86 @@ impl BoardTable {
     }
 }
 
-/// Returns the names of rows with their pane, and with their tmux server if there are several.
-pub(super) fn row_names(rows: &[Row]) -> Vec<String> {
+/// Returns the display name of each row, at most `width` columns wide. No two are equal: a row has the name of its
+/// session, command, loop, agent or kernel, after the tmux server if there are several; panes that share a session
+/// also have their labels. A name that is not unique within the width gets its pane, or else what tells its execution
+/// from others of the same name.
+pub(crate) fn row_names(rows: &[Row], width: usize) -> Vec<String> {
+    let mut panes_of: HashMap<&ExecutionId, usize> = HashMap::new();
+    for row in rows {
+        *panes_of.entry(&row.execution_id).or_default() += 1;
+    }
     let named = rows.iter().zip(server_names(rows));
-    let names = named.map(|(row, server)| match (&row.pane, server) {
-        (Some(pane), Some(server)) => format!("{server}:{} {pane}", row.name),
-        (Some(pane), None) => format!("{} {pane}", row.name),
-        (None, _) => row.name.clone(),
+    let names = named.map(|(row, server)| {
+        let is_alone = panes_of.get(&row.execution_id) == Some(&1);
+        let label = row.label.as_deref();
+        let name = match (row.kind, label) {
+            (ExecutionKind::Agent, Some(label)) => label.to_owned(),
+            (_, Some(label)) if !is_alone => format!("{}:{label}", row.name),
+            _ => row.name.clone(),
+        };
+        let server = server.map(|server| format!("{server}:"));
+        one_line(&(server.unwrap_or_default() + &name))
     });
-    names.map(|name| one_line(&name)).collect()
+    let names: Vec<String> = names.collect();
+    // What is appended to the name of each row so far.
+    let mut levels = vec![0; rows.len()];
+    loop {
+        let shown = (rows.iter().zip(&names).zip(&levels))
+            .map(|((row, name), level)| told_apart(row, name, *level, width));
+        let shown: Vec<String> = shown.collect();
+        let mut equal: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, name) in shown.iter().enumerate() {
+            equal.entry(name).or_default().push(index);
+        }
+        let mut is_unique = true;
+        for indexes in equal.into_values().filter(|indexes| indexes.len() > 1) {
+            // The only row that has not ended keeps its name.
+            let mut live = indexes.iter().filter(|index| !rows[**index].has_ended());
+            let only_live = live.next().filter(|_| live.next().is_none()).copied();
+            for index in indexes
+                .into_iter()
+                .filter(|index| Some(*index) != only_live)
+            {
+                is_unique &= levels[index] >= LEVEL_MAX;
+                levels[index] = (levels[index] + 1).min(LEVEL_MAX);
+            }
+        }
+        if is_unique {
+            return shown;
+        }
+    }
+}
+
+/// The last way to tell a row apart: its whole id.
+const LEVEL_MAX: u8 = 3;
+
+/// Returns the name of a row with what tells it apart, cut to a width.
+fn told_apart(row: &Row, name: &str, level: u8, width: usize) -> String {
+    let pane = row.pane.as_ref().map(PaneId::as_str);
+    // `make@1795303463-2`
+    let time = row.execution_id.as_str().rsplit_once('@');
+    let time = time.map(|(_, time)| format!("@{time}"));
+    let mark = match (level, pane, time) {
+        (0, ..) => return with_ellipsis(name, width),
+        (1, Some(pane), _) => Some(pane.to_owned()),
+        (1 | 2, pane, Some(time)) => Some(pane.unwrap_or_default().to_owned() + &time),
+        _ => None,
+    };
+    let Some(mark) = mark else {
+        // The end of an id differs, not its beginning.
+        let id = one_line(&row.key().to_string());
+        let surplus = id.chars().count().saturating_sub(width.max(1));
+        return id.chars().skip(surplus).collect();
+    };
+    let mark = one_line(&mark);
+    let room = width.saturating_sub(mark.width() + 1);
+    let name = with_ellipsis(name, room);
+    if name.is_empty() {
+        mark
+    } else {
+        format!("{name} {mark}")
+    }
 }
 
 /// Returns the program of a row's agent, or `-`.
@@ -246,12 +321,93 @@ mod tests {
                     is_coloured: false,
                     now: Timestamp::from_micros(0),
                 };
-                let text = table.render(&rows);
+                let text = table.render(&rows, &row_names(&rows, NAME_WIDTH));
                 assert_eq!(text.lines().count(), lines, "{text}");
                 assert!(text.lines().all(|line| line.width() <= 30), "{text}");
                 let is_row = |line: &&str| line.contains(" cat ");
                 assert_eq!(text.lines().filter(is_row).count(), shown, "{text}");
                 assert!(text.starts_with("NAME"), "{text}");
+            }
+        }
+    }
+
+    mod names {
+
+        use super::super::*;
+        use crate::board::RowKey;
+
+        fn row(id: &str, pane: Option<&str>, label: Option<&str>, has_ended: bool) -> Row {
+            let key = RowKey {
+                execution_id: id.into(),
+                part: pane.map(str::to_owned),
+            };
+            let name = id.split('@').next().unwrap_or(id).to_owned();
+            let kind = match pane {
+                Some(_) => ExecutionKind::Pane,
+                None => ExecutionKind::Command,
+            };
+            let mut row = Row::new(&key, name, kind, Timestamp::from_micros(0));
+            row.label = label.map(str::to_owned);
+            if has_ended {
+                row.state = crate::board::RowState::Exited;
+            }
+            row
+        }
+
+        #[test]
+        fn a_pane_has_the_name_of_its_session_and_a_label_beside_others_in_it() {
+            let rows = [
+                row("docs@1", Some("%1"), Some("docs (main)"), false),
+                row("work@2", Some("%2"), Some("tests"), false),
+                row("work@2", Some("%3"), Some("api (main)"), false),
+                row("work@2", Some("%4"), Some("api (main)"), false),
+                row("work@2", Some("%5"), None, false),
+                row("make@3", None, None, false),
+                row("make@4", None, None, false),
+            ];
+            let names = [
+                "docs",
+                "work:tests",
+                "work:api (main) %3",
+                "work:api (main) %4",
+                "work",
+                "make @3",
+                "make @4",
+            ];
+            assert_eq!(row_names(&rows, NAME_WIDTH), names);
+        }
+
+        #[test]
+        fn the_live_row_of_a_name_keeps_it_and_ended_ones_are_told_apart() {
+            let rows = [
+                row("build@1", Some("%0"), None, true),
+                row("build@2", Some("%0"), None, true),
+                row("build@3", Some("%0"), None, false),
+                row("chosen", None, None, false),
+            ];
+            let names = ["build %0@1", "build %0@2", "build", "chosen"];
+            assert_eq!(row_names(&rows, NAME_WIDTH), names);
+        }
+
+        #[test]
+        fn names_that_are_cut_differ_at_any_width() {
+            let mut rows: Vec<Row> = (0..121)
+                .map(|pane| {
+                    let label = format!("Implement the same feature {}", pane / 2);
+                    row(
+                        "big@1795303463",
+                        Some(&format!("%{pane}")),
+                        Some(&label),
+                        false,
+                    )
+                })
+                .collect();
+            rows.extend((2..5).map(|number| row(&format!("big@{number}"), Some("%7"), None, true)));
+            for width in 6..60 {
+                let names = row_names(&rows, width);
+                let unique: BTreeSet<&String> = names.iter().collect();
+                assert_eq!(unique.len(), names.len(), "{width} {names:?}");
+                assert!(names.iter().all(|name| name.width() <= width), "{names:?}");
             }
         }
     }

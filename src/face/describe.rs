@@ -428,6 +428,7 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             height,
             ..
         } => detail(format!("pane {pane} is {width}x{height} now")),
+        TdEvent::PaneRenamed { pane, name, .. } => detail(format!("pane {pane} is {name:?} now")),
         TdEvent::PaneSeen { pane, by, .. } => {
             let place = match by.known() {
                 Some(PaneViewer::Client) => "in tmux",

@@ -44,9 +44,9 @@ pub(crate) mod tui;
 mod samples;
 
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
-pub(crate) use board_table::{BoardTable, server_names};
+pub(crate) use board_table::{BoardTable, NAME_WIDTH, row_names, server_names};
 #[cfg(feature = "tui")]
-use board_table::{age_of, agent_of, last_text, phases_of, row_names, state_in_words};
+use board_table::{age_of, agent_of, last_text, phases_of, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
 #[cfg(feature = "tui")]
 pub(crate) use event_writer::is_dumb;

@@ -6,6 +6,7 @@ mod command_job;
 mod coordinator;
 mod job;
 mod observed_sessions;
+mod pane_names;
 mod pane_observer;
 mod pane_recordings;
 mod pane_transfers;

@@ -138,6 +138,7 @@ impl ActiveRequest {
             let known = self.request.panes.get(&pane);
             let is_observed = !matches!(known, None | Some(PaneRequest::Presence));
             has_news |= is_observed && self.has_other_view(&pane, listed);
+            has_news |= is_observed && self.has_other_name(&pane, listed);
             let reply = match known {
                 None if self.request.lists_new_panes => {
                     has_news = true;
@@ -206,6 +207,12 @@ impl ActiveRequest {
     fn has_other_view(&self, pane: &PaneId, listed: &PaneState) -> bool {
         let viewed = self.request.viewed.as_ref();
         viewed.is_some_and(|viewed| viewed.contains(pane) != listed.viewed)
+    }
+
+    /// Returns true if the user has given another name to the pane's window, or taken it away.
+    fn has_other_name(&self, pane: &PaneId, listed: &PaneState) -> bool {
+        let names = self.request.window_names.as_ref();
+        names.is_some_and(|names| names.get(pane).map(String::as_str) != listed.given_name())
     }
 
     fn add_capture(&mut self, pane: PaneId, listed: &PaneState) {

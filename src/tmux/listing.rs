@@ -183,7 +183,7 @@ fn query(nonce: &Nonce, commands: bool) -> String {
     };
     let _ = writeln!(
         lines,
-        "list-panes -a -F '{mark}p{FORMAT}{mark}n#{{session_name}}{mark}w#{{window_name}}\
+        "list-panes -a -F '{mark}p{FORMAT}{mark}n#{{session_name}}{mark}w#{{?automatic-rename,a,n}}#{{window_name}}\
          {mark}c{command}{mark}t#{{pane_title}}{mark}e'"
     );
     let _ = writeln!(lines, "display-message -p '{mark}z'");
@@ -221,9 +221,11 @@ pub(crate) fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
         rest @ ..,
     ] = sections
     {
+        let (naming, window) = window.split_at_checked(1)?;
         listing.panes.push(PaneState {
             session_name: (*session).to_owned(),
-            window_name: (*window).to_owned(),
+            window_name: window.to_owned(),
+            is_window_named: naming == "n",
             command: (*command).to_owned(),
             title: (*title).to_owned(),
             ..PaneState::parse(numbers)?
@@ -289,7 +291,7 @@ pub(crate) mod tests {
         let nonce = Nonce::fixed("NN");
         let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 0";
         let output = format!(
-            "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
+            "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwnNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
         );
         let listing = parse(&nonce, &output).unwrap();
         assert_eq!(listing.server.socket, PathBuf::from("/tmp/a b\n/sock"));

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::child::stat;
 use crate::event::PaneId;
@@ -88,6 +88,14 @@ pub(crate) fn foreground_program(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{group}/comm")).ok()?;
     let name = String::from_utf8_lossy(&name);
     Some(name.trim_end_matches('\n').to_owned())
+}
+
+/// Returns the directory of the program in the foreground of the terminal of a pane's first process, else that
+/// process's own. `None` if it is unknown.
+pub(crate) fn foreground_directory(pid: u32) -> Option<PathBuf> {
+    let directory = |pid: u32| fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    let foreground = stat(pid)?.foreground.and_then(directory);
+    foreground.or_else(|| directory(pid))
 }
 
 /// The name of this program, by which the kernel names observers and drains.

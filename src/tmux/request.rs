@@ -33,6 +33,9 @@ pub struct SessionRequest {
     pub lists_new_panes: bool,
     /// The panes that are known to be viewed; a different view is a change. `None` ignores views.
     pub viewed: Option<HashSet<PaneId>>,
+    /// The names that users have given to the windows of the panes, as far as they are known; another name is a
+    /// change. `None` ignores them.
+    pub window_names: Option<HashMap<PaneId, String>>,
     /// `None` requests a reply at once. Otherwise the reply comes as soon as something has changed; until then,
     /// the gateway polls on this schedule.
     pub on_change: Option<PollSchedule>,

@@ -32,6 +32,8 @@ pub struct PaneState {
     pub window_index: u32,
     /// The window's current name.
     pub window_name: String,
+    /// True if the user, or a program, has named the window: tmux does not name it after its program.
+    pub is_window_named: bool,
     /// The pane's index in the window.
     pub pane_index: u32,
     /// True if the window is the current one of its session.
@@ -79,6 +81,11 @@ impl PaneState {
         PaneId::from(format!("%{}", self.pane))
     }
 
+    /// Returns the name that the user has given to the window.
+    pub(crate) fn given_name(&self) -> Option<&str> {
+        self.is_window_named.then_some(self.window_name.as_str())
+    }
+
     /// Adopts names and positions from the listed state of the same pane.
     pub(super) fn adopt_owner(&mut self, listed: Self) {
         self.session_id = listed.session_id;
@@ -87,6 +94,7 @@ impl PaneState {
         self.window_id = listed.window_id;
         self.window_index = listed.window_index;
         self.window_name = listed.window_name;
+        self.is_window_named = listed.is_window_named;
         self.window_active = listed.window_active;
         self.viewed = listed.viewed;
         self.command = listed.command;

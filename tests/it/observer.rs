@@ -4,6 +4,7 @@ mod api;
 mod faces;
 mod lives;
 mod log_file;
+mod names;
 mod others;
 mod panes;
 mod schema;

@@ -63,6 +63,7 @@ enum Wire {
     },
     PaneOpened { execution_id: String, pane: String, width: u32, height: u32, command: String },
     PaneResized { execution_id: String, pane: String, width: u32, height: u32 },
+    PaneRenamed { execution_id: String, pane: String, name: String },
     PaneClosed {
         execution_id: String, pane: String, reason: String,
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
@@ -249,6 +250,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         }).into(),
         K::PaneOpened => single(E::PaneOpened { execution_id, pane, width: 80, height: 24, command: s("sh") }),
         K::PaneResized => single(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
+        K::PaneRenamed => single(E::PaneRenamed { execution_id, pane, name: s("api (main)") }),
         K::PaneClosed => [None, Some(143)].map(|exit_status| E::PaneClosed {
             execution_id: execution_id.clone(), pane: pane.clone(), reason: "exited".into(), exit_status,
         }).into(),

@@ -14,7 +14,7 @@ use crate::cli::options::{SourceKind, TypedSecrets};
 #[command(after_help = include_str!("../help/wait.txt").trim_end())]
 pub(in crate::cli) struct TypedWait {
     /// session, session:window, session:window.pane or %pane
-    #[arg(value_name = "TARGET", required = true, add = ArgValueCompleter::new(known::targets))]
+    #[arg(value_name = "TARGET", required = true, add = ArgValueCompleter::new(known::panes))]
     pub targets: Vec<String>,
     /// With several targets: wait for one of them
     #[arg(long, conflicts_with = "all")]

@@ -23,6 +23,8 @@ pub(super) enum Group {
 pub(super) struct BoardRows {
     /// The rows in the order of the board, then those of older runs.
     pub rows: Vec<Row>,
+    /// The display names of the rows, in full.
+    pub names: Vec<String>,
     /// The number of rows on the board.
     pub len: usize,
     /// The rows of the runs in the history, the latest first.
@@ -50,6 +52,11 @@ impl BoardRows {
     pub fn index(&self) -> Option<usize> {
         let key = self.selected.as_ref()?;
         self.rows.iter().position(|row| row.key() == *key)
+    }
+
+    /// Returns the display name of the selected row.
+    pub fn name(&self) -> Option<&str> {
+        self.names.get(self.index()?).map(String::as_str)
     }
 
     pub fn group_of(&self, index: usize) -> Option<Group> {
@@ -111,6 +118,7 @@ impl BoardRows {
         let older = older.filter(|row| !shown.contains(&row.execution_id));
         let older: Vec<Row> = older.take(200).cloned().collect();
         self.rows.extend(older);
+        self.names = row_names(&self.rows, usize::MAX);
     }
 
     /// Selects a row; returns true if it was not selected.
@@ -152,13 +160,19 @@ impl BoardRows {
     /// Returns the row or run with this name, with or without its pane, or the first whose name begins with
     /// it.
     pub fn named(&self, name: &str) -> Option<RowKey> {
-        let named: Vec<(&Row, String)> = self.rows.iter().zip(row_names(&self.rows)).collect();
+        let named: Vec<(&Row, &String)> = self.rows.iter().zip(&self.names).collect();
         let prefix = name.to_lowercase();
-        let is_exact = |(row, full): &&(&Row, String)| {
-            full == name || row.name == name || *row.execution_id == *name
+        let is_exact = |(row, full): &&(&Row, &String)| {
+            let with_pane = (row.pane.as_ref()).map(|pane| format!("{} {pane}", row.name));
+            let pane = row.pane.as_deref();
+            *full == name
+                || pane == Some(name)
+                || with_pane.as_deref() == Some(name)
+                || row.name == name
+                || *row.execution_id == *name
         };
-        let begins = |(row, full): &&(&Row, String)| {
-            let mut names = [full, &*row.execution_id].into_iter();
+        let begins = |(row, full): &&(&Row, &String)| {
+            let mut names = [full.as_str(), &*row.execution_id].into_iter();
             names.any(|full| full.to_lowercase().starts_with(&prefix))
         };
         let found = named.iter().find(is_exact);

@@ -76,9 +76,10 @@ fn draw_board(model: &Model, area: Rect, buffer: &mut Buffer) {
     let rows = usize::from(area.height.saturating_sub(1));
     let (mut line, mut group) = (0, None);
     let selected = model.board.index();
-    let named = model.board.rows.iter().zip(row_names(&model.board.rows));
-    let columns = Columns::new(model, usize::from(area.width));
-    for (index, (row, name)) in named.enumerate() {
+    let width = usize::from(area.width);
+    let names = row_names(&model.board.rows, name_width(width));
+    let columns = Columns::new(model, &names, width);
+    for (index, (row, name)) in model.board.rows.iter().zip(&names).enumerate() {
         let row_group = model.board.group_of(index);
         if let Some(next) = row_group.filter(|next| group != Some(*next)) {
             group = Some(next);
@@ -92,10 +93,7 @@ fn draw_board(model: &Model, area: Rect, buffer: &mut Buffer) {
         }
         if let Some(y) = screen_row(line, model.board.top, rows) {
             let at = (area.x, area.y + 1 + y);
-            let text = fitted(
-                &columns.text(row, &name, row_group, model.now),
-                usize::from(area.width),
-            );
+            let text = fitted(&columns.text(row, name, row_group, model.now), width);
             let style = match mark(row, row_group) {
                 'x' => Style::new().fg(Color::Red),
                 _ => row_group.map_or(Style::new(), |group| heading(group).1),
@@ -142,20 +140,25 @@ struct Columns {
     is_narrow: bool,
 }
 
+/// Returns the columns of the longest name on a board of this width.
+fn name_width(width: usize) -> usize {
+    (width / 3).clamp(8, 28)
+}
+
 impl Columns {
-    fn new(model: &Model, width: usize) -> Self {
+    fn new(model: &Model, names: &[String], width: usize) -> Self {
         let widest = |texts: &mut dyn Iterator<Item = String>, most: usize| {
             texts.map(|text| text.width()).max().unwrap_or(0).min(most)
         };
+        let names = names.iter().map(|name| name.width());
         let rows = || model.board.rows.iter();
         let is_narrow = width < 60;
-        let names = &mut row_names(&model.board.rows).into_iter();
         let agents = &mut rows().map(agent_of);
         let states = &mut (0..)
             .zip(rows())
             .map(|(at, row)| state_of(row, model.board.group_of(at)));
         Self {
-            names: widest(names, (width / 3).clamp(8, 28)),
+            names: names.max().unwrap_or(0),
             agents: if is_narrow { 0 } else { widest(agents, 9) },
             states: widest(states, 10),
             is_narrow,
@@ -334,16 +337,20 @@ fn marked(model: &Model, line: &StyledText) -> StyledText {
 /// Draws the title: the view, its row, and the position of the reader.
 fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let is_focused = model.layout.focus == Focus::View;
-    let name = model.board.row().map(|row| {
-        let mut title = row.name.clone();
-        if let Some(pane) = &row.pane {
-            title.push_str(&format!(" {pane}"));
-        }
-        if let Some(agent) = &row.agent {
-            title.push_str(&format!(" · {agent}"));
-        }
-        one_line(&format!("{title} · {}", row.state.as_str()))
-    });
+    let name = model
+        .board
+        .row()
+        .zip(model.board.name())
+        .map(|(row, name)| {
+            let mut title = name.to_owned();
+            if let Some(pane) = row.pane.as_deref().filter(|pane| !title.ends_with(*pane)) {
+                title.push_str(&format!(" {pane}"));
+            }
+            if let Some(agent) = &row.agent {
+                title.push_str(&format!(" · {agent}"));
+            }
+            one_line(&format!("{title} · {}", row.state.as_str()))
+        });
     let left = format!("{} {}", model.view.kind.name(), name.unwrap_or_default());
     let phases = model.board.row().and_then(phases_of);
     let phases = phases.map(|phases| one_line(&format!(" · {phases}")));
@@ -441,7 +448,7 @@ fn draw_timeline(model: &Model, area: Rect, buffer: &mut Buffer) {
         .board
         .rows
         .iter()
-        .zip(row_names(&model.board.rows))
+        .zip(row_names(&model.board.rows, usize::from(names)))
         .enumerate();
     for (y, (index, (row, name))) in (area.y + 2..).zip(named.skip(first).take(rows)) {
         let name = fitted(&name, usize::from(names));

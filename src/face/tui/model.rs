@@ -13,7 +13,6 @@ use super::timeline::Timeline;
 use super::view::View;
 use crate::board::{Attention, Row, RowKey};
 use crate::face::local_time::LocalTime;
-use crate::face::row_names;
 use crate::face::sanitize::{one_line, with_ellipsis};
 use crate::history::Page;
 use crate::timestamp::Timestamp;
@@ -579,9 +578,7 @@ impl Model {
         match prompt.kind {
             PromptKind::Answer => prompt.presses_enter = !prompt.presses_enter,
             PromptKind::Command => {
-                let mut names = row_names(&self.board.rows);
-                names.dedup();
-                prompt.complete(|typed| keys::complete(typed, &names));
+                prompt.complete(|typed| keys::complete(typed, &self.board.names));
             }
             PromptKind::Search | PromptKind::Filter => {}
         }

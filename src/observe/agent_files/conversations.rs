@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::directory::directory_name;
 use super::joined::{Joined, ReadResult};
 use super::transcript::{SubAgentEvent, choose};
 use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
@@ -16,6 +17,7 @@ use crate::text::{first_bytes, last_bytes};
 use crate::thread;
 use crate::thread::{Handle, Panicked, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
+use crate::tmux::foreground_directory;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
 /// The interval of reads of agents' files: an agent's status is known within half a second.
@@ -23,6 +25,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The interval of searches for an agent in a pane that shows something new or has an agent.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The shortest time between two reads of a pane's directory.
+const DIRECTORY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The capacity of the request queue: two for each pane of a very busy server. A request that finds no
 /// room is repeated with the pane's next output.
@@ -63,6 +68,8 @@ pub(in crate::observe) enum AgentChange {
     ConversationFound,
     /// The claims of the agent's sources that have changed.
     Claims(Vec<(StateSource, Option<StateClaim>)>),
+    /// The name of the directory of the program in the pane's foreground.
+    Directory(Option<String>),
     /// The reader needs the text of the screen.
     ScreenRequested,
     Ended,
@@ -200,6 +207,10 @@ struct ObservedPane {
     searched_at: Option<Instant>,
     /// The number of searches that are left.
     searches: u8,
+    directory: Option<String>,
+    directory_read_at: Option<Instant>,
+    /// The pane has shown something since the last read of its directory.
+    is_directory_due: bool,
     joined: Option<Joined>,
     candidates: Vec<PathBuf>,
     converter: AgentEventConverter,
@@ -241,6 +252,9 @@ impl Reader {
                     recipient: recipient.clone(),
                     searched_at: None,
                     searches: 0,
+                    directory: None,
+                    directory_read_at: None,
+                    is_directory_due: true,
                     joined: None,
                     candidates: Vec::new(),
                     converter: AgentEventConverter::default(),
@@ -248,6 +262,7 @@ impl Reader {
                 });
                 // The number of searches after output: a started process may soon execute another program.
                 (observed.pid, observed.recipient, observed.searches) = (pid, recipient, 2);
+                observed.is_directory_due = true;
             }
             Request::Screen { pane, text } => {
                 if let Some(observed) = self.panes.get_mut(&pane) {
@@ -274,6 +289,7 @@ impl Reader {
         self.ticks = None;
         self.panes.retain(|pane, observed| {
             observed.search(now, wall);
+            observed.read_directory(now);
             let result = match &mut observed.joined {
                 Some(joined) => joined.read(now, wall),
                 None => ReadResult::default(),
@@ -285,7 +301,8 @@ impl Reader {
 
 impl ObservedPane {
     fn needs_ticks(&self) -> bool {
-        self.searches > 0 || self.joined.is_some() || !self.held.is_empty()
+        let is_busy = self.searches > 0 || self.is_directory_due;
+        is_busy || self.joined.is_some() || !self.held.is_empty()
     }
 
     /// Searches the processes of the pane for an agent, if that is due.
@@ -334,6 +351,22 @@ impl ObservedPane {
             has_places: joined.has_places(),
         });
         self.joined = Some(joined);
+    }
+
+    /// Reads the directory of the program in the foreground, if that is due.
+    fn read_directory(&mut self, now: Instant) {
+        let is_later = |at: Instant| now.saturating_duration_since(at) >= DIRECTORY_INTERVAL;
+        if !self.is_directory_due || !self.directory_read_at.is_none_or(is_later) {
+            return;
+        }
+        (self.is_directory_due, self.directory_read_at) = (false, Some(now));
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let path = foreground_directory(self.pid);
+        let name = path.and_then(|path| directory_name(&path, home.as_deref()));
+        if self.directory != name {
+            self.directory.clone_from(&name);
+            self.held.push_back(AgentChange::Directory(name));
+        }
     }
 
     /// Reports the result of a read. Returns false when the poller is gone.

@@ -35,6 +35,8 @@ mod transcript;
 
 mod joined;
 
+mod directory;
+
 mod conversations;
 
 pub(super) use conversations::{

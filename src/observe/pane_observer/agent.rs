@@ -28,6 +28,12 @@ impl Pane {
         }
     }
 
+    /// Returns what the agent in the pane says in its title about its work.
+    pub fn work_in_title(&self) -> Option<&str> {
+        let states = self.agent.states.as_ref()?;
+        states.work_in_title(&self.agent.title)
+    }
+
     /// Reads the agent's state and conversation from a capture.
     pub(super) fn judge(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
         if self.agent.states.is_some() {

@@ -8,6 +8,7 @@ use super::super::agent_files::AgentEventConverter;
 use crate::agent::{
     AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ResolvedState,
     ScreenReader, StateClaim, StateResolver, StateRules, StateSource, state_of_title,
+    work_in_title,
 };
 use crate::track::{Capture, TerminalNotice};
 
@@ -46,6 +47,15 @@ impl AgentStates {
     /// Returns the agent whose process was found.
     pub fn program(&self) -> Option<&AgentProgram> {
         self.program.as_ref()
+    }
+
+    /// Returns what the agent in the pane has set as its title.
+    pub fn work_in_title<'a>(&self, title: &'a str) -> Option<&'a str> {
+        let agent = match &self.program {
+            Some(program) => program.name(),
+            None => self.agent_on_screen()?.name(),
+        };
+        work_in_title(agent, title).filter(|work| *work != self.host)
     }
 
     /// Returns true if the process of an agent was found, or the screen shows a known agent.

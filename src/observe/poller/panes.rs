@@ -12,8 +12,9 @@ use super::super::agent_files::{
 };
 use super::pipes::SessionPipes;
 use crate::bus::{BlockingEmitter, EventEmitter};
-use crate::event::PaneId;
+use crate::event::{PaneId, TdEvent};
 use crate::observe::command_events::CommandEvent;
+use crate::observe::pane_names::PaneNames;
 use crate::observe::pane_observer::listener::{PaneListener, StateListener};
 use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput, PaneRules};
 use crate::observe::pane_recordings::PaneRecordings;
@@ -136,6 +137,7 @@ pub(in crate::observe) struct SessionPanes {
     emitter: SessionEmitter,
     programs: PanePrograms,
     outcome: SessionOutcome,
+    names: PaneNames,
     /// An extra capture revealed panes that need another one.
     needs_another_round: bool,
     agent_sender: Sender<AgentUpdate>,
@@ -162,6 +164,7 @@ impl SessionPanes {
             pipes: config.drains.take().map(SessionPipes::new),
             programs: PanePrograms::new(config.exits.clone(), config.server_pid),
             outcome: SessionOutcome::default(),
+            names: PaneNames::default(),
             emitter,
             config,
             slots: HashMap::new(),
@@ -200,6 +203,7 @@ impl SessionPanes {
             }
         }
         self.emit_jobs(now);
+        self.emit_names(now);
         self.emit_leaving(now);
         has_other_request
     }
@@ -285,6 +289,9 @@ impl SessionPanes {
                 self.slots.insert(id, PaneSlot::Leaving(pane, departed));
             }
             None => {
+                if self.config.conversations.are_read() {
+                    self.names.set_title(&id, pane.work_in_title(), now);
+                }
                 self.slots.insert(id.clone(), PaneSlot::Open(pane));
                 if has_printed {
                     self.search_for_agent(&id, now);
@@ -364,6 +371,7 @@ impl SessionPanes {
         // The pane is out of its slot while it handles the reply. After a panic it is missing, and is
         // resumed from what was reported of it.
         let is_viewed = reply.state().viewed && self.config.reports_views;
+        let window = reply.state().given_name().map(str::to_owned);
         let pane = match (self.slots.remove(id), reply) {
             (Some(PaneSlot::Open(mut pane)), reply) => {
                 self.update_pane(&mut pane, id, reply, context);
@@ -393,6 +401,10 @@ impl SessionPanes {
         };
         if let Some(mut pane) = pane {
             pane.views.set_viewed(is_viewed, context.now);
+            if self.config.conversations.are_read() {
+                self.names.set_window(id, window.as_deref(), context.now);
+                self.names.set_title(id, pane.work_in_title(), context.now);
+            }
             self.programs.begin_reporting(id);
             let has_news = pane.has_news_of(context.now);
             let is_search_due = has_news || !pane.was_searched_for_agent();
@@ -495,6 +507,11 @@ impl SessionPanes {
     /// Handles an update about the agent in a pane.
     pub fn handle_agent_update(&mut self, update: AgentUpdate, now: Instant) {
         let AgentUpdate { pane: id, change } = update;
+        if let AgentChange::Directory(name) = &change
+            && self.slots.get(&id).and_then(PaneSlot::open).is_some()
+        {
+            self.names.set_directory(&id, name.as_deref(), now);
+        }
         let Some(pane) = self.slots.get_mut(&id).and_then(PaneSlot::open_mut) else {
             // The pane is gone, or belongs to another session's poller.
             return;
@@ -512,10 +529,30 @@ impl SessionPanes {
                 AgentChange::ConversationFound => pane.agent_joined(),
                 AgentChange::Ended => pane.agent_runs(None, out),
                 AgentChange::Claims(claims) => pane.agent_claims(claims, out),
+                AgentChange::Directory(_) => {}
                 AgentChange::ScreenRequested => {
                     self.config.conversations.screen(&id, pane.screen_text());
                 }
             });
+        self.names.set_title(&id, pane.work_in_title(), now);
+    }
+
+    /// Emits the names of panes that are due.
+    fn emit_names(&mut self, now: Instant) {
+        let events = &self.emitter.events;
+        for (pane, name) in self.names.take_due(now) {
+            events.emit(TdEvent::PaneRenamed {
+                execution_id: events.execution_id().clone(),
+                pane,
+                name,
+            });
+        }
+    }
+
+    /// Returns the names that users have given to the windows of the panes; `None` if panes are not named.
+    pub fn window_names(&self) -> Option<HashMap<PaneId, String>> {
+        let are_named = self.config.conversations.are_read();
+        are_named.then(|| self.names.windows())
     }
 
     /// Returns the channel that signals ended processes.
@@ -676,7 +713,8 @@ impl SessionPanes {
             }
             PaneSlot::Unwatched | PaneSlot::Unopened(_) => None,
         });
-        due.chain(self.programs.deadline()).min()
+        let others = [self.programs.deadline(), self.names.deadline()];
+        due.chain(others.into_iter().flatten()).min()
     }
 }
 

@@ -43,7 +43,7 @@ fn a_session_from_start_to_quit() {
     stage.types("t");
     stage.until("the timeline", |screen| {
         let view = view_of(screen);
-        view.contains("timeline · ") && view.contains("job %0") && view.contains("ask %1")
+        view.contains("timeline · ") && view.contains("job  ") && view.contains("ask  ")
     });
     stage.types("e");
     stage.until("events", |screen| {
@@ -143,11 +143,11 @@ fn on_a_narrow_terminal_enter_opens_a_view_and_escape_closes_it() {
     let server = &stage.home.server;
     server.tmux(&["send-keys", "-t", &job, "some words", "Enter"]);
     stage.until("both rows", |screen| {
-        screen.contains("job %0") && screen.contains("other %1")
+        screen.contains("● job ") && screen.contains("● other ")
     });
     // Rows keep their positions, and the selection its row: which is which depends on what was found first.
     let screen = stage.screen();
-    let job_row = screen.lines().position(|line| line.contains("job %0"));
+    let job_row = screen.lines().position(|line| line.contains("● job "));
     let selected = screen.lines().position(|line| line.contains('▸'));
     match job_row.cmp(&selected) {
         Ordering::Less => stage.types("g"),

@@ -230,6 +230,7 @@ impl SessionPanes {
             pipes.close(token);
         }
         let ending = self.programs.close(id, now);
+        self.names.forget(id);
         self.config.conversations.forget(id);
         let (emitter, may_wait) = (&mut self.emitter, self.pipes.is_some());
         if departed.is_some_and(|departed| departed.moved) {
@@ -478,6 +479,7 @@ impl SessionPanes {
         match self.slots.get_mut(id) {
             Some(PaneSlot::Open(pane)) => {
                 self.programs.forget(id);
+                self.names.forget(id);
                 if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
                     pipes.close(token);
                     self.emitter
