@@ -103,12 +103,11 @@ impl FollowedTurn {
             return;
         }
         match event {
-            TdEvent::PromptSent { iteration, .. } => {
-                self.has_begun = true;
-                self.number = Some(*iteration);
-            }
-            TdEvent::TokenReceived { token, .. } => {
-                self.has_begun = true;
+            TdEvent::PromptSent { iteration, .. } => self.begun(*iteration),
+            TdEvent::TokenReceived {
+                token, iteration, ..
+            } => {
+                self.begun(*iteration);
                 self.over_at = self.over_at.map(|_| now);
                 // Each token is a message of a transcript, or rows of a screen.
                 if !self.text.is_empty() && !self.text.ends_with('\n') && !token.starts_with('\n') {
@@ -120,9 +119,10 @@ impl FollowedTurn {
             TdEvent::ToolCallStarted {
                 tool_name,
                 tool_args_summary,
+                iteration,
                 ..
             } => {
-                self.has_begun = true;
+                self.begun(*iteration);
                 if !self.text.trim().is_empty() {
                     self.before = std::mem::take(&mut self.text);
                 }
@@ -170,6 +170,12 @@ impl FollowedTurn {
             }
             _ => {}
         }
+    }
+
+    /// Notes the number of the turn, which its prompt and its answer have.
+    fn begun(&mut self, number: u32) {
+        self.has_begun = true;
+        self.number = Some(number);
     }
 
     fn note_state(&mut self, state: Option<AgentState>, question: Question, now: Instant) {
