@@ -195,6 +195,7 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
         &["server_name", "server_socket", "no_log", "color", "quiet"],
     ),
     ("wait", &["no_log", "color"]),
+    ("ask", &["no_log", "color"]),
     ("start", &["no_log", "color"]),
     (
         "stop",
