@@ -210,7 +210,7 @@ impl Agent {
             return Err(not_known(&typed.name));
         };
         let since = clock.wall();
-        let typing = Typing::text(&typed.prompt, true)?;
+        let typing = self.typing(typed)?;
         let (_running, stop) = stop_pair();
         typing.send(&self.server, std::slice::from_ref(&pane), &stop, clock)?;
         let mut turn = FollowedTurn::begin(pane, since, typed.answers.clone());
@@ -234,6 +234,26 @@ impl Agent {
                 turn.note(&envelope, clock.now());
             }
         }
+    }
+
+    /// Returns how the prompt or the answer is typed. A menu takes the key of a choice at once; Enter after it would
+    /// answer the next question.
+    fn typing(&self, typed: &TypedAsk) -> Result<Typing, Failure> {
+        let text = &typed.prompt;
+        let choices = self
+            .row
+            .dialogue
+            .as_deref()
+            .map(|dialogue| &*dialogue.choices);
+        let choices = choices.unwrap_or_default();
+        let is_menu = choices.iter().any(|choice| choice.selected)
+            || choices.is_empty() && self.row.agent.as_deref() != Some("aider");
+        let is_choice = choices.iter().any(|choice| choice.key == *text)
+            || choices.is_empty() && text.chars().count() == 1;
+        if typed.answers.is_none() || !is_menu || !is_choice {
+            return Ok(Typing::text(text, true)?);
+        }
+        Ok(Typing::keys(vec![text.clone()])?)
     }
 
     /// Refuses an agent that would take the prompt for something else.
@@ -279,7 +299,9 @@ impl Agent {
         let agent = self.row.agent.as_deref().unwrap_or("the agent");
         Ok(match end {
             TurnEnd::Answered => {
-                self.print(options, turn, None)?;
+                let is_unread = turn.answer().is_empty();
+                let problem = format!("{agent} is done, and its answer was not read: see its pane");
+                self.print(options, turn, is_unread.then_some(&*problem))?;
                 ExitCode::SUCCESS
             }
             TurnEnd::Asks(question) => {

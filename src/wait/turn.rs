@@ -65,6 +65,8 @@ pub(crate) struct FollowedTurn {
     failure: Option<String>,
     /// A state has ended the turn at this time.
     over_at: Option<Instant>,
+    /// That state is `done`, and not `idle`, as after an interrupt.
+    is_done: bool,
     end: Option<TurnEnd>,
 }
 
@@ -83,6 +85,7 @@ impl FollowedTurn {
             tokens: None,
             failure: None,
             over_at: None,
+            is_done: false,
             end: None,
         }
     }
@@ -198,7 +201,8 @@ impl FollowedTurn {
             Some(AgentState::Suspended) => {
                 self.end = Some(TurnEnd::Failed("it was suspended".to_owned()));
             }
-            Some(AgentState::Done | AgentState::Idle) if self.has_begun => {
+            Some(state @ (AgentState::Done | AgentState::Idle)) if self.has_begun => {
+                self.is_done |= state == AgentState::Done;
                 self.over_at.get_or_insert(now);
             }
             _ => {}
@@ -213,7 +217,7 @@ impl FollowedTurn {
     /// Returns how the turn has ended by now, if it has.
     pub fn end(&mut self, now: Instant) -> Option<&TurnEnd> {
         if self.end.is_none() && self.deadline().is_some_and(|at| at <= now) {
-            self.end = Some(if self.answer().is_empty() {
+            self.end = Some(if self.answer().is_empty() && !self.is_done {
                 TurnEnd::Failed("the turn was interrupted".to_owned())
             } else {
                 TurnEnd::Answered

@@ -412,7 +412,7 @@ impl ObservedPane {
         let Some(joined) = &mut self.joined else {
             return;
         };
-        if let Some(path) = choose(&candidates, joined.format(), screen) {
+        if let Some(path) = choose(&candidates, joined.format(), screen, joined.started()) {
             joined.join(path);
         }
     }

@@ -215,6 +215,11 @@ impl Joined {
         self.hooks.read(session).filter(is_its)
     }
 
+    /// Returns the time at which the agent's process was started.
+    pub fn started(&self) -> Timestamp {
+        self.started
+    }
+
     /// Sets the file of the conversation.
     pub fn join(&mut self, path: PathBuf) {
         let Some(places) = &self.places else { return };

@@ -270,12 +270,25 @@ fn id_of(name: &str) -> Option<&str> {
 const LETTERS: usize = 40;
 const LETTERS_MIN: usize = 4;
 
-/// Returns the file with the lowest message on the screen that no other file has, if there is one.
-pub(super) fn choose(files: &[PathBuf], format: StreamFormat, screen: &str) -> Option<PathBuf> {
-    let messages: Vec<Vec<String>> = files
-        .iter()
-        .map(|file| last_messages(file, format))
-        .collect();
+/// Returns the file with the lowest message on the screen that no other file has, if there is one. An agent that
+/// was started at a time may change the file of an earlier session, as Gemini does at its start, which adds no
+/// dated record; such files count only if no file has a later record.
+pub(super) fn choose(
+    files: &[PathBuf],
+    format: StreamFormat,
+    screen: &str,
+    started: Timestamp,
+) -> Option<PathBuf> {
+    let ends: Vec<Vec<u8>> = files.iter().map(|file| end_of(file)).collect();
+    let is_own = |end: &[u8]| last_time(end).is_some_and(|at| at >= started);
+    let has_own = ends.iter().any(|end| is_own(end));
+    let messages = |end: &Vec<u8>| {
+        if has_own && !is_own(end) {
+            return Vec::new();
+        }
+        last_messages(end, format)
+    };
+    let messages: Vec<Vec<String>> = ends.iter().map(messages).collect();
     lowest(&messages, &letters(screen)).map(|at| files[at].clone())
 }
 
@@ -315,14 +328,16 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
+/// Returns the end of a file; nothing if it cannot be read.
+fn end_of(file: &Path) -> Vec<u8> {
     // The bytes of a file's end that are read for its last messages.
     let read = open(file).and_then(|file| read_tail(&file, file.metadata()?.len(), 256 * 1024));
-    let Ok((_, bytes)) = read else {
-        return Vec::new();
-    };
+    read.map_or_else(|_| Vec::new(), |(_, bytes)| bytes)
+}
+
+fn last_messages(end: &[u8], format: StreamFormat) -> Vec<String> {
     let mut events = Vec::new();
-    StreamParser::of(format).push(&bytes, Timestamp::default(), &mut events);
+    StreamParser::of(format).push(end, Timestamp::default(), &mut events);
     let messages = events.into_iter().rev().filter_map(|event| match event {
         AgentEvent::PromptSent { prompt_summary, .. } => Some(letters(&prompt_summary)),
         // Short answers occur in many conversations, of which not all are known.
@@ -405,6 +420,34 @@ mod tests {
             let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n{THIRD}\n"));
             assert_eq!(prompts(&all), ["two"]);
             assert_eq!(transcript.status(), StreamStatus::Working);
+        }
+
+        #[test]
+        fn a_file_of_an_earlier_session_that_is_touched_is_not_the_agent_s() {
+            let directory = tempfile::tempdir().unwrap();
+            let write = |name: &str, text: String| {
+                let path = directory.path().join(name);
+                std::fs::write(&path, text).unwrap();
+                path
+            };
+            let later = FIRST.replace("19:00:00", "21:00:00");
+            let old = write(
+                "old",
+                format!("{FIRST}\n{{\"$set\":{{\"summary\":\"x\"}}}}\n").replace("one", "make it"),
+            );
+            let new = write("new", format!("{later}\n").replace("one", "make it"));
+            let files = [old.clone(), new.clone()];
+            let of = |started: &str| {
+                choose(
+                    &files,
+                    StreamFormat::GeminiSession,
+                    "> make it",
+                    at(started),
+                )
+            };
+            assert_eq!(of("2026-11-23T20:00:00Z"), Some(new));
+            assert_eq!(of("2026-11-23T22:00:00Z"), None, "both are resumed ones");
+            assert_eq!(of("2026-11-23T18:00:00Z"), None, "both are new ones");
         }
 
         #[test]
