@@ -65,8 +65,8 @@ impl ApiContext {
 /// Returns true if a view of the row must be reported: immediately if the row has finished; otherwise if it
 /// has changed since the last view, at most once a minute.
 fn is_due(row: &Row, now: Timestamp) -> bool {
-    if row.has_ended() {
-        // An ended row has no source that could emit.
+    if !row.is_observed() {
+        // The row has no source that could emit.
         return false;
     }
     let Some(seen) = row.seen else {

@@ -402,7 +402,7 @@ impl StateFollower {
     fn note_board(&mut self) {
         for row in self.panes.feed.rows() {
             if let (Some(pane), RowState::Agent(state), false) =
-                (&row.pane, &row.state, row.has_ended())
+                (&row.pane, &row.state, row.is_unread())
                 && self.panes.contain(row.execution_id.as_str(), pane)
             {
                 let asks = row.asks.as_deref().unwrap_or("");

@@ -47,11 +47,10 @@ impl Fold<'_> {
             TdEvent::SessionStarted { session, .. } => self.set_name(id, session),
             TdEvent::SessionRenamed { to, .. } => self.set_name(id, to),
             // A session that is only detached from its observer continues.
-            TdEvent::SessionEnded {
-                reason,
-                exit_status,
-                ..
-            } if *reason != SessionEndReason::Detached => {
+            TdEvent::SessionEnded { reason, .. } if *reason == SessionEndReason::Detached => {
+                self.all_rows(id, |row, _| row.remember());
+            }
+            TdEvent::SessionEnded { exit_status, .. } => {
                 self.all_rows(id, |row, at| {
                     if row.has_ended() {
                         row.end(row.exit_status, at)
@@ -62,7 +61,7 @@ impl Fold<'_> {
             }
             TdEvent::PaneOpened { pane, command, .. } => self.pane(id, pane, |row, at| {
                 row.agent = Some(program(command));
-                row.begin(at);
+                row.open(at);
             }),
             TdEvent::PaneClosed {
                 pane, exit_status, ..
@@ -218,7 +217,7 @@ impl Fold<'_> {
                 let agent = agent_id.as_deref().map(String::as_str);
                 self.row_of(id, pane.as_ref(), agent, |row, _| {
                     row.turns += 1;
-                    row.last_observed = None;
+                    row.note_news();
                     row.conclude(&plain(summary));
                 });
             }
@@ -405,8 +404,7 @@ impl Fold<'_> {
         };
         self.row(key, kind, |row, at| {
             row.note_output(at);
-            // The program has printed something since the last observation, so its state may have changed.
-            row.last_observed = None;
+            row.note_news();
             if let Some(line) = line {
                 row.last_line = line;
             }
@@ -427,7 +425,7 @@ impl Fold<'_> {
         };
         self.row(key, kind, |row, at| {
             row.note_output(at);
-            row.last_observed = None;
+            row.note_news();
             if let Some(line) = line(row) {
                 row.last_line = line.chars().take(CHARS_MAX).collect();
             }

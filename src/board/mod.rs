@@ -103,22 +103,36 @@ impl Board {
         servers.insert(id.clone(), server.to_owned());
     }
 
-    /// Ends the rows of an execution that are not known to run; returns true if any row has changed. A background
-    /// agent that is done or has failed has ended already, and stays so.
+    /// Records that an execution has no observer any more: rows that go on are not observed, and the others have
+    /// ended. Returns true if any row has changed. A background agent that is done or has failed has ended already,
+    /// and stays so.
     pub(crate) fn end(
         &mut self,
         id: &ExecutionId,
         exit_status: Option<i32>,
         at: Timestamp,
+        goes_on: impl Fn(&Row) -> bool,
     ) -> bool {
         let mut has_changed = false;
         for (_, row) in self.rows.of(id) {
-            if !row.has_ended() && !row.is_agents_end() {
-                row.end_with_observer(exit_status, at);
-                has_changed = true;
+            if row.has_ended() || row.is_agents_end() {
+                continue;
             }
+            let before = row.state.clone();
+            if goes_on(row) {
+                row.leave(at);
+            } else {
+                row.end_with_observer(exit_status, at);
+            }
+            has_changed |= row.state != before;
         }
         has_changed
+    }
+
+    /// Returns true if the state of a pane is not known yet, and is about to be.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_reading(&self) -> bool {
+        self.rows.map.values().any(Row::is_unread)
     }
 
     /// Returns the rows of an execution.

@@ -15,6 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The time without output after which a row is quiet.
 const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 
+/// The time for which a pane that has just come under observation may show an agent's state. Screens settle within
+/// 0.3 s; processes and files are found a little later.
+const READING_TIME: Duration = Duration::from_secs(1);
+
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
 
@@ -204,19 +208,23 @@ pub struct Row {
     /// The end of the agent's present answer. Not part of the JSON.
     #[serde(skip)]
     pub(super) answer: AnswerEnd,
-    /// The agent's state when its observer ended. Not part of the JSON.
+    /// True if nothing was printed for five minutes when the row was last `unknown`. The attention tells it.
+    #[serde(rename = "attention", default, deserialize_with = "is_quiet")]
+    pub(super) is_silent: bool,
+    /// The state when the observer ended. Not part of the JSON.
     #[serde(skip)]
     pub(super) last_observed: Option<Box<LastObserved>>,
 }
 
-/// The state of an agent when its observer ended. If the next observer reports the same state, the row keeps
-/// the times of its beginning and of its last view.
+/// The state of a row when its observer ended. If the next observer reports the same state, the row keeps the times
+/// of its beginning and of its last view, and stays dismissed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LastObserved {
     state: RowState,
     asks: Option<String>,
     since: Timestamp,
     seen: Option<Timestamp>,
+    dismissed: bool,
 }
 
 impl Row {
@@ -246,6 +254,7 @@ impl Row {
             phases: None,
             dismissed: false,
             answer: AnswerEnd::default(),
+            is_silent: false,
             last_observed: None,
         }
     }
@@ -278,6 +287,7 @@ impl Row {
                 ) => Attention::NeedsYou,
                 Some(AgentState::Done) => self.finished(),
                 Some(AgentState::Idle) => Attention::Quiet,
+                Some(AgentState::Unknown) if self.is_silent => Attention::Quiet,
                 Some(AgentState::Working | AgentState::Unknown) | None => Attention::Working,
             },
             RowState::Exited | RowState::Failed => self.finished(),
@@ -297,6 +307,21 @@ impl Row {
     /// Returns true if the execution has ended.
     pub fn has_ended(&self) -> bool {
         self.state == RowState::Exited
+    }
+
+    /// Returns true if an observer knows what the row does now, or is about to.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_observed(&self) -> bool {
+        !matches!(self.state, RowState::Exited | RowState::NotObserved)
+    }
+
+    /// Returns true for a pane that has just come under observation: it is read, and its state is not known yet.
+    pub fn is_unread(&self) -> bool {
+        self.kind == ExecutionKind::Pane && self.is_unknown() && self.evidence.is_none()
+    }
+
+    fn is_unknown(&self) -> bool {
+        self.state == RowState::Agent(AgentState::Unknown.into())
     }
 
     /// Returns true for a background agent that is done or has failed.
@@ -348,13 +373,28 @@ impl Row {
         self.since = at;
         self.seen = None;
         self.dismissed = false;
+        self.is_silent = self.is_unknown() && self.is_silent_at(at);
         true
+    }
+
+    /// Returns true if the row is not known to have printed anything in the last five minutes.
+    fn is_silent_at(&self, now: Timestamp) -> bool {
+        self.last_output
+            .is_none_or(|output| now >= after(output, QUIET_AFTER))
     }
 
     /// Begins to run, perhaps again.
     pub(super) fn begin(&mut self, at: Timestamp) {
         self.exit_status = None;
         self.enter(RowState::Running, at);
+    }
+
+    /// Begins to observe a pane, perhaps again. Its state is known once it is read.
+    pub(super) fn open(&mut self, at: Timestamp) {
+        self.exit_status = None;
+        self.evidence = None;
+        self.set_question(None, None, None);
+        self.enter(RowState::Agent(AgentState::Unknown.into()), at);
     }
 
     /// Ends the row, with the exit status if it is known.
@@ -395,17 +435,50 @@ impl Row {
         (self.asks, self.question_id, self.dialogue) = (asks, id, dialogue);
     }
 
-    /// Ends the row because its observer has ended. Remembers the agent's state for the next observer.
+    /// Ends the row because its observer has ended, and it with the observer or meanwhile.
     pub(super) fn end_with_observer(&mut self, exit_status: Option<i32>, at: Timestamp) {
-        if matches!(self.state, RowState::Agent(_)) {
-            self.last_observed = Some(Box::new(LastObserved {
-                state: self.state.clone(),
-                asks: self.asks.clone(),
-                since: self.since,
-                seen: self.seen,
-            }));
-        }
+        self.remember();
         self.end(exit_status, at);
+    }
+
+    /// Marks a row that goes on, although its observer has ended.
+    pub(super) fn leave(&mut self, at: Timestamp) {
+        self.remember();
+        self.set_question(None, None, None);
+        self.evidence = None;
+        self.enter(RowState::NotObserved, at);
+    }
+
+    /// Remembers the observed state for the next observer.
+    pub(super) fn remember(&mut self) {
+        if matches!(self.state, RowState::Exited | RowState::NotObserved) || self.is_unread() {
+            return;
+        }
+        self.last_observed = Some(Box::new(LastObserved {
+            state: self.state.clone(),
+            asks: self.asks.clone(),
+            since: self.since,
+            seen: self.seen,
+            dismissed: self.dismissed,
+        }));
+    }
+
+    /// Restores the times of a state that only ended with its observer.
+    fn restore_times(&mut self) {
+        if let Some(before) = self.last_observed.take()
+            && (&before.state, &before.asks) == (&self.state, &self.asks)
+        {
+            (self.since, self.seen) = (before.since, before.seen);
+            self.dismissed = before.dismissed;
+        }
+    }
+
+    /// Notes that the program has printed since the last observation, so the state of its agent may have changed.
+    pub(super) fn note_news(&mut self) {
+        let before = self.last_observed.as_ref();
+        if before.is_some_and(|before| before.state != RowState::Running) {
+            self.last_observed = None;
+        }
     }
 
     /// Enters the state of an agent. Restores the times of a state that only ended with its observer.
@@ -424,11 +497,7 @@ impl Row {
         }
         self.set_question(asks, question_id, None);
         self.enter(state, at);
-        if let Some(before) = self.last_observed.take()
-            && (&before.state, &before.asks) == (&self.state, &self.asks)
-        {
-            (self.since, self.seen) = (before.since, before.seen);
-        }
+        self.restore_times();
     }
 
     /// Removes completed phases of a loop, so that this many remain.
@@ -441,18 +510,46 @@ impl Row {
     /// Records the time of printed output.
     pub(super) fn note_output(&mut self, at: Timestamp) {
         self.last_output = Some(at);
+        self.is_silent = false;
         if self.state == RowState::Quiet {
             self.enter(RowState::Running, at);
         }
     }
 
-    /// Makes the row quiet if it has printed nothing for five minutes; returns true then.
+    /// Makes a pane that shows no agent's state running, and a row quiet that has printed nothing for five minutes;
+    /// returns true if the row has changed.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
-        let quiet_micros = i64::try_from(QUIET_AFTER.as_micros()).unwrap_or(i64::MAX);
-        let quiet_at =
-            Timestamp::from_micros(self.last_active().micros().saturating_add(quiet_micros));
+        if self.is_unread() && now >= after(self.since, READING_TIME) {
+            self.enter(RowState::Running, self.since);
+            let before = self.last_observed.as_mut();
+            if let Some(before) = before.filter(|before| before.state == RowState::Quiet) {
+                before.state = RowState::Running;
+            }
+            self.restore_times();
+            self.become_quiet(now);
+            return true;
+        }
+        if self.is_unknown() {
+            let is_silent = self.is_silent_at(now);
+            return std::mem::replace(&mut self.is_silent, is_silent) != is_silent;
+        }
+        self.become_quiet(now)
+    }
+
+    fn become_quiet(&mut self, now: Timestamp) -> bool {
+        let quiet_at = after(self.last_active(), QUIET_AFTER);
         self.state == RowState::Running && now >= quiet_at && self.enter(RowState::Quiet, quiet_at)
     }
+}
+
+/// Returns the time that is later by this duration.
+fn after(at: Timestamp, time: Duration) -> Timestamp {
+    let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(at.micros().saturating_add(micros))
+}
+
+fn is_quiet<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(String::deserialize(deserializer)? == Attention::Quiet.as_str())
 }
 
 fn state_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RowState, D::Error> {
@@ -537,7 +634,9 @@ impl Rows {
 
     /// Adds a stored row.
     #[cfg(feature = "cli")]
-    pub fn restore(&mut self, row: Row) {
+    pub fn restore(&mut self, mut row: Row) {
+        // Other states are quiet for other reasons.
+        row.is_silent &= row.is_unknown();
         if row.kind != ExecutionKind::Agent {
             let names = &mut self.names;
             names.insert(row.execution_id.clone(), row.name.clone());

@@ -67,7 +67,7 @@ mod properties {
         let (mut state, mut status) = ("running", None);
         for envelope in own.iter() {
             match &envelope.event {
-                TdEvent::PaneOpened { .. } => (state, status) = ("running", None),
+                TdEvent::PaneOpened { .. } => (state, status) = ("unknown", None),
                 TdEvent::PaneClosed { exit_status, .. } => {
                     (state, status) = ("exited", *exit_status)
                 }
@@ -80,7 +80,7 @@ mod properties {
             own[..end]
                 .iter()
                 .fold("running", |state, it| match &it.event {
-                    TdEvent::PaneOpened { .. } => "running",
+                    TdEvent::PaneOpened { .. } => "unknown",
                     TdEvent::PaneClosed { .. } => "exited",
                     TdEvent::AgentState { state, .. } => state.as_str(),
                     _ => state,
@@ -92,10 +92,14 @@ mod properties {
         let is_seen = own[entered.unwrap_or(0)..]
             .iter()
             .any(|envelope| is_view(envelope));
+        let has_printed = own
+            .iter()
+            .any(|envelope| matches!(envelope.event, TdEvent::OutputUpdate { .. }));
         let attention = match state {
             "waiting" => "needs_you",
             "done" | "exited" if !is_seen => "finished",
             "done" | "exited" => "quiet",
+            "unknown" if !has_printed => "quiet",
             _ => "working",
         };
         Some((state.to_owned(), gaps as u64, status, attention))
@@ -327,7 +331,9 @@ fn a_state_that_outlives_its_observer_has_lasted() {
             at(5, seen("b", "%2")),
         ]);
         for id in ["a", "b"] {
-            board.end(&id.into(), None, Timestamp::from_micros(9 * SECOND));
+            board.end(&id.into(), None, Timestamp::from_micros(9 * SECOND), |_| {
+                true
+            });
         }
         for event in [
             opened("a", "%1", "claude"),
@@ -352,7 +358,12 @@ fn a_state_reached_without_an_observer_is_unseen() {
         at(4, done()),
         at(5, seen("a", "%1")),
     ]);
-    board.end(&"a".into(), None, Timestamp::from_micros(9 * SECOND));
+    board.end(
+        &"a".into(),
+        None,
+        Timestamp::from_micros(9 * SECOND),
+        |_| true,
+    );
     for event in [
         opened("a", "%1", "claude"),
         output("a", "%1", "more\n"),
@@ -363,10 +374,75 @@ fn a_state_reached_without_an_observer_is_unseen() {
     assert_eq!(places(&board), [("a", "finished")]);
 }
 
+#[cfg(feature = "cli")]
+#[test]
+fn what_goes_on_without_an_observer_is_not_observed_and_keeps_its_times() {
+    let mut board = board(&[
+        at(0, opened("a", "%1", "cat")),
+        at(0, opened("a", "%2", "cat")),
+        at(0, output("a", "%1", "x\n")),
+    ]);
+    board.tick(Timestamp::from_micros(2 * SECOND));
+    let nine = Timestamp::from_micros(9 * SECOND);
+    let is_first = |row: &Row| row.pane.as_ref().is_some_and(|pane| pane == "%1");
+    assert!(board.end(&"a".into(), Some(3), nine, is_first));
+    assert!(!board.end(&"a".into(), Some(3), nine, is_first));
+    let states = |board: &Board| -> Vec<(String, i64)> {
+        let ids = ["%1", "%2"].map(|pane| RowKey {
+            execution_id: "a".into(),
+            part: Some(pane.to_owned()),
+        });
+        let rows = ids.iter().filter_map(|key| board.row(key));
+        rows.map(|row| (row.state.as_str().to_owned(), row.since.micros() / SECOND))
+            .collect()
+    };
+    let left = [("not_observed".to_owned(), 9), ("exited".to_owned(), 9)];
+    assert_eq!(states(&board), left);
+    // It printed more before the next observer, which changes nothing: no agent is known in it.
+    board.apply(&at(20, opened("a", "%1", "cat")));
+    board.apply(&at(20, output("a", "%1", "more\n")));
+    assert_eq!(states(&board)[0], ("unknown".to_owned(), 20));
+    board.tick(Timestamp::from_micros(21 * SECOND));
+    assert_eq!(states(&board)[0], ("running".to_owned(), 0));
+}
+
+#[test]
+fn a_pane_is_unknown_until_its_state_is_read() {
+    let mut board = board(&[
+        at(0, opened("a", "%1", "claude")),
+        at(0, opened("a", "%2", "cat")),
+        at(0, output("a", "%2", "x\n")),
+    ]);
+    assert!(board.rows().all(Row::is_unread));
+    assert_eq!(places(&board), [("a", "working"), ("a", "quiet")]);
+    assert!(board.tick(Timestamp::from_micros(SECOND - 1)).is_empty());
+    board.apply(&at(0, state("a", "%1", AgentState::Idle, None)));
+    assert_eq!(board.tick(Timestamp::from_micros(SECOND)).len(), 1);
+    let mut names: Vec<&str> = board.rows().map(|row| row.state.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["idle", "running"]);
+    assert!(!board.rows().any(Row::is_unread));
+}
+
+#[test]
+fn an_unknown_state_is_quiet_without_output_for_five_minutes() {
+    let mut board = board(&[
+        at(0, opened("a", "%1", "claude")),
+        at(1, output("a", "%1", "x\n")),
+        at(2, state("a", "%1", AgentState::Unknown, None)),
+    ]);
+    assert_eq!(places(&board), [("a", "working")]);
+    assert!(board.tick(Timestamp::from_micros(300 * SECOND)).is_empty());
+    assert_eq!(board.tick(Timestamp::from_micros(301 * SECOND)).len(), 1);
+    assert_eq!(places(&board), [("a", "quiet")]);
+    board.apply(&at(400, output("a", "%1", "y\n")));
+    assert_eq!(places(&board), [("a", "working")]);
+}
+
 #[test]
 fn a_seen_row_is_quiet_until_it_finishes_again() {
     let mut board = board(&[at(0, opened("a", "%1", "claude")), at(1, seen("a", "%1"))]);
-    assert_eq!(places(&board), [("a", "working")]);
+    assert_eq!(places(&board), [("a", "quiet")]);
     for (event, attention) in [
         (state("a", "%1", AgentState::Done, None), "finished"),
         (seen("a", "%1"), "quiet"),
@@ -405,6 +481,7 @@ fn a_pane_without_output_is_quiet_after_five_minutes() {
         let changed = board.tick(Timestamp::from_micros(seconds * SECOND));
         (changed.len(), board.rows().next().unwrap().state.clone())
     };
+    assert_eq!(tick(&mut board, 1), (1, RowState::Running));
     assert_eq!(tick(&mut board, 309), (0, RowState::Running));
     assert_eq!(tick(&mut board, 310), (1, RowState::Quiet));
     assert_eq!(tick(&mut board, 311), (0, RowState::Quiet));
@@ -429,6 +506,7 @@ fn ends_have_a_status_and_a_detached_session_goes_on() {
         (Some(101), Attention::Finished)
     );
     let mut detached = board(&start);
+    detached.tick(Timestamp::from_micros(SECOND));
     assert_eq!(
         detached
             .apply(&at(2, ended(SessionEndReason::Detached)))
@@ -671,7 +749,9 @@ fn a_command_and_a_loop_have_one_row_with_their_agent() {
     let last = board.rows().find(|row| row.name == "nightly").unwrap();
     assert_eq!(last.last_line, "rate limited");
     // The end of the observer is not the end of an agent that has ended.
-    board.end(&"agents".into(), None, Timestamp::from_micros(100));
+    board.end(&"agents".into(), None, Timestamp::from_micros(100), |_| {
+        true
+    });
     let agent = board.rows().find(|row| row.name == "a003").unwrap();
     assert_eq!(agent.state.as_str(), "error");
 }

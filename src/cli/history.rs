@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use crossbeam_channel::select_biased;
 
 use super::failure::Failure;
-use super::known;
 use super::live::PRINT_REST;
 use super::options::Options;
 use super::signals::Signals;
+use super::{known, observer};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::TdEvent;
@@ -31,7 +31,7 @@ impl Which {
     /// Returns the run for a typed id, name or path. A name may contain slashes, so names come first.
     pub fn typed(typed: &Path, options: &Options) -> Result<Self, Failure> {
         let unknown = match (typed.to_str(), data_dir(options)) {
-            (Some(name), Ok(data)) => match data.named_run(name) {
+            (Some(name), Ok(data)) => match named_run(&data, name) {
                 Ok(run) => return Ok(Self::Run(run)),
                 Err(error) if error.is_invalid_input() => match data.check_owner() {
                     Ok(()) => unknown_run(&error.to_string(), name, options),
@@ -114,6 +114,16 @@ impl Which {
         let metadata = run.metadata().ok().flatten()?;
         Some(metadata.label).filter(|label| !label.is_empty())
     }
+}
+
+/// Returns the run with a name: of several sessions, the one on a server that is observed, else the latest.
+fn named_run(data: &DataDir, name: &str) -> crate::Result<RunDirectory> {
+    let known = observer::running(data.path()).ok().flatten();
+    let servers = known.map_or_else(Vec::new, |known| known.servers);
+    data.named_run_of(name, |run| {
+        let identity = run.identity.as_ref();
+        identity.is_some_and(|identity| servers.iter().any(|of| of == Path::new(&identity.socket)))
+    })
 }
 
 /// Returns the failure for an unknown run, with a suggestion and the existing runs.

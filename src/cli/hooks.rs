@@ -4,7 +4,7 @@
 //! blocks on one command at a time. Only the end of the program waits for them. They end when the bus is
 //! closed and the last command has ended, or when they are stopped.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -25,12 +25,17 @@ use crate::event::{
     TdEvent,
 };
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::timestamp::Timestamp;
 
 /// Maximum number of waiting commands; further ones are not run, with a warning.
 const WAITING_MAX: usize = 256;
 
 /// The delay of a report that a program has ended. If its session ends in this time, one report covers both.
 const HOLD: Duration = Duration::from_millis(500);
+
+/// The time within which the present state of a pane is reported: the settle times of screens and titles, and the
+/// search for an agent's files.
+const READING_TIME: Duration = Duration::from_secs(1);
 
 /// The time that commands may still take after the user has requested the end.
 const LAST_SECOND: Duration = Duration::from_secs(1);
@@ -59,6 +64,8 @@ pub(super) struct Config {
     pub on_state: Vec<OnState>,
     pub on_end: Option<String>,
     pub timeout: Duration,
+    /// The panes that exist at the start. The states in which they are then are no changes.
+    pub present: HashSet<PaneId>,
 }
 
 impl Config {
@@ -96,7 +103,7 @@ impl Hooks {
             EventKind::TurnCompleted,
         ];
         if !config.on_state.is_empty() {
-            kinds.push(EventKind::AgentState);
+            kinds.extend([EventKind::AgentState, EventKind::PaneOpened]);
         }
         if config.on_end.is_some() {
             kinds.extend([EventKind::SessionEnded, EventKind::OutputUpdate]);
@@ -126,6 +133,7 @@ impl Hooks {
             jobs,
             names: HashMap::new(),
             panes: HashMap::new(),
+            unread: HashMap::new(),
             held: Vec::new(),
         };
         let dispatcher = thread::spawn("td-hooks", move || dispatcher.run(events))?;
@@ -176,6 +184,8 @@ struct Dispatcher {
     /// The names of sessions by run and by pane.
     names: HashMap<ExecutionId, String>,
     panes: HashMap<PaneId, String>,
+    /// The panes whose present state is not reported yet, with the time at which they came under observation.
+    unread: HashMap<PaneId, Timestamp>,
     /// The ends of programs, each with the time at which to report it.
     held: Vec<(Instant, Envelope)>,
 }
@@ -217,6 +227,12 @@ impl Dispatcher {
                     self.start("--on-turn", &command, &envelope);
                 }
             }
+            TdEvent::PaneOpened { pane, .. } => {
+                if self.config.present.remove(pane) {
+                    self.unread.insert(pane.clone(), envelope.ts);
+                }
+            }
+            TdEvent::AgentState { .. } if self.is_present_state(&envelope) => {}
             TdEvent::AgentState { state, .. } => {
                 let is_wanted = |on: &&OnState| on.state.is_none_or(|wanted| *state == wanted);
                 let wanted = self.config.on_state.iter().filter(is_wanted);
@@ -274,6 +290,16 @@ impl Dispatcher {
             }
         }
         envelope
+    }
+
+    /// Returns true for the state in which a pane already was at the start.
+    fn is_present_state(&mut self, envelope: &Envelope) -> bool {
+        let pane = envelope.event.pane();
+        let opened = pane.and_then(|pane| self.unread.remove(pane));
+        opened.is_some_and(|opened| {
+            let age = envelope.ts.micros().saturating_sub(opened.micros());
+            u128::try_from(age).is_ok_and(|age| age <= READING_TIME.as_micros())
+        })
     }
 
     fn session(&self, event: &TdEvent) -> Option<&String> {

@@ -115,7 +115,13 @@ fn fail(failure: &Failure) -> ExitCode {
 }
 
 fn dispatch(args: Args) -> Result<ExitCode, Failure> {
-    let options = Options::from_typed(args.options)?;
+    let mut options = Options::from_typed(args.options)?;
+    if matches!(
+        args.command,
+        Command::Watch(_) | Command::Wait(_) | Command::Ask(_)
+    ) {
+        observer::use_observed_server(&mut options);
+    }
     if options.servers.len() > 1 && !takes_several_servers(&args.command) {
         return Err(usage!("-L and -S both choose a tmux server: give one"));
     }

@@ -9,12 +9,13 @@ mod private;
 mod service;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::failure::Failure;
-use super::options::Options;
+use super::options::{Options, WhichServer};
 
-pub(super) use announcement::running;
+pub(super) use announcement::{is_running, left_behind, running};
 pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
 #[cfg(feature = "tui")]
@@ -26,6 +27,25 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         foreground::run(options, typed)
     } else {
         background::start(options, typed)
+    }
+}
+
+/// Uses the observer's tmux server if none is chosen, and the observer does not observe the one that tmux would choose.
+pub(super) fn use_observed_server(options: &mut Options) {
+    if options.server.chosen().is_some() {
+        return;
+    }
+    // Without a data directory, or with an announcement that cannot be used, the command itself reports that.
+    let home = options.home().ok();
+    let Some(known) = home.and_then(|home| running(&home).ok().flatten()) else {
+        return;
+    };
+    let is_observed = |socket: PathBuf| known.servers.contains(&socket);
+    if !options.server.socket_path().is_some_and(is_observed)
+        && let Some(socket) = known.servers.first()
+    {
+        options.server = WhichServer::Socket(socket.clone());
+        options.servers = vec![options.server.clone()];
     }
 }
 

@@ -21,7 +21,7 @@ use crate::redact::Rules;
 use crate::tmux::{DrainProgram, Server};
 
 /// The global options.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Options {
     pub server: WhichServer,
     /// All chosen servers; only the observer supports several.

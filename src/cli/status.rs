@@ -18,12 +18,22 @@ use crate::board::{Attention, Row};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::face::{BoardTable, NAME_WIDTH, one_line, row_names, server_names, terminal_size};
-use crate::feed::{Unobserved, board_of_history};
+use crate::feed::board_of_history;
 use crate::history::DataDir;
+use crate::thread::park;
 
 /// The time for which the observer holds a request while nothing changes, and after which the history is read
 /// again.
 const HOLD: Duration = Duration::from_secs(1);
+
+/// The time that `--check` waits for panes that are not read yet.
+const READING_TIME: Duration = Duration::from_secs(3);
+
+/// The pause between two looks for an observer that is starting.
+const START_POLL: Duration = Duration::from_millis(20);
+
+/// The exit code of `--check` if nothing observes.
+const UNOBSERVED: u8 = 3;
 
 /// Prints the board.
 pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Failure> {
@@ -33,6 +43,7 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         data: options.home()?,
         socket: None,
         etag: None,
+        is_observed: false,
         notice: None,
         has_reported: false,
         clock,
@@ -40,12 +51,20 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     if typed.watch {
         return watch(options, typed, &mut source);
     }
-    let all = source.rows(None)?.unwrap_or_default();
-    let Selected { rows, names } = selected(all, &typed.targets)?;
+    let Selected { rows, names } = if typed.check {
+        source.read_rows(&typed.targets)?
+    } else {
+        selected(source.rows(None)?.unwrap_or_default(), &typed.targets)?
+    };
     source.report();
+    let reading = rows.iter().filter(|row| row.is_unread()).count();
+    if reading > 0 && !options.quiet {
+        let panes = if reading == 1 { "pane" } else { "panes" };
+        output::print_message(&format!("still reading {reading} {panes}"));
+    }
     let text = match &template {
         _ if options.quiet => String::new(),
-        Some(template) => template.fill(&rows, &names),
+        Some(template) => template.fill(&rows, &names, source.is_observed),
         None if options.json => output::json_lines(&rows),
         None => source.table(options, (&rows, &names), false),
     };
@@ -53,10 +72,11 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     let needs_you = rows
         .iter()
         .any(|row| row.attention() == Attention::NeedsYou);
-    if typed.check && needs_you {
-        return Ok(ExitCode::from(4));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(match typed.check {
+        true if !source.is_observed => ExitCode::from(UNOBSERVED),
+        true if needs_you => ExitCode::from(4),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 /// Prints the board at each change, until a signal arrives or the output is closed.
@@ -104,6 +124,8 @@ struct Source {
     data: PathBuf,
     socket: Option<PathBuf>,
     etag: Option<String>,
+    /// The rows are those of an observer.
+    is_observed: bool,
     /// The reason why the rows are those of the history.
     notice: Option<String>,
     has_reported: bool,
@@ -116,27 +138,63 @@ impl Source {
         if self.socket.is_none() {
             self.socket = observer::running(&self.data)?.map(|known| known.socket);
         }
-        let history = format!("this is the state in the history {}", self.data.display());
-        let mut notice = format!("no observer runs: {history}; td-observe start begins one");
+        self.is_observed = false;
+        let history = format!(
+            "this is the last state in the history {}",
+            self.data.display()
+        );
+        let mut notice = match observer::left_behind(&self.data) {
+            Some(pid) => format!(
+                "nothing observes: no observer runs, because that of pid {pid} has died; {history}; td-observe start begins another"
+            ),
+            None => format!(
+                "nothing observes: no observer runs; {history}; td-observe start begins one"
+            ),
+        };
         if let Some(socket) = self.socket.clone() {
             match get_board(&socket, self.etag.as_deref(), hold.unwrap_or_default()) {
                 Ok(Some((rows, etag))) => {
                     self.etag = etag;
+                    self.is_observed = true;
                     return Ok(Some(rows));
                 }
-                Ok(None) => return Ok(None),
+                Ok(None) => {
+                    self.is_observed = true;
+                    return Ok(None);
+                }
                 // The observer has ended, or another one has replaced it.
                 Err(error) if error.is_gone() => {}
-                Err(error) => notice = format!("{error:?}; {history}"),
+                Err(error) => notice = format!("nothing observes: {error:?}; {history}"),
             }
             (self.socket, self.etag) = (None, None);
         }
         let data = DataDir::new(self.data.clone());
-        let now = self.clock.wall();
-        let (board, _) =
-            board_of_history(&data, StateRules::builtin(), Unobserved::Unchanged, now)?;
+        let (board, _) = board_of_history(&data, StateRules::builtin(), &self.clock)?;
         self.notice.get_or_insert(notice);
         Ok(Some(board.rows().cloned().collect()))
+    }
+
+    /// Returns the rows that the targets name, once their panes are read and a starting observer is ready, or
+    /// without that after some seconds.
+    fn read_rows(&mut self, targets: &[String]) -> Result<Selected, Failure> {
+        let deadline = self.clock.now() + READING_TIME;
+        let is_starting = || -> Result<bool, Failure> {
+            Ok(observer::is_running(&self.data)? && observer::running(&self.data)?.is_none())
+        };
+        while is_starting()? && self.clock.now() < deadline {
+            park(Some(START_POLL));
+        }
+        let mut rows = self.rows(None)?.unwrap_or_default();
+        loop {
+            let now = self.clock.now();
+            let chosen = selected(rows.clone(), targets)?;
+            if now >= deadline || !chosen.rows.iter().any(Row::is_unread) || !self.is_observed {
+                return Ok(chosen);
+            }
+            if let Some(changed) = self.rows(Some(HOLD.min(deadline - now)))? {
+                rows = changed;
+            }
+        }
     }
 
     /// Reports once that the rows are those of the history.
@@ -253,6 +311,7 @@ enum Part {
     Count(Attention),
     Total,
     First,
+    Observer,
 }
 
 impl Template {
@@ -271,8 +330,9 @@ impl Template {
                 (Some(attention), _) => Part::Count(*attention),
                 (None, "total") => Part::Total,
                 (None, "first") => Part::First,
+                (None, "observer") => Part::Observer,
                 (None, name) => {
-                    return Err(usage!("--format: {{{name}}} is unknown; there are {{needs_you}}, {{finished}}, {{working}}, {{quiet}}, {{total}} and {{first}}"));
+                    return Err(usage!("--format: {{{name}}} is unknown; there are {{needs_you}}, {{finished}}, {{working}}, {{quiet}}, {{total}}, {{first}} and {{observer}}"));
                 }
             });
             rest = after;
@@ -281,7 +341,7 @@ impl Template {
         Ok(Self(parts))
     }
 
-    fn fill(&self, rows: &[Row], names: &[String]) -> String {
+    fn fill(&self, rows: &[Row], names: &[String], is_observed: bool) -> String {
         let needs_you = |(row, _): &(&Row, &String)| row.attention() == Attention::NeedsYou;
         let parts = self.0.iter().map(|part| match part {
             Part::Text(text) => text.clone(),
@@ -290,6 +350,8 @@ impl Template {
                 counted.count().to_string()
             }
             Part::Total => rows.len().to_string(),
+            Part::Observer if is_observed => "observing".to_owned(),
+            Part::Observer => "nothing observes".to_owned(),
             Part::First => (rows.iter().zip(names))
                 .find(needs_you)
                 .map_or_else(String::new, |(_, name)| name.clone()),
@@ -309,7 +371,7 @@ pub(super) struct TypedStatus {
     /// Print the board again when it changes, until Ctrl-C
     #[arg(long, conflicts_with_all = ["format", "check"])]
     pub watch: bool,
-    /// Exit with 4 if something needs you
+    /// Exit with 4 if something needs you, and with 3 if nothing observes
     #[arg(long)]
     pub check: bool,
     /// Print one line with these counts

@@ -1,5 +1,6 @@
 //! `td-observe watch`: shows the output of tmux panes as it is printed.
 
+use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use crate::api::{EventReader, position};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::observe::{self, Watch};
-use crate::tmux::{AdaptivePolling, Listing, PollSchedule, Server, Target};
+use crate::tmux::{AdaptivePolling, Listing, PaneState, PollSchedule, Server, Target};
 
 /// The configuration of `watch`.
 #[derive(Debug)]
@@ -68,6 +69,7 @@ impl Config {
                 on_state: std::mem::take(&mut typed.on_state),
                 on_end: typed.on_end.take(),
                 timeout: typed.on_timeout,
+                present: HashSet::new(),
             },
             typed,
         })
@@ -114,9 +116,16 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let server = options.server.server();
     let version = check_socket(&server, &clock)?;
     check_targets(&server, version, &config.targets, &clock)?;
-    if let Some(code) = beside_observer(options, &config, &signals, &clock)? {
-        return Ok(code);
-    }
+    let own = match beside_observer(options, &config, &signals, &clock)? {
+        Beside::Over(code) => return Ok(code),
+        Beside::NoObserver => options.clone(),
+        // The observer writes the runs of these sessions.
+        Beside::KeepsNoLog => Options {
+            no_log: true,
+            ..options.clone()
+        },
+    };
+    let options = &own;
     check_tmux(&server, &clock)?;
     let listing = listing(&server, &clock).ok();
     let reported = suggest_targets(options, &config.targets, listing.as_ref(), &clock);
@@ -125,7 +134,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (mut engine, rules) = options::start(options, &config.typed.keeping, id, &clock)?;
     let printing = live::print(&engine, options, states.clone(), &clock)?;
     let titles = PaneTitles::new(&server, &rules);
-    let hooks = Hooks::start(&engine, config.hooks.clone(), titles, &clock)?;
+    let mut on_events = config.hooks.clone();
+    if let Some(listing) = listing.filter(|_| !config.typed.now) {
+        on_events.present = listing.panes.iter().map(PaneState::pane).collect();
+    }
+    let hooks = Hooks::start(&engine, on_events, titles, &clock)?;
     let source = config.typed.source;
     let watch = watch(options, config, server).reported_absent(reported);
     if source != SourceKind::Poll {
@@ -143,25 +156,35 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     Ok(live::code(ended.failed))
 }
 
+/// What the observer of a server leaves to a watch.
+enum Beside {
+    /// The watch has shown the observer's events, and is over.
+    Over(ExitCode),
+    /// No observer is concerned.
+    NoObserver,
+    /// The watch observes the sessions by itself, while the observer keeps their history.
+    KeepsNoLog,
+}
+
 /// Shows the events of the observer of this server, if one runs.
 fn beside_observer(
     options: &Options,
     config: &Config,
     signals: &Signals,
     clock: &Clock,
-) -> Result<Option<ExitCode>, Failure> {
+) -> Result<Beside, Failure> {
     let known = match options.home().map(|home| observer::running(&home)) {
         Ok(Ok(Some(known))) => known,
         Ok(Err(error)) if !options.no_log => return Err(error.into()),
         Err(failure) if !options.no_log => return Err(failure),
         // Without a log, the command needs no data directory.
-        _ => return Ok(None),
+        _ => return Ok(Beside::NoObserver),
     };
     let Some(socket) = options.server.socket_path() else {
-        return Ok(None);
+        return Ok(Beside::NoObserver);
     };
     if !known.servers.contains(&socket) {
-        return Ok(None);
+        return Ok(Beside::NoObserver);
     }
     if options.no_log {
         if !options.quiet {
@@ -170,11 +193,20 @@ fn beside_observer(
                 known.pid
             );
         }
-        return Ok(None);
+        return Ok(Beside::NoObserver);
     }
     if !config.hooks.is_empty() {
-        // This program starts the hooks, so it observes the panes itself.
-        return Ok(None);
+        if !options.quiet {
+            message!(
+                "an observer (pid {}) observes this server, too: this watch observes by itself to run its commands, and keeps no history of its own",
+                known.pid
+            );
+        }
+        let has_own_run = config.typed.execution_id.is_some() || config.typed.raw;
+        return Ok(match has_own_run {
+            true => Beside::NoObserver,
+            false => Beside::KeepsNoLog,
+        });
     }
     if let Some(option) = observing_option(&config.typed) {
         return Err(usage!(
@@ -196,7 +228,7 @@ fn beside_observer(
         states: super::states::rules(options, &config.typed.reading)?,
     };
     report_absent(options, &config.targets, clock);
-    watch_observer::run(options, selection, signals, clock).map(Some)
+    watch_observer::run(options, selection, signals, clock).map(Beside::Over)
 }
 
 fn listing(server: &Server, clock: &Clock) -> crate::Result<Listing> {
@@ -329,9 +361,12 @@ pub(super) struct TypedWatch {
     #[arg(long, value_name = "CMD")]
     pub on_end: Option<String>,
     /// Run CMD with sh -c when an agent enters a state: working, waiting, idle, done, error, limited
-    /// or any; repeat for several. The state at the start counts
+    /// or any; repeat for several
     #[arg(long, value_name = "STATE=CMD", value_parser = OnState::parse)]
     pub on_state: Vec<OnState>,
+    /// With --on-state: also run CMD for the states in which agents are at the start
+    #[arg(long, requires = "on_state")]
+    pub now: bool,
     #[command(flatten)]
     pub reading: TypedReading,
     /// Kill a command of --on-turn, --on-state or --on-end after this time

@@ -158,7 +158,7 @@ impl ObserverEvents {
         let Ok(Some((rows, _))) = board else {
             return false;
         };
-        let is_open = |row: &&Row| row.kind == ExecutionKind::Pane && !row.has_ended();
+        let is_open = |row: &&Row| row.kind == ExecutionKind::Pane && row.is_observed();
         let open = rows.iter().filter(is_open);
         let executions: BTreeSet<&ExecutionId> = open.map(|row| &row.execution_id).collect();
         let context = self.context.get_or_insert_default();

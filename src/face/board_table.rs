@@ -43,7 +43,7 @@ impl BoardTable {
         });
         let cells: Vec<[String; 5]> = cells.collect();
         let head = ["NAME", "AGENT", "STATE", "FOR", "LAST"].map(str::to_owned);
-        let maxima = [NAME_WIDTH, 12, 10, 5];
+        let maxima = [NAME_WIDTH, 12, 12, 5];
         let mut widths = [0; 4];
         for line in std::iter::once(&head).chain(&cells) {
             for ((width, cell), max) in widths.iter_mut().zip(line).zip(maxima) {
@@ -199,7 +199,7 @@ pub(super) fn phases_of(row: &Row) -> Option<String> {
 pub(super) fn state_in_words(row: &Row) -> String {
     match row.exit_status {
         Some(status) if row.has_ended() => format!("exited {status}"),
-        _ => one_line(row.state.as_str()),
+        _ => one_line(row.state.as_str()).replace('_', " "),
     }
 }
 

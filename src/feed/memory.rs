@@ -27,8 +27,9 @@ const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// allocator's overhead.
 const EVENT_BYTES_MORE: usize = 128;
 
-/// The interval of the board's tick. Rows become quiet after minutes.
+/// The interval of the board's tick. Rows become quiet after minutes, and are read within a second.
 const TICK: Duration = Duration::from_secs(1);
+const READING_TICK: Duration = Duration::from_millis(100);
 
 /// The most events that are handled under one lock, so that it is held for microseconds only.
 const BATCH_MAX: usize = 256;
@@ -160,8 +161,9 @@ impl Feed {
             }
             let now = self.shared.clock.now();
             if now >= tick {
-                tick = now + TICK;
                 let mut state = self.lock();
+                let is_reading = state.board.is_reading();
+                tick = now + if is_reading { READING_TICK } else { TICK };
                 if !state.board.tick(self.shared.clock.wall()).is_empty() {
                     state.version += 1;
                     drop(state);
@@ -264,10 +266,16 @@ impl Feed {
         own
     }
 
-    /// Ends the rows of a run whose writer is gone.
-    pub fn end_other(&self, id: &ExecutionId, exit_status: Option<i32>, at: Timestamp) {
+    /// Ends the rows of a run whose writer is gone, or marks those that go on.
+    pub fn end_other(
+        &self,
+        id: &ExecutionId,
+        exit_status: Option<i32>,
+        at: Timestamp,
+        goes_on: impl Fn(&Row) -> bool,
+    ) {
         let mut state = self.lock();
-        if state.others.remove(id) && state.board.end(id, exit_status, at) {
+        if state.others.remove(id) && state.board.end(id, exit_status, at, goes_on) {
             state.version += 1;
             drop(state);
             self.shared.arrived.notify_all();

@@ -23,6 +23,8 @@ mod reader;
 mod others;
 #[cfg(feature = "cli")]
 mod summary;
+#[cfg(feature = "cli")]
+mod survivors;
 
 pub use reader::{Next, Reader};
 
@@ -43,4 +45,4 @@ pub(crate) use selection::Selection;
 #[cfg(feature = "tui")]
 pub(crate) use summary::ended_rows;
 #[cfg(feature = "cli")]
-pub(crate) use summary::{Unobserved, board_of_history, summary_of};
+pub(crate) use summary::{board_of_history, summary_of};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::logs::{LogItem, RunLogs};
 use super::memory::Feed;
+use super::survivors::Survivors;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, LogGapRange};
@@ -247,8 +248,11 @@ impl OthersFollower {
             if let Some(known) = self.leave(run.execution_id()) {
                 // The exit status is unknown if the metadata have none.
                 let metadata = run.metadata().ok().flatten();
-                let exit_status = metadata.and_then(|metadata| metadata.exit_status);
-                (self.feed).end_other(run.execution_id(), exit_status, known.last);
+                let exit_status = metadata.as_ref().and_then(|metadata| metadata.exit_status);
+                let mut survivors = Survivors::new(self.clock.clone());
+                let survivors = survivors.of(metadata.as_ref());
+                let id = run.execution_id();
+                (self.feed).end_other(id, exit_status, known.last, |row| survivors.contains(row));
             }
         }
         while self.followed.len() < FOLLOWED_MAX

@@ -8,15 +8,16 @@ use serde_json::{Map, Value, json};
 
 use super::memory::Summary;
 use super::position::Numbers;
+use super::survivors::Survivors;
 use crate::agent::StateRules;
 use crate::board::{Board, Row};
 #[cfg(feature = "tui")]
 use crate::board::{ExecutionKind, RowKey};
+use crate::clock::Clock;
 use crate::error::Result;
 #[cfg(feature = "tui")]
 use crate::history::RunSummary;
-use crate::history::{DataDir, RunDirectory, RunKind, RunStatus};
-use crate::timestamp::Timestamp;
+use crate::history::{DataDir, RunDirectory, RunMetadata, RunStatus};
 
 /// The field of the summary in a run's metadata.
 const FIELD: &str = "board";
@@ -33,17 +34,8 @@ pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value
     Map::from_iter([(FIELD.to_owned(), value)])
 }
 
-/// The treatment of rows whose runs have no observer. What a run's own process ran, such as a command or a loop, has
-/// ended with it; panes and background agents go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unobserved {
-    /// They keep the state of the last observation.
-    Unchanged,
-    /// They count as ended until an observer finds them again.
-    Ended,
-}
-
-/// Builds the board from each run's summary and the events after it. Returns the board, and the number of the
+/// Builds the board from each run's summary and the events after it. What a run's own process ran, such as a command
+/// or a loop, has ended with it; panes that are still there and background agents go on. Returns the board, and the number of the
 /// last event of each run.
 ///
 /// # Errors
@@ -51,9 +43,10 @@ pub(crate) enum Unobserved {
 pub(crate) fn board_of_history(
     data: &DataDir,
     rules: StateRules,
-    unobserved: Unobserved,
-    now: Timestamp,
+    clock: &Clock,
 ) -> Result<(Board, Numbers)> {
+    let now = clock.wall();
+    let mut survivors = Survivors::new(clock.clone());
     let mut board = Board::new(rules);
     let mut numbers = Numbers::new();
     let age_max = i64::try_from(ENDED_AGE_MAX.as_micros()).unwrap_or(i64::MAX);
@@ -68,13 +61,13 @@ pub(crate) fn board_of_history(
             numbers.insert(run.execution_id, run.events);
             continue;
         }
-        match add_run(&mut board, &run.directory) {
+        let metadata = run.directory.metadata().unwrap_or_default();
+        match add_run(&mut board, &run.directory, metadata.as_ref()) {
             Ok(seq) => {
-                let has_ended =
-                    matches!(run.kind, RunKind::Process | RunKind::Loop | RunKind::Kernel)
-                        || unobserved == Unobserved::Ended;
-                if has_ended && run.state != RunStatus::Running {
-                    board.end(&run.execution_id, run.exit_status, run.last_event);
+                if run.state != RunStatus::Running {
+                    let survivors = survivors.of(metadata.as_ref());
+                    let goes_on = |row: &Row| survivors.contains(row);
+                    board.end(&run.execution_id, run.exit_status, run.last_event, goes_on);
                 }
                 numbers.insert(run.execution_id, seq.max(run.events));
             }
@@ -86,12 +79,11 @@ pub(crate) fn board_of_history(
 }
 
 /// Adds a run to the board; returns the number of its last event.
-fn add_run(board: &mut Board, run: &RunDirectory) -> Result<u64> {
-    let metadata = run.metadata().unwrap_or_default();
-    if let Some(identity) = metadata.as_ref().and_then(|of| of.identity.as_ref()) {
+fn add_run(board: &mut Board, run: &RunDirectory, metadata: Option<&RunMetadata>) -> Result<u64> {
+    if let Some(identity) = metadata.and_then(|of| of.identity.as_ref()) {
         board.set_server(run.execution_id(), &identity.socket);
     }
-    let stored = metadata.as_ref().and_then(|of| of.extra.get(FIELD));
+    let stored = metadata.and_then(|of| of.extra.get(FIELD));
     let rows = stored.and_then(rows_of);
     let number = |name: &str| stored.and_then(|stored| stored.get(name)?.as_u64());
     let (mut seq, offset) = match (rows, number("seq")) {
@@ -136,7 +128,9 @@ pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
         };
         board.restore(Row::new(&key, name, kind, run.started));
     }
-    board.end(&run.execution_id, run.exit_status, run.last_event);
+    board.end(&run.execution_id, run.exit_status, run.last_event, |_| {
+        false
+    });
     board.rows().cloned().collect()
 }
 

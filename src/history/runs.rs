@@ -173,21 +173,30 @@ impl DataDir {
     /// # Errors
     /// [`Error::is_invalid_input`] if there is none, or an error if the directory cannot be listed.
     pub fn named_run(&self, name: &str) -> Result<RunDirectory> {
+        self.named_run_of(name, |_| false)
+    }
+
+    /// Like [`DataDir::named_run`], but a preferred run comes before a later one.
+    pub(crate) fn named_run_of(
+        &self,
+        name: &str,
+        is_preferred: impl Fn(&RunMetadata) -> bool,
+    ) -> Result<RunDirectory> {
         self.check_owner()?;
         let exactly = self.run(&name.into());
         if exactly.exists() {
             return Ok(exactly);
         }
-        let mut latest: Option<(Timestamp, RunDirectory)> = None;
+        let mut latest: Option<((bool, Timestamp), RunDirectory)> = None;
         for directory in self.run_directories()? {
             // Unreadable metadata have no names.
             if let Ok(Some(metadata)) = directory.metadata()
                 && metadata.names().any(|of| of == name)
-                && latest
-                    .as_ref()
-                    .is_none_or(|(created, _)| *created <= metadata.created)
             {
-                latest = Some((metadata.created, directory));
+                let place = (is_preferred(&metadata), metadata.created);
+                if latest.as_ref().is_none_or(|(of, _)| *of <= place) {
+                    latest = Some((place, directory));
+                }
             }
         }
         latest.map(|(_, directory)| directory).ok_or_else(|| {

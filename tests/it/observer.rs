@@ -10,6 +10,7 @@ mod panes;
 mod schema;
 mod selves;
 mod takeover;
+mod unobserved;
 mod views;
 pub mod waits;
 mod watching;

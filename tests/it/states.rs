@@ -175,6 +175,7 @@ fn a_command_is_run_when_a_pane_enters_a_state() {
         socket.to_str().unwrap(),
         "watch",
         "agent",
+        "--now",
         "--on-state",
         &on_waiting,
         "--on-state",

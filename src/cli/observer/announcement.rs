@@ -164,6 +164,12 @@ pub(in crate::cli) fn running(data: &Path) -> Result<Option<Announcement>> {
         .map_err(|cause| Error::file("cannot use", &path, cause.into()))
 }
 
+/// Returns the pid of an observer that has ended without a stop, if no other has run since.
+pub(in crate::cli) fn left_behind(data: &Path) -> Option<u32> {
+    let known: Announcement = serde_json::from_slice(&fs::read(data.join(FILE)).ok()?).ok()?;
+    (!is_running(data).ok()?).then_some(known.pid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +184,7 @@ mod tests {
         let lock = ObserverLock::take(data).unwrap();
         assert!(is_running(data).unwrap());
         assert_eq!(running(data).unwrap(), None);
+        assert_eq!(left_behind(data), None);
         assert!(ObserverLock::take(data).unwrap_err().is_locked());
         let announcement = Announcement {
             pid: 7,

@@ -22,7 +22,7 @@ use crate::cli::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::event::PaneId;
-use crate::feed::{Feed, Others, Unobserved, board_of_history, summary_of};
+use crate::feed::{Feed, Others, board_of_history, summary_of};
 use crate::history::DataDir;
 use crate::observe::{AgentWatch, Watch};
 use crate::thread::Handle;
@@ -88,8 +88,7 @@ pub(super) fn observe(
         Audience::Face(_) => None,
     };
     let data = DataDir::new(home);
-    let (board, numbers) =
-        board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
+    let (board, numbers) = board_of_history(&data, states.clone(), &clock)?;
     let events = engine.subscribe_with(live::everything());
     let (feed, feed_thread) = Feed::start(events, board, &numbers, data.clone(), clock.clone())?;
     let mut observer = Observer {
@@ -331,7 +330,7 @@ fn wait_until_observing(
     while let Some(view) = feed.board_after(version, deadline) {
         version = Some(view.version);
         let is_observed = |(pane, _, socket): &(PaneId, u32, String)| {
-            let mut rows = view.rows.iter().filter(|row| !row.has_ended());
+            let mut rows = view.rows.iter().filter(|row| row.is_observed());
             rows.any(|row| {
                 row.pane.as_ref() == Some(pane)
                     && row.server.as_ref().is_none_or(|server| server == socket)

@@ -70,6 +70,7 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
         command.push_str(" --allow-input");
     }
     let (name, value) = MEMORY_ENV;
+    let environment: String = environment().collect();
     Ok(format!(
         "[Unit]\n\
          Description=td-observe: what agents and jobs in tmux do, and what they did\n\
@@ -78,6 +79,7 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
          [Service]\n\
          Type=notify\n\
          Environment={name}={value}\n\
+         {environment}\
          ExecStart={command}\n\
          Restart=on-failure\n\
          RestartSec=1\n\
@@ -85,6 +87,21 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
          [Install]\n\
          WantedBy=default.target\n"
     ))
+}
+
+/// The variables that choose what the observer finds, each of which names a file or a directory. All others stay with
+/// the shell: they may be secrets.
+const VARIABLES: [&str; 4] = ["TD_DATA_DIR", "TD_CONFIG", "TMUX_TMPDIR", "XDG_CONFIG_HOME"];
+
+/// Returns the lines of a unit that set these variables, as far as the environment has them.
+fn environment() -> impl Iterator<Item = String> {
+    VARIABLES.into_iter().filter_map(|name| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+        let value = std::path::absolute(&value).unwrap_or_else(|_| value.into());
+        // Dollar signs are not special here.
+        let line = quoted(&format!("{name}={}", value.to_string_lossy())).replace("$$", "$");
+        Some(format!("Environment={line}\n"))
+    })
 }
 
 /// Quotes an argument for a unit, in which percent and dollar signs are special.
