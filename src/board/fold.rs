@@ -48,7 +48,8 @@ impl Fold<'_> {
             TdEvent::SessionRenamed { to, .. } => self.set_name(id, to),
             // A session that is only detached from its observer continues.
             TdEvent::SessionEnded { reason, .. } if *reason == SessionEndReason::Detached => {
-                self.all_rows(id, |row, _| row.remember());
+                // Nothing changes that faces show.
+                self.rows.of(id).for_each(|(_, row)| row.remember());
             }
             TdEvent::SessionEnded { exit_status, .. } => {
                 self.all_rows(id, |row, at| {

@@ -227,10 +227,8 @@ impl Dispatcher {
                     self.start("--on-turn", &command, &envelope);
                 }
             }
-            TdEvent::PaneOpened { pane, .. } => {
-                if self.config.present.remove(pane) {
-                    self.unread.insert(pane.clone(), envelope.ts);
-                }
+            TdEvent::PaneOpened { pane, .. } if self.config.present.remove(pane) => {
+                self.unread.insert(pane.clone(), envelope.ts);
             }
             TdEvent::AgentState { .. } if self.is_present_state(&envelope) => {}
             TdEvent::AgentState { state, .. } => {

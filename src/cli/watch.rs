@@ -203,9 +203,10 @@ fn beside_observer(
             );
         }
         let has_own_run = config.typed.execution_id.is_some() || config.typed.raw;
-        return Ok(match has_own_run {
-            true => Beside::NoObserver,
-            false => Beside::KeepsNoLog,
+        return Ok(if has_own_run {
+            Beside::NoObserver
+        } else {
+            Beside::KeepsNoLog
         });
     }
     if let Some(option) = observing_option(&config.typed) {

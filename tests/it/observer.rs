@@ -192,6 +192,9 @@ fn the_observer_starts_shows_its_status_and_stops() {
         .tmux(&["send-keys", "-t", "build", "hello", "Enter"]);
     home.wait_for_row("build", |row| row["last_line"] == "hello");
 
+    for name in ["build", "other"] {
+        home.wait_for_row(name, |row| row["state"] == "running");
+    }
     let table = home.run(&["status"]);
     assert_code(&table, 0);
     assert!(text(&table.stdout).contains("2 working"), "{table:?}");

@@ -216,7 +216,7 @@ fn loops_and_agents_of_other_processes_are_on_the_board() {
         let rows = home.board();
         let mut agents = rows.iter().filter(|row| row["kind"] == "agent");
         agents
-            .all(|row| row["state"] == "exited")
+            .all(|row| row["state"] == "not_observed")
             .then_some(())
             .ok_or(rows)
     });

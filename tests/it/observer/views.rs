@@ -115,6 +115,8 @@ fn a_pane_shown_by_a_client_needs_no_attention_when_it_has_finished() {
 
     // The history still contains the views.
     assert_code(&home.run(&["stop"]), 0);
+    row_is("not_observed", "quiet");
+    home.start();
     row_is("done", "quiet");
 }
 
