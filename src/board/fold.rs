@@ -71,9 +71,17 @@ impl Fold<'_> {
                 let known = row.exit_status.filter(|_| row.has_ended());
                 row.end(exit_status.or(known), at);
             }),
-            TdEvent::PaneRenamed { pane, name, .. } => self.pane(id, pane, |row, _| {
-                row.label = Some(one_line(&plain(name)));
-            }),
+            TdEvent::RowRenamed {
+                pane,
+                agent_id,
+                name,
+                ..
+            } => {
+                let name = one_line(&plain(name));
+                self.row_of(id, pane.as_ref(), agent_id.as_deref(), |row, _| {
+                    row.label = Some(name);
+                });
+            }
             TdEvent::OutputUpdate {
                 pane,
                 chunk,

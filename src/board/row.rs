@@ -158,7 +158,8 @@ pub struct Row {
     /// chosen for it, else the command line or the loop's task.
     pub name: String,
     /// What tells the row apart from others of its name, in its owner's words: of a pane beside others in its
-    /// session, the name of its window, the title that its agent has set, or its directory and branch.
+    /// session, the name of its window, the title that its agent has set, or its directory and branch; of a background
+    /// agent, its project and its first prompt.
     #[serde(default)]
     pub label: Option<String>,
     /// The pane, for a pane.

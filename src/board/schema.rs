@@ -26,7 +26,8 @@ const FIELDS: &[RowField] = &[
     (
         "label",
         "What tells the row apart from others of its name: of a pane in a session with several, the name that the \
-         user gave its window, the title that its agent set, or its directory and branch; null if there is none.",
+         user gave its window, the title that its agent set, or its directory and branch; of a background agent, its project \
+         and first prompt; null if there is none.",
         || or_null(String::schema()),
     ),
     (

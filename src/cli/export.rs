@@ -19,7 +19,9 @@ use super::signals::Signals;
 use super::{known, live};
 use crate::clock::Clock;
 use crate::event::{Envelope, PaneId};
-use crate::face::{AsciicastExport, AsciicastOptions, Survey, TextExport, one_line};
+use crate::face::{
+    AsciicastExport, AsciicastOptions, MarkdownExport, Survey, TextExport, one_line,
+};
 use crate::history::{Query, ReadReport, RunDirectory};
 use crate::recording::{CastVersion, RecordingFile, RecordingJoiner};
 use crate::thread::{Stop, is_stopped};
@@ -76,6 +78,7 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, F
     let mut out = open(output)?;
     let mut text = String::new();
     let mut renderer = match typed.format {
+        Format::Md => ExportRenderer::Markdown(MarkdownExport::new(pane)),
         Format::Text => ExportRenderer::Text(TextExport::new(survey)),
         Format::Cast => {
             let pane = pane.or_else(|| survey.sole_pane().cloned());
@@ -86,7 +89,11 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, F
         renderer.push(envelope, &mut text);
         write(&mut out, &mut text, output)
     })?;
-    renderer.finish(&mut text);
+    if !renderer.finish(&mut text) {
+        return Err(usage!(
+            "the run has no conversation of an agent; --format text has its lines"
+        ));
+    }
     write(&mut out, &mut text, output)?;
     out.flush().map_err(|cause| failed(output, cause))?;
     if let Some(note) = note {
@@ -110,6 +117,7 @@ fn export_recordings(
 
 /// The renderer of an export.
 enum ExportRenderer {
+    Markdown(MarkdownExport),
     Text(TextExport),
     Cast(AsciicastExport),
 }
@@ -117,14 +125,20 @@ enum ExportRenderer {
 impl ExportRenderer {
     fn push(&mut self, envelope: &Envelope, text: &mut String) {
         match self {
+            Self::Markdown(markdown) => markdown.push(envelope),
             Self::Text(transcript) => transcript.push(envelope, text),
             Self::Cast(cast) => cast.push(envelope, text),
         }
     }
 
-    /// Appends the end, and reports omitted changes.
-    fn finish(&mut self, text: &mut String) {
+    /// Appends the end, and reports omitted changes. Returns false if there is nothing to export.
+    fn finish(&mut self, text: &mut String) -> bool {
         let count = match self {
+            Self::Markdown(markdown) => {
+                let found = std::mem::take(markdown).finish();
+                text.push_str(found.as_deref().unwrap_or_default());
+                return found.is_some();
+            }
             Self::Text(transcript) => {
                 transcript.finish(text);
                 transcript.survey.dropped_revisions()
@@ -140,6 +154,7 @@ impl ExportRenderer {
                  the export has these lines as first printed"
             );
         }
+        true
     }
 }
 
@@ -203,6 +218,7 @@ fn failed(output: Option<&Path>, cause: io::Error) -> Failure {
 pub(super) enum Format {
     Cast,
     Text,
+    Md,
 }
 
 #[derive(Debug, clap::Args)]
@@ -211,7 +227,8 @@ pub(super) struct TypedExport {
     /// An execution id, a name (its latest run), or a path
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(known::runs))]
     pub run: PathBuf,
-    /// cast: a recording in the format asciicast; text: the final text of all lines
+    /// cast: a recording in the format asciicast; text: the final text of all lines; md: the conversations of
+    /// agents
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Format,
     /// With --format cast: the version of the format; asciinema 2 plays only 2 [default: 3]

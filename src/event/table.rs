@@ -193,14 +193,6 @@ macro_rules! event_table {
                 /// The pane's new height in rows.
                 height: u32,
             }
-            /// A pane of a session with several panes has a name, or another one.
-            PaneRenamed pane_renamed lifecycle {
-                /// The pane.
-                pane: PaneId,
-                /// The name that its user would give it: that of its window, if the user has named the window, else
-                /// the title that its agent has set, else its directory and the branch there.
-                name: String,
-            }
             /// A pane has closed, or its program has ended.
             PaneClosed pane_closed lifecycle {
                 /// The pane.
@@ -260,6 +252,17 @@ macro_rules! event_table {
                 pane: PaneId,
                 /// The viewer.
                 by: EnumOrUnknown<PaneViewer>,
+            }
+            /// A row of the board has a name beside its execution's, or another one.
+            RowRenamed row_renamed lifecycle {
+                /// The pane, for a pane of a session with several panes.
+                pane: Option<PaneId>,
+                /// The agent's id, for a background agent.
+                agent_id: Option<String>,
+                /// The name that its user would give it. Of a pane: that of its window, if the user has named the
+                /// window, else the title that its agent has set, else its directory and the branch there. Of a
+                /// background agent: its project and its first prompt.
+                name: String,
             }
             /// The user dismissed a row of the board until its next change, or brought it back.
             RowDismissed row_dismissed lifecycle {

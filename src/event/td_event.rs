@@ -431,7 +431,6 @@ impl TdEvent {
         match self {
             Self::PaneOpened { pane, .. }
             | Self::PaneResized { pane, .. }
-            | Self::PaneRenamed { pane, .. }
             | Self::PaneClosed { pane, .. }
             | Self::PaneSeen { pane, .. }
             | Self::OutputUpdate { pane, .. }
@@ -448,6 +447,7 @@ impl TdEvent {
             | Self::AgentCompleted { pane, .. }
             | Self::AgentFailed { pane, .. }
             | Self::AgentState { pane, .. }
+            | Self::RowRenamed { pane, .. }
             | Self::RowDismissed { pane, .. }
             | Self::TurnCompleted { pane, .. }
             | Self::ExecutionStarted { pane, .. }

@@ -428,7 +428,18 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             height,
             ..
         } => detail(format!("pane {pane} is {width}x{height} now")),
-        TdEvent::PaneRenamed { pane, name, .. } => detail(format!("pane {pane} is {name:?} now")),
+        TdEvent::RowRenamed {
+            pane,
+            agent_id,
+            name,
+            ..
+        } => {
+            let part = pane
+                .as_ref()
+                .map(|pane| pane.as_str())
+                .or(agent_id.as_deref());
+            detail(format!("{} is named {name:?}", part.unwrap_or("the row")))
+        }
         TdEvent::PaneSeen { pane, by, .. } => {
             let place = match by.known() {
                 Some(PaneViewer::Client) => "in tmux",

@@ -29,6 +29,7 @@ mod console;
 mod tree;
 
 mod asciicast;
+mod markdown_export;
 mod text_export;
 
 mod junit;
@@ -56,6 +57,7 @@ pub(crate) use event_writer::{
 pub(crate) use junit::JunitReport;
 pub(crate) use lines::{Applied, LastRevisions, Survey};
 pub(crate) use local_time::LocalTime;
+pub(crate) use markdown_export::MarkdownExport;
 pub(crate) use sanitize::{one_line, sanitized};
 pub(crate) use text_export::TextExport;
 pub(crate) use tree::{Tree, TreeOptions};

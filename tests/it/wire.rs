@@ -63,7 +63,12 @@ enum Wire {
     },
     PaneOpened { execution_id: String, pane: String, width: u32, height: u32, command: String },
     PaneResized { execution_id: String, pane: String, width: u32, height: u32 },
-    PaneRenamed { execution_id: String, pane: String, name: String },
+    RowRenamed {
+        execution_id: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] agent_id: Option<String>,
+        name: String,
+    },
     PaneClosed {
         execution_id: String, pane: String, reason: String,
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
@@ -250,7 +255,9 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         }).into(),
         K::PaneOpened => single(E::PaneOpened { execution_id, pane, width: 80, height: 24, command: s("sh") }),
         K::PaneResized => single(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
-        K::PaneRenamed => single(E::PaneRenamed { execution_id, pane, name: s("api (main)") }),
+        K::RowRenamed => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::RowRenamed {
+            execution_id: execution_id.clone(), pane, agent_id, name: s("api (main)"),
+        }).into(),
         K::PaneClosed => [None, Some(143)].map(|exit_status| E::PaneClosed {
             execution_id: execution_id.clone(), pane: pane.clone(), reason: "exited".into(), exit_status,
         }).into(),

@@ -440,7 +440,15 @@ fn draw_timeline(model: &Model, area: Rect, buffer: &mut Buffer) {
         (start, end.micros()),
         buffer,
     );
-    let rows = usize::from(area.height - 2);
+    // A low screen has room for the rows only.
+    let legend_height = if area.height > 6 { 1 } else { 0 };
+    let (bottom, rows) = (
+        area.bottom() - legend_height,
+        area.height - 2 - legend_height,
+    );
+    let legend = Rect::new(area.x, bottom, area.width, legend_height);
+    draw_legend(legend.intersection(area), buffer);
+    let rows = usize::from(rows);
     let selected = model.board.index();
     // The selected row stays visible.
     let first = selected.map_or(0, |index| (index + 1).saturating_sub(rows));
@@ -461,7 +469,7 @@ fn draw_timeline(model: &Model, area: Rect, buffer: &mut Buffer) {
         let cells = model.timeline.cells(&row.key(), end, usize::from(columns));
         for (x, band) in (bands..).zip(cells) {
             if let Some(band) = band {
-                let (symbol, style) = symbol_of(band);
+                let (symbol, _, style) = symbol_of(band);
                 put(buffer, x, y, 1, symbol, style);
             }
         }
@@ -471,7 +479,7 @@ fn draw_timeline(model: &Model, area: Rect, buffer: &mut Buffer) {
         let into = at.micros().saturating_sub(start).clamp(0, span);
         let column = into.saturating_mul(i64::from(columns) - 1) / span;
         let x = bands.saturating_add(u16::try_from(column).unwrap_or(0));
-        for y in area.y + 1..area.bottom() {
+        for y in area.y + 1..bottom {
             restyle(buffer, (x, y), 1, REVERSED);
         }
     }
@@ -517,17 +525,43 @@ fn draw_scale(
     }
 }
 
-/// Returns the symbol of a state, which shows it without colours.
-fn symbol_of(band: Band) -> (&'static str, Style) {
+/// Returns the symbol of a state, which shows it without colours, its word in the legend, and its style.
+fn symbol_of(band: Band) -> (&'static str, &'static str, Style) {
     let style = Style::new();
+    let needs_you = NEEDS_YOU.add_modifier(Modifier::REVERSED);
     match band {
-        Band::NeedsYou => ("!", NEEDS_YOU.add_modifier(Modifier::REVERSED)),
-        Band::Done => ("✓", style.fg(Color::Green)),
-        Band::Working => ("█", style.fg(Color::Blue)),
-        Band::Running => ("▒", style.fg(Color::Blue)),
-        Band::Idle => ("·", style.add_modifier(Modifier::DIM)),
-        Band::Ended => (" ", style),
+        Band::Waiting => ("!", "waits", needs_you),
+        Band::Error => (
+            "x",
+            "error",
+            style.fg(Color::Red).add_modifier(Modifier::REVERSED),
+        ),
+        Band::Limited => ("%", "limited", needs_you),
+        Band::Suspended => ("z", "suspended", needs_you),
+        Band::Done => ("✓", "done", style.fg(Color::Green)),
+        Band::Working => ("█", "works", style.fg(Color::Blue)),
+        Band::Running => ("▒", "runs", style.fg(Color::Blue)),
+        Band::Idle => ("·", "idle", style.add_modifier(Modifier::DIM)),
+        Band::Ended => (" ", "", style),
     }
+}
+
+/// Draws what the symbols of the timeline mean, as many as fit.
+fn draw_legend(area: Rect, buffer: &mut Buffer) {
+    let mut x = area.x;
+    for (symbol, word, style) in Band::ALL.map(symbol_of) {
+        let width = columns_of(symbol) + 1 + columns_of(word);
+        if word.is_empty() || x + width > area.right() {
+            return;
+        }
+        put(buffer, x, area.y, 1, symbol, style);
+        put(buffer, x + 2, area.y, width - 2, word, DIM);
+        x += width + 2;
+    }
+}
+
+fn columns_of(text: &str) -> u16 {
+    u16::try_from(text.width()).unwrap_or(u16::MAX)
 }
 
 fn duration(micros: i64) -> String {

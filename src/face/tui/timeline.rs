@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::board::{Attention, Row, RowKey, RowState};
+use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 
 /// The maximum number of changes to keep for a row. A busy agent has some hundred a day.
@@ -23,7 +24,10 @@ const SPANS: [i64; 8] = [
 /// The activity of a row from a time on, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Band {
-    NeedsYou,
+    Waiting,
+    Error,
+    Limited,
+    Suspended,
     Done,
     Working,
     Running,
@@ -32,10 +36,29 @@ pub(super) enum Band {
 }
 
 impl Band {
+    /// Every activity.
+    pub const ALL: [Self; 9] = [
+        Self::Waiting,
+        Self::Error,
+        Self::Limited,
+        Self::Suspended,
+        Self::Done,
+        Self::Working,
+        Self::Running,
+        Self::Idle,
+        Self::Ended,
+    ];
+
     pub fn of(row: &Row) -> Self {
         match (row.attention(), &row.state) {
             (_, RowState::Exited) => Self::Ended,
-            (Attention::NeedsYou, _) => Self::NeedsYou,
+            (Attention::NeedsYou, RowState::Agent(state)) => match state.known() {
+                Some(AgentState::Error) => Self::Error,
+                Some(AgentState::Limited) => Self::Limited,
+                Some(AgentState::Suspended) => Self::Suspended,
+                _ => Self::Waiting,
+            },
+            (Attention::NeedsYou, _) | (Attention::Finished, RowState::Failed) => Self::Error,
             (_, RowState::Running) => Self::Running,
             (Attention::Working, _) => Self::Working,
             (Attention::Finished, _) => Self::Done,
@@ -173,7 +196,7 @@ mod tests {
         }
         let changes = vec![
             (at(970), Band::Working),
-            (at(985), Band::NeedsYou),
+            (at(985), Band::Waiting),
             (at(986), Band::Working),
             (at(995), Band::Done),
         ];
@@ -186,7 +209,7 @@ mod tests {
                 None,
                 Some(Band::Working),
                 Some(Band::Working),
-                Some(Band::NeedsYou),
+                Some(Band::Waiting),
                 Some(Band::Done)
             ]
         );

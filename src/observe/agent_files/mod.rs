@@ -22,6 +22,8 @@ mod file;
 mod homes;
 mod search;
 
+mod title;
+
 mod output_file;
 mod verdict;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use super::file::{FileVersion, Followed, first_line, open, read_at};
+use super::title::{TITLE_BYTES_MAX, title_of};
 use super::verdict::{Facts, HOLD, LastLine, Verdict, is_known, judge};
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
@@ -24,6 +25,8 @@ pub(super) struct Check {
     pub warnings: Vec<String>,
     /// Turns of a conversation with a person that have ended and are not reported yet.
     pub turns: Vec<TurnEnd>,
+    /// The agent's project and first prompt, once they are known.
+    pub title: Option<String>,
     /// True if the file has changed, but no more bytes may be read in this tick.
     pub is_starved: bool,
 }
@@ -49,6 +52,10 @@ pub(super) struct OutputFile {
     /// The time at which the file of a task was found missing.
     gone_at: Option<Instant>,
     warned: BTreeSet<&'static str>,
+    /// False once the agent's title is known, or the beginning of the file has none.
+    needs_title: bool,
+    /// The size of the file when its title was last looked for.
+    titled: Option<u64>,
 }
 
 impl OutputFile {
@@ -65,6 +72,8 @@ impl OutputFile {
             is_compressed: false,
             gone_at: None,
             warned: BTreeSet::new(),
+            needs_title: true,
+            titled: None,
         }
     }
 
@@ -85,6 +94,15 @@ impl OutputFile {
         }
         self.checked_at = Some(context.now);
         self.take_turns(&mut check);
+        let version = self
+            .file
+            .seen
+            .filter(|_| self.needs_title && !self.is_compressed);
+        if let Some(version) = version.filter(|version| self.titled != Some(version.bytes)) {
+            self.titled = Some(version.bytes);
+            check.title = title_of(&self.file.path);
+            self.needs_title = check.title.is_none() && version.bytes <= TITLE_BYTES_MAX;
+        }
         check
     }
 

@@ -318,6 +318,14 @@ impl Shared {
             for warning in check.warnings.iter().filter(|_| is_running) {
                 self.emitter.warning(&format!("agent {id}"), warning);
             }
+            if let Some(name) = check.title {
+                self.emitter.emit(TdEvent::RowRenamed {
+                    execution_id: self.emitter.execution_id().clone(),
+                    pane: None,
+                    agent_id: Some(id.clone()),
+                    name,
+                });
+            }
             for turn in check.turns {
                 self.report(&id, turn, is_running);
             }

@@ -541,9 +541,10 @@ impl SessionPanes {
     fn emit_names(&mut self, now: Instant) {
         let events = &self.emitter.events;
         for (pane, name) in self.names.take_due(now) {
-            events.emit(TdEvent::PaneRenamed {
+            events.emit(TdEvent::RowRenamed {
                 execution_id: events.execution_id().clone(),
-                pane,
+                pane: Some(pane),
+                agent_id: None,
                 name,
             });
         }

@@ -175,6 +175,7 @@ fn a_session_continues_after_its_first_end() {
             } => format!("turn {} {summary} {}", agent_id.unwrap(), evidence.unwrap()),
             TdEvent::Error { message, .. } => format!("error {message}"),
             TdEvent::AgentCompleted { result, .. } => format!("completed {result}"),
+            TdEvent::RowRenamed { name, .. } => format!("named {name}"),
             event => event.type_name().to_owned(),
         })
         .collect();
@@ -182,6 +183,7 @@ fn a_session_continues_after_its_first_end() {
         events,
         [
             "AgentRegistered",
+            "named go on",
             "turn session First. inferred",
             "completed First.",
             "turn session Second. inferred",

@@ -143,7 +143,7 @@ fn an_agent_in_a_shared_session_is_named_by_its_title() {
     tmux(&["send-keys", "-t", "%1", "-l", &title('⠙')]);
     tmux(&["send-keys", "-t", "%1", "Enter", "there", "Enter"]);
     home.server.wait_for_text("%1", "there");
-    let log = home.run(&["log", "--type", "PaneRenamed", "--json"]);
+    let log = home.run(&["log", "--type", "RowRenamed", "--json"]);
     let lines = text(&log.stdout);
     let titles = lines.lines().filter(|line| line.contains("Fix the login"));
     assert_eq!(titles.count(), 1, "a spinner is no other name: {lines}");
@@ -162,4 +162,64 @@ fn an_ended_row_and_a_live_one_of_the_same_session_name_differ() {
     home.server.new_session("build", 80, 24, "exec cat");
     wait_for_names(&home, &["build", &format!("build {pane}"), "keep"]);
     assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_agents_file_is_named_by_its_project_and_its_first_prompt() {
+    let home = Home::new();
+    home.server.new_session("keep", 80, 24, "exec cat");
+    let files = home.directory().join("files");
+    fs::create_dir(&files).unwrap();
+    let user = r#"{"type":"user","uuid":"1","cwd":"/home/u/api","sessionId":"s","message":{"role":"user","content":"Fix the login"}}"#;
+    let id = "0d1e2f3a-1111-4222-8333-abcdefabcdef";
+    fs::write(files.join(format!("{id}.jsonl")), format!("{user}\n")).unwrap();
+    home.start_with(&["--agents", &files.display().to_string()]);
+    wait_for_names(&home, &["api: Fix the login", "keep"]);
+    let status = home.run(&["status", "--json", "api: Fix the login"]);
+    let row: serde_json::Value = serde_json::from_str(&text(&status.stdout)).unwrap();
+    assert_eq!(row["name"], id, "{row}");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn the_conversation_of_an_agent_is_exported_as_markdown() {
+    let home = Home::new();
+    let stream = concat!(
+        r#"{"type":"system","subtype":"init","session_id":"s","tools":[],"model":"m"}"#,
+        "\n",
+        r#"{"type":"assistant","message":{"id":"1","role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"t","name":"Bash","input":{"command":"cargo test"}}]},"session_id":"s"}"#,
+        "\n",
+        r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"all passed"}]},"session_id":"s"}"#,
+        "\n",
+        r#"{"type":"assistant","message":{"id":"2","role":"assistant","content":[{"type":"text","text":"It is **done**."}]},"session_id":"s"}"#,
+        "\n",
+        r#"{"type":"result","subtype":"success","is_error":false,"result":"It is **done**.","session_id":"s"}"#,
+        "\n"
+    );
+    let file = home.directory().join("stream");
+    fs::write(&file, stream).unwrap();
+    let command = ["cat", &file.display().to_string()].join(" ");
+    let run = [
+        "run",
+        "--as",
+        "claude",
+        "--execution-id",
+        "fix",
+        "--",
+        "sh",
+        "-c",
+        &command,
+    ];
+    assert_code(&home.run(&run), 0);
+    let markdown = home.run(&["export", "fix", "--format", "md"]);
+    assert_code(&markdown, 0);
+    let expected = "\nI look.\n\n- **Bash**: `cargo test`\n\n      all passed\n\nIt is **done**.\n";
+    let markdown = text(&markdown.stdout);
+    assert!(
+        markdown.starts_with("# ") && markdown.ends_with(expected),
+        "{markdown}"
+    );
+    let plain = ["run", "--execution-id", "plain", "--", "echo", "text"];
+    assert_code(&home.run(&plain), 0);
+    assert_code(&home.run(&["export", "plain", "--format", "md"]), 2);
 }
