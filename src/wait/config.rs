@@ -335,6 +335,8 @@ pub struct WaitMatch {
     pub pattern: Option<String>,
     /// The exit status of the pane's program, if it is known.
     pub exit_status: Option<i32>,
+    /// For a state after a sent text: what the agent has answered in its turn.
+    pub answer: Option<String>,
 }
 
 impl WaitMatch {
@@ -360,6 +362,7 @@ impl WaitMatch {
             text: None,
             pattern: None,
             exit_status: None,
+            answer: None,
         }
     }
 }

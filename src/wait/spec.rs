@@ -224,6 +224,7 @@ impl WaitMatch {
             text: text("text"),
             pattern: text("needle"),
             exit_status: status.and_then(|status| i32::try_from(status).ok()),
+            answer: text("answer"),
             ..Self::of(WaitCondition::from_name(&condition)?)
         })
     }
@@ -240,6 +241,7 @@ impl WaitMatch {
             ("state", state.map(|state| json!(state))),
             ("needle", pattern.map(|text| json!(text))),
             ("exit_status", self.exit_status.map(|status| json!(status))),
+            ("answer", self.answer.as_ref().map(|answer| json!(answer))),
         ] {
             if let Some(value) = value {
                 map.insert(name.to_owned(), value);

@@ -317,3 +317,25 @@ fn an_agent_goes_on_after_ctrl_c_and_a_timeout() {
     claude.draws();
     claude.server.wait_for_text(&claude.pane, "go\ngo");
 }
+
+#[test]
+fn a_wait_for_the_end_of_a_prompt_has_the_answer() {
+    let mut claude = Claude::new();
+    let socket = claude.server.socket();
+    let data = claude.home.path().join("data");
+    let args = [
+        "wait", "agent", "--send", "fix it", "--state", "done", "--json",
+    ];
+    let waiting = Running::start(program(&on(socket.to_str().unwrap(), &args), &data));
+    claude.server.wait_for_text(&claude.pane, "fix it\nfix it");
+    claude.is("busy");
+    claude.turn("it");
+    claude.is("idle");
+    let output = waiting.end();
+    assert_code(&output, 0);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&found["state"], &found["answer"]),
+        (&json!("done"), &json!("answer it"))
+    );
+}

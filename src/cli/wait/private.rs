@@ -3,6 +3,7 @@
 //!
 //! `td-wait-state` blocks on its subscription and ends when a state is met, or when the watch is stopped.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
@@ -14,12 +15,13 @@ use crate::cli::options::SourceKind;
 use crate::cli::{live, output};
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
-use crate::event::{AgentState, TdEvent};
+use crate::event::{AgentState, Envelope, PaneId, TdEvent};
 use crate::observe::Watch;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Stop, is_stopped, stop_pair};
+use crate::timestamp::Timestamp;
 use crate::tmux::{Server, Target};
-use crate::wait::{StateMatcher, WaitMatch, Waiter};
+use crate::wait::{FollowedTurn, StateMatcher, WaitMatch, Waiter};
 
 /// Maximum time to detect the first state, which must last for a while before it is reported.
 const FIRST_STATE: Duration = Duration::from_secs(3);
@@ -121,6 +123,8 @@ impl PrivateWatch {
         let mut observer = StateObserver {
             matcher: StateMatcher::new(condition.states),
             is_sent: condition.is_sent,
+            sent_at: Timestamp::default(),
+            turns: BTreeMap::new(),
             clock: clock.clone(),
         };
         let thread = thread::spawn("td-wait-state", move || {
@@ -160,6 +164,9 @@ impl PrivateWatch {
 struct StateObserver {
     matcher: StateMatcher,
     is_sent: bool,
+    /// The time after which events belong to the turn that the sent text begins, and these turns.
+    sent_at: Timestamp,
+    turns: BTreeMap<PaneId, FollowedTurn>,
     clock: Clock,
 }
 
@@ -176,21 +183,56 @@ impl StateObserver {
             }
         }
         self.matcher.sent();
+        self.sent_at = self.clock.wall();
     }
 
     fn run(&mut self, events: &mut Subscription, found: &Sender<WaitMatch>) {
         loop {
             let met = match events.recv_until(self.matcher.settles_at()) {
-                Ok(Delivery::Event(event)) => self.matcher.handle(&event.event, self.clock.now()),
+                Ok(Delivery::Event(event)) => {
+                    self.follow(&event);
+                    self.matcher.handle(&event.event, self.clock.now())
+                }
                 Ok(Delivery::Lagged { .. }) => None,
                 Err(RecvTimeoutError::Timeout) => self.matcher.settled(),
                 Err(RecvTimeoutError::Closed) => return,
             };
-            if let Some(met) = met {
+            if let Some(mut met) = met {
+                if self.is_sent {
+                    met.answer = self.answer(met.pane.as_ref(), events);
+                }
                 // The wait may have ended for another reason.
                 let _ = found.try_send(met);
                 return;
             }
         }
+    }
+
+    /// Notes an event for the turn of its pane.
+    fn follow(&mut self, envelope: &Envelope) {
+        if let Some(pane) = envelope.event.pane().filter(|_| self.is_sent) {
+            let begin = || FollowedTurn::begin(pane.clone(), self.sent_at, None);
+            let turn = self.turns.entry(pane.clone()).or_insert_with(begin);
+            turn.note(envelope, self.clock.now());
+        }
+    }
+
+    /// Returns the answer of the turn in a pane, once the turn is over; `None` if it has none.
+    fn answer(&mut self, pane: Option<&PaneId>, events: &mut Subscription) -> Option<String> {
+        let pane = pane?;
+        loop {
+            let now = self.clock.now();
+            let turn = self.turns.get_mut(pane)?;
+            if turn.end(now).is_some() {
+                break;
+            }
+            match events.recv_until(Some(turn.deadline()?)) {
+                Ok(Delivery::Event(event)) => self.follow(&event),
+                Ok(Delivery::Lagged { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Closed) => break,
+            }
+        }
+        let answer = self.turns.get(pane)?.answer();
+        (!answer.is_empty()).then(|| answer.to_owned())
     }
 }
