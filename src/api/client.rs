@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::http::HEAD_BYTES_MAX;
@@ -245,6 +246,19 @@ pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration)
         read_answer(BufReader::new(stream))
     };
     ask().map_err(|cause| failed(socket, cause))
+}
+
+/// Returns the problems of an observer that do not show on its board: histories that cannot be written. One that does
+/// not answer has none.
+pub(crate) fn get_problems(socket: &Path) -> Vec<String> {
+    #[derive(Default, Deserialize)]
+    struct Health {
+        #[serde(default)]
+        problems: Vec<String>,
+    }
+    let answer = get(socket, "/healthz", None, Duration::ZERO);
+    let health = answer.map(|answer| serde_json::from_slice(&answer.body).unwrap_or_default());
+    health.map_or_else(|_| Vec::new(), |health: Health| health.problems)
 }
 
 /// Returns the present position in the observer's events; `None` if the observer does not answer.

@@ -22,7 +22,7 @@ pub(crate) mod client;
 
 pub(crate) use access::Observer;
 pub(crate) use client::{
-    EventReader, EventSource, Unavailable, get, get_board, position, post_lines,
+    EventReader, EventSource, Unavailable, get, get_board, get_problems, position, post_lines,
 };
 pub(crate) use http::percent_encoded;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};

@@ -14,6 +14,7 @@ use super::http::Response;
 use crate::board::{Attention, Row};
 use crate::bus::EventBus;
 use crate::clock::Clock;
+use crate::engine::LogTroubles;
 use crate::error::{Error, Result};
 use crate::event::{Cursor, PaneId, PaneViewer, ScreenRow, Styles, TdEvent};
 use crate::feed::{Feed, real};
@@ -37,6 +38,8 @@ pub(crate) struct ApiContext {
     pub panes: Panes,
     /// The observer's sessions, for waits.
     pub sessions: ObservedSessions,
+    /// The runs whose logs cannot be written.
+    pub log_troubles: LogTroubles,
 }
 
 impl ApiContext {

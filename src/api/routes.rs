@@ -71,7 +71,17 @@ impl Routes {
             return Response::problem(503, why).write(&mut stream, with_body);
         }
         let response = match path.as_slice() {
-            ["healthz"] => Response::json(&json!({"status": "ok", "observer": self.about})),
+            ["healthz"] => {
+                let problems = context.log_troubles.list();
+                let status = if problems.is_empty() {
+                    "ok"
+                } else {
+                    "degraded"
+                };
+                Response::json(
+                    &json!({"status": status, "problems": problems, "observer": self.about}),
+                )
+            }
             ["metrics"] => {
                 Response::text("text/plain; version=0.0.4; charset=utf-8", metrics(context))
             }

@@ -358,6 +358,7 @@ mod tests {
             clock,
             panes,
             sessions: Default::default(),
+            log_troubles: Default::default(),
         };
         let serving = thread::spawn("test-ws", move || serve(&context, &request, &server, &stop));
         let mut answer = Vec::new();

@@ -281,6 +281,9 @@ impl Fold<'_> {
                 pane: None,
                 ..
             } => self.background_end(id, agent_id, AgentState::Error, error),
+            // The trouble of a log is no execution of its own.
+            TdEvent::Error { context, .. }
+                if context == "log" && self.rows.of(id).next().is_none() => {}
             TdEvent::Error { context, .. } => {
                 self.error(id);
                 if context == "timeout" {

@@ -343,22 +343,35 @@ struct Defaults {
 impl TypedKeeping {
     /// Returns the first option that differs from its default.
     pub fn first_given(&self) -> Option<&'static str> {
-        let default = Defaults::try_parse_from(["td-observe"]).ok()?.keeping;
-        let secrets = &self.secrets;
-        let options = [
-            ("--sync", self.sync != default.sync),
-            ("--rotate-size", self.rotate_size != default.rotate_size),
-            ("--rotate-age", self.rotate_age != default.rotate_age),
-            ("--keep-size", self.keep_size != default.keep_size),
-            ("--keep-age", self.keep_age.is_some()),
-            ("--keep-runs", self.keep_runs.is_some()),
-            ("--redact", secrets.redact.is_some()),
-            ("--redact-env", !secrets.redact_env.is_empty()),
-            ("--redact-env-file", !secrets.redact_env_file.is_empty()),
-            ("--no-redact", secrets.no_redact),
-        ];
-        let given = options.iter().find(|(_, is_given)| *is_given);
-        given.map(|(option, _)| *option)
+        self.given().first().map(|(option, _)| *option)
+    }
+
+    /// Returns the options that differ from their defaults, each with its value.
+    pub fn given(&self) -> Vec<(&'static str, String)> {
+        let Ok(Defaults { keeping: default }) = Defaults::try_parse_from(["td-observe"]) else {
+            return Vec::new();
+        };
+        let values = |of: &Self| {
+            let secrets = &of.secrets;
+            [
+                ("--sync", format!("{:?}", of.sync)),
+                ("--rotate-size", format!("{:?}", of.rotate_size)),
+                ("--rotate-age", format!("{:?}", of.rotate_age)),
+                ("--keep-size", format!("{:?}", of.keep_size)),
+                ("--keep-age", format!("{:?}", of.keep_age)),
+                ("--keep-runs", format!("{:?}", of.keep_runs)),
+                ("--redact", format!("{:?}", secrets.redact)),
+                ("--redact-env", format!("{:?}", secrets.redact_env)),
+                (
+                    "--redact-env-file",
+                    format!("{:?}", secrets.redact_env_file),
+                ),
+                ("--no-redact", format!("{:?}", secrets.no_redact)),
+            ]
+        };
+        let pairs = values(self).into_iter().zip(values(&default));
+        let given = pairs.filter(|(value, default)| value != default);
+        given.map(|(value, _)| value).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use super::options::Options;
 use super::signals::Signals;
 use super::{known, observer, output};
 use crate::agent::StateRules;
-use crate::api::get_board;
+use crate::api::{get_board, get_problems};
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
 use crate::event::PaneId;
@@ -44,6 +44,8 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         socket: None,
         etag: None,
         is_observed: false,
+        problem: None,
+        reported_problem: None,
         notice: None,
         has_reported: false,
         clock,
@@ -126,6 +128,9 @@ struct Source {
     etag: Option<String>,
     /// The rows are those of an observer.
     is_observed: bool,
+    /// What the observer cannot do.
+    problem: Option<String>,
+    reported_problem: Option<String>,
     /// The reason why the rows are those of the history.
     notice: Option<String>,
     has_reported: bool,
@@ -156,6 +161,15 @@ impl Source {
                 Ok(Some((rows, etag))) => {
                     self.etag = etag;
                     self.is_observed = true;
+                    let problems = get_problems(&socket);
+                    self.problem = match problems.as_slice() {
+                        [] => None,
+                        [only] => Some(format!("the history cannot be written: {only}")),
+                        [first, others @ ..] => Some(format!(
+                            "the history cannot be written: {first}; and {} more",
+                            others.len()
+                        )),
+                    };
                     return Ok(Some(rows));
                 }
                 Ok(None) => {
@@ -197,8 +211,15 @@ impl Source {
         }
     }
 
-    /// Reports once that the rows are those of the history.
+    /// Reports once that the rows are those of the history, and a problem of the observer that is new.
     fn report(&mut self) {
+        if self.problem != self.reported_problem {
+            self.problem
+                .as_deref()
+                .into_iter()
+                .for_each(output::print_message);
+            self.reported_problem.clone_from(&self.problem);
+        }
         if let Some(notice) = &self.notice
             && !std::mem::replace(&mut self.has_reported, true)
         {

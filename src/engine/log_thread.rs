@@ -5,8 +5,9 @@
 //! a batch or a command arrives or the writer has something to do, and on the disk. It ends when
 //! the bus is closed and everything is read.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -20,7 +21,7 @@ use crate::event::ExecutionId;
 use crate::history::{
     LogNotice, LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunDirectory, RunState,
 };
-use crate::thread::{self, Handle, Panicked};
+use crate::thread::{self, Handle, Panicked, lock};
 
 /// The number of queued commands: one for each run that is opened or closed while a batch is
 /// written.
@@ -54,9 +55,34 @@ pub(super) struct CloseRun {
     pub exit_status: Option<i32>,
 }
 
+/// The runs whose logs cannot be written at present, each with the reason.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogTroubles(Arc<Mutex<BTreeMap<ExecutionId, String>>>);
+
+impl LogTroubles {
+    /// Records why a run cannot be written; `None` if it is written again, or has ended.
+    pub(super) fn set(&self, id: &ExecutionId, why: Option<&str>) {
+        let mut runs = lock(&self.0);
+        match why {
+            Some(why) => drop(runs.insert(id.clone(), why.to_owned())),
+            None => drop(runs.remove(id)),
+        }
+    }
+
+    /// Returns the runs, each with its reason.
+    #[cfg(feature = "cli")]
+    pub fn list(&self) -> Vec<String> {
+        let runs = lock(&self.0);
+        runs.iter()
+            .map(|(id, why)| format!("{id}: {why}"))
+            .collect()
+    }
+}
+
 /// Sends commands from any thread.
 #[derive(Clone)]
 pub(super) struct LogCommands {
+    pub troubles: LogTroubles,
     queue: Sender<LogCommand>,
     /// Without it, a command would wait for the next event, which may never arrive.
     interrupt: LaneInterrupt,
@@ -82,6 +108,7 @@ impl LogThread {
         let lane = bus.subscribe_lossless()?;
         let (queue, inbox) = bounded(COMMANDS_MAX);
         let interrupt = lane.interrupt();
+        let troubles = LogTroubles::default();
         let state = LogThreadState {
             writer,
             inbox,
@@ -90,9 +117,14 @@ impl LogThread {
             closing: Vec::new(),
             when_closed: Vec::new(),
             last_notices: Vec::new(),
+            troubles: troubles.clone(),
         };
         let thread = thread::spawn("td-log", move || state.run(lane))?;
-        let commands = LogCommands { queue, interrupt };
+        let commands = LogCommands {
+            troubles,
+            queue,
+            interrupt,
+        };
         Ok(Self { commands, thread })
     }
 
@@ -113,6 +145,7 @@ struct LogThreadState {
     when_closed: Vec<Sender<Infallible>>,
     /// Notices that the bus did not accept, because it is closing.
     last_notices: Vec<LogNotice>,
+    troubles: LogTroubles,
 }
 
 impl LogThreadState {
@@ -168,7 +201,10 @@ impl LogThreadState {
                     self.writer.skip(&run, cause);
                 }
                 LogCommand::AddMetadata { id, extra } => self.writer.add_metadata(&id, extra, now),
-                LogCommand::Close(close) => self.closing.push((now + CLOSE_AFTER, close)),
+                LogCommand::Close(close) => {
+                    self.troubles.set(&close.id, None);
+                    self.closing.push((now + CLOSE_AFTER, close));
+                }
                 LogCommand::CloseNow { done } => {
                     self.closing.iter_mut().for_each(|(at, _)| *at = now);
                     self.when_closed.push(done);
@@ -206,6 +242,14 @@ impl LogThreadState {
     fn pass_notices(&mut self) {
         for notice in self.writer.take_notices() {
             log::warn!("log of {}: {}", notice.execution_id, notice.message);
+            match notice.kind {
+                LogNoticeKind::Failing => {
+                    self.troubles
+                        .set(&notice.execution_id, Some(&notice.message));
+                }
+                LogNoticeKind::Recovered => self.troubles.set(&notice.execution_id, None),
+                _ => {}
+            }
             if notice.kind != LogNoticeKind::NotKept
                 && self.bus.emit(notice.to_event()) == Emitted::Closed
             {

@@ -37,6 +37,8 @@ use crate::tmux::Server;
 use crate::wait::Waiter;
 
 use log_thread::LogThread;
+#[cfg(feature = "cli")]
+pub(crate) use log_thread::LogTroubles;
 use runs::RunRegistry;
 
 /// The time that a source may take to end; the sources' own limits are well below this.
@@ -450,6 +452,12 @@ impl Engine {
     pub fn run_kernel(&mut self, task: KernelTask) -> Result<KernelHandle> {
         let name = self.jobs.claim(task.run_name(self.clock.wall()))?;
         self.attach_job(kernel_job(task, name))
+    }
+
+    /// Returns the runs whose logs cannot be written at present.
+    #[cfg(feature = "cli")]
+    pub(crate) fn log_troubles(&self) -> LogTroubles {
+        self.runs.log_troubles()
     }
 
     /// Adds data to the metadata of an open run, in place of earlier data with the same names.

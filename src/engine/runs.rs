@@ -8,6 +8,8 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "cli")]
+use super::log_thread::LogTroubles;
 use super::log_thread::{CloseRun, LogCommand, LogCommands};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
@@ -213,6 +215,9 @@ impl RunRegistry {
                     let why = format!("observing without a log: {cause}");
                     commands.send(LogCommand::Skip { run, cause });
                     locked = locked_run(&error);
+                    if locked.is_none() {
+                        commands.troubles.set(&label, Some(&why));
+                    }
                     log::warn!("{why}");
                     emitter.warning("log", &why);
                 }
@@ -306,6 +311,15 @@ impl RunRegistry {
                 }
             });
         }
+    }
+
+    /// Returns the runs whose logs cannot be written at present.
+    #[cfg(feature = "cli")]
+    pub fn log_troubles(&self) -> LogTroubles {
+        let log = self.log.as_ref();
+        log.map_or_else(LogTroubles::default, |(_, commands)| {
+            commands.troubles.clone()
+        })
     }
 
     fn send(&self, command: LogCommand) {

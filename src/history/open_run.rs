@@ -258,10 +258,14 @@ impl RunIndex {
         for n in 1..=LABELS_MAX {
             let directory = data.run(&numbered(label, n));
             if directory.exists() {
-                // The run was created after the scan, perhaps by another observer of the same session.
-                let metadata = directory.metadata().ok().flatten();
-                let is_same = |run: RunMetadata| run.identity == info.identity;
-                if info.identity.is_none() || !metadata.is_some_and(is_same) {
+                // The run was created after the scan, perhaps by another observer of the same session; or it is
+                // this session's, and a full disk has kept its metadata from being written.
+                let is_same = match directory.metadata() {
+                    Ok(Some(run)) => run.identity == info.identity,
+                    Ok(None) => true,
+                    Err(_) => false,
+                };
+                if info.identity.is_none() || !is_same {
                     continue;
                 }
             }

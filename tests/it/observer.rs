@@ -2,6 +2,7 @@
 
 mod api;
 mod faces;
+mod full;
 mod lives;
 mod log_file;
 mod names;

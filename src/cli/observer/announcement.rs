@@ -1,6 +1,7 @@
 //! The announcement of a running observer: a lock in the data directory, and a file that names the
 //! process and its socket.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -34,6 +35,9 @@ pub(in crate::cli) struct Announcement {
     /// Clients may type into panes.
     #[serde(default)]
     pub allow_input: bool,
+    /// The other options of its start, with their values.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
 }
 
 impl Announcement {
@@ -194,6 +198,7 @@ mod tests {
             version: "1".to_owned(),
             started: Timestamp::from_micros(0),
             allow_input: true,
+            options: BTreeMap::new(),
         };
         lock.announce(&announcement).unwrap();
         assert_eq!(running(data).unwrap(), Some(announcement.clone()));

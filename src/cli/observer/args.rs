@@ -1,5 +1,6 @@
 //! The arguments of `start`, `stop` and `service`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueHint};
@@ -26,6 +27,25 @@ pub(in crate::cli) struct TypedStart {
     /// Leave the terminal of the starting process
     #[arg(long, hide = true)]
     pub detached: bool,
+}
+
+impl TypedStart {
+    /// Returns the options that say how and what is observed and kept, without the servers, each with its value.
+    pub fn given(&self) -> BTreeMap<String, String> {
+        let mut given = self.keeping.given();
+        if !self.agents.is_empty() {
+            let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
+            let agents: Vec<PathBuf> = self.agents.iter().map(absolute).collect();
+            given.push(("--agents", format!("{agents:?}")));
+        }
+        if self.source != SourceKind::Auto {
+            given.push(("--source", format!("{:?}", self.source)));
+        }
+        let named = given.into_iter();
+        named
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
 }
 
 /// The end of the help of `stop`.

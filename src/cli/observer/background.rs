@@ -15,6 +15,7 @@ use rustix::stdio::{dup2_stderr, stderr};
 use super::super::output;
 use super::announcement::{self, Announcement};
 use super::args::TypedStart;
+use crate::api::get_problems;
 use crate::child::{DetachedStart, open_log, start_detached};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
@@ -61,6 +62,17 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
                 known.pid,
                 missing.display()
             ));
+        }
+        let given = typed.given();
+        let others = given
+            .iter()
+            .filter(|(name, value)| known.options.get(*name) != Some(*value));
+        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+        if !others.is_empty() {
+            message!(
+                "the running observer does not take {}: end it with td-observe stop first",
+                others.join(", ")
+            );
         }
         return report(options, &known, "an observer is already running");
     }
@@ -109,6 +121,8 @@ pub(in crate::cli) fn stop(options: &Options) -> Result<ExitCode, Failure> {
     let Some(pid) = pid else {
         return Err(failure!("the observer's announcement has no process"));
     };
+    // Its log file may be on a disk that is full.
+    let problems = get_problems(&known.socket);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM)
         .map_err(|cause| failure!("cannot stop process {}: {cause}", known.pid))?;
     let deadline = clock.now() + STOP_TIME;
@@ -121,6 +135,9 @@ pub(in crate::cli) fn stop(options: &Options) -> Result<ExitCode, Failure> {
             ));
         }
         park(Some(POLL));
+    }
+    for problem in problems {
+        message!("the history could not be written to the end: {problem}");
     }
     if options.quiet {
         return Ok(ExitCode::SUCCESS);

@@ -1,5 +1,6 @@
 //! The observer itself: an engine that observes tmux servers and agents, the feed and the API.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +18,7 @@ use crate::api::{
 };
 use crate::cli::checks::{check_socket, check_tmux};
 use crate::cli::failure::Failure;
-use crate::cli::options::{Options, SourceKind};
+use crate::cli::options::Options;
 use crate::cli::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -107,7 +108,7 @@ pub(super) fn observe(
         rules,
         allows_input: typed.allow_input,
     };
-    let observed = observer.observe(&panes, agents, (&states, typed.source), audience, ended);
+    let observed = observer.observe(&panes, agents, (&states, typed), audience, ended);
     let code = observer.end();
     observed.map(|()| code)
 }
@@ -133,7 +134,7 @@ impl Observer {
         &mut self,
         panes: &Panes,
         agents: Option<AgentWatch>,
-        (states, source): (&StateRules, SourceKind),
+        (states, typed): (&StateRules, &TypedStart),
         audience: Audience,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
@@ -143,7 +144,7 @@ impl Observer {
             let watch = Watch::new(server.server.clone())
                 .states(states.clone())
                 .views();
-            self.engine.watch(source.applied_to(watch)?)?;
+            self.engine.watch(typed.source.applied_to(watch)?)?;
         }
         if let Some(agents) = agents {
             // The job ends with the engine.
@@ -158,9 +159,12 @@ impl Observer {
             clock: self.clock.clone(),
             panes: panes.clone(),
             sessions: self.engine.sessions().clone(),
+            log_troubles: self.engine.log_troubles(),
         };
         match audience {
-            Audience::All(socket) => self.serve(context, socket, sockets, ended)?,
+            Audience::All(socket) => {
+                self.serve(context, (socket, sockets), typed.given(), ended)?
+            }
             // The slot is empty: each face has its own observer.
             Audience::Face(slot) => drop(slot.set(context)),
         }
@@ -171,8 +175,8 @@ impl Observer {
     fn serve(
         &mut self,
         context: ApiContext,
-        socket: PathBuf,
-        servers: Vec<PathBuf>,
+        (socket, servers): (PathBuf, Vec<PathBuf>),
+        given: BTreeMap<String, String>,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
         let panes = context.panes.clone();
@@ -184,6 +188,7 @@ impl Observer {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.clock.wall(),
             allow_input: panes.allows_input,
+            options: given,
         };
         let routes = Routes {
             context,
