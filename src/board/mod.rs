@@ -130,7 +130,6 @@ impl Board {
     }
 
     /// Returns true if the state of a pane is not known yet, and is about to be.
-    #[cfg(feature = "cli")]
     pub(crate) fn is_reading(&self) -> bool {
         self.rows.map.values().any(Row::is_unread)
     }
