@@ -34,6 +34,7 @@ pub(crate) use state::RowKind;
 pub use state::{AgentScreen, DetectedState, StateRules};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp};
+pub(crate) use summary::{exit_status_in_words, exit_status_of_detail, failure_in_words};
 pub(crate) use summary::{is_limit, one_line, tool_question};
 pub use turn::Markers;
 pub(crate) use turn::{ChangeContext, RedrawDetector, Turn, TurnDetector};

@@ -16,6 +16,7 @@ pub(crate) use crate::event::StateSource;
 /// correct it.
 fn settle_time(source: StateSource) -> Duration {
     Duration::from_millis(match source {
+        StateSource::Process => 0,
         // An agent writes its transcript about 0.1 s after its status (0.03 to 0.3 s on Claude Code
         // 2.1.330).
         StateSource::StatusFile => 400,
@@ -125,6 +126,12 @@ impl StateResolver {
         self.deadline = Some(now);
     }
 
+    /// Returns the state on the screen, and the last one that has settled.
+    pub fn shown(&self) -> impl Iterator<Item = &DetectedState> {
+        let on_screen = self.on_screen.as_ref().map(|(shown, _)| shown);
+        on_screen.into_iter().chain(self.settled.as_ref())
+    }
+
     /// Makes the state on the screen a claim if it has settled.
     pub fn settle_screen(&mut self, now: Instant) {
         if self.screen_settles_at().is_none_or(|at| at > now) {
@@ -204,6 +211,10 @@ impl StateResolver {
 
     /// Returns `None` if the state is unknown or a source is delayed.
     fn decide(&self, now: Instant) -> Option<ResolvedState> {
+        // A suspended process does nothing, whatever its files and its screen last showed.
+        if let Some(report) = self.report(StateSource::Process) {
+            return Some(report);
+        }
         let mut report = match self.get(StateSource::StatusFile) {
             Some(status) => self.decide_by_status_file(status, now)?,
             None => self.decide_by_other_sources(now)?,
@@ -669,7 +680,8 @@ mod tests {
                 let (mut claims, mut now, mut last) = (StateResolver::default(), ms(0), None);
                 for (source, claimed, passed) in steps {
                     now += Duration::from_millis(passed);
-                    claims.set_claim(StateSource::ALL[source], claimed, now);
+                    // A process outranks all others.
+                    claims.set_claim(StateSource::ALL[1 + source], claimed, now);
                     if let Some(report) = claims.next_change(now) {
                         let key = (report.claim.state, report.claim.asks.clone());
                         prop_assert_ne!(Some(&key), last.as_ref());

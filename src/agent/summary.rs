@@ -149,6 +149,29 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
+/// Describes the failure of a program by its exit status: `make failed (2)`, `claude killed (137)`.
+pub(crate) fn failure_in_words(program: &str, status: i32) -> String {
+    let how = if (129..=192).contains(&status) {
+        "killed"
+    } else {
+        "failed"
+    };
+    format!("{program} {how} ({status})")
+}
+
+/// What stands before the exit status in the detail of an agent that was killed.
+const EXIT_STATUS: &str = "exit status ";
+
+/// Returns the detail of an agent that was killed.
+pub(crate) fn exit_status_in_words(status: i32) -> String {
+    format!("{EXIT_STATUS}{status}")
+}
+
+/// Returns the exit status of the agent, if it was killed.
+pub(crate) fn exit_status_of_detail(detail: &str) -> Option<i32> {
+    detail.strip_prefix(EXIT_STATUS)?.parse().ok()
+}
+
 /// Joins the text to one line without control characters, and truncates it to a summary.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());

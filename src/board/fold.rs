@@ -6,14 +6,18 @@ use std::collections::BTreeSet;
 use super::last::{conclusion, tool_in_words};
 use super::row::Rows;
 use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState};
-use crate::agent::{RowKind, StateRules, one_line, program_name};
+use crate::agent::{
+    AgentProgram, KnownAgent, RowKind, StateRules, exit_status_of_detail, failure_in_words,
+    one_line, program_name,
+};
 use crate::escapes::without_escapes;
 use crate::event::{
     AgentState, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId, GapEvidence,
-    PaneId, SessionEndReason, TdEvent,
+    PaneId, SessionEndReason, StateSource, TdEvent,
 };
 use crate::process::is_shell;
 use crate::timestamp::Timestamp;
+use crate::track::ProcessExit;
 
 /// The exit status of a command that ran into its timeout, as in `timeout(1)`.
 const TIMED_OUT: i32 = 124;
@@ -171,12 +175,35 @@ impl Fold<'_> {
             } => self.pane(id, pane, |row, at| {
                 row.agent = Some(program(command));
                 row.note_output(at);
+                if row.state == RowState::Failed {
+                    row.begin(at);
+                }
             }),
             TdEvent::ExecutionCompleted {
-                pane: Some(pane), ..
+                pane: Some(pane),
+                exit_code,
+                signal,
+                ..
             } => self.pane(id, pane, |row, at| {
-                row.agent = Some("shell".to_owned());
                 row.note_output(at);
+                // The end of an agent that lived too briefly to be found.
+                let exit = ProcessExit {
+                    status: *exit_code,
+                    signal: *signal,
+                };
+                let agent = row
+                    .agent
+                    .clone()
+                    .filter(|agent| KnownAgent::named(agent).is_some());
+                if let Some(agent) = agent
+                    && let Some(status) = exit.exit_status().filter(|_| exit.is_killed())
+                    && row.state != RowState::Failed
+                {
+                    row.fail(failure_in_words(&agent, status), status, at);
+                }
+                if row.state != RowState::Failed {
+                    row.agent = Some("shell".to_owned());
+                }
             }),
             TdEvent::LoopStarted {
                 task_description,
@@ -239,15 +266,29 @@ impl Fold<'_> {
                 asks,
                 question_id,
                 dialogue,
+                source,
+                detail,
                 ..
             } => {
                 let agent_id = agent_id.as_deref().map(String::as_str);
                 self.row_of(id, pane.as_ref(), agent_id, |row, at| {
+                    let is_shell = agent.as_deref().is_some_and(|agent| agent == "shell");
+                    if row.state == RowState::Failed && is_shell {
+                        // The shell goes on, and the failure is still news.
+                        return;
+                    }
                     if let Some(agent) = agent {
                         row.set_agent(plain(agent).into_owned());
                     }
                     row.evidence = Some(evidence.clone());
                     let asks = asks.as_deref().map(|asks| plain(asks).into_owned());
+                    let is_end = source
+                        .as_ref()
+                        .is_some_and(|source| *source == StateSource::Process);
+                    let detail = detail.as_deref().filter(|_| is_end);
+                    if let Some(status) = detail.and_then(|detail| exit_status_of_detail(detail)) {
+                        return row.fail(asks.unwrap_or_default(), status, at);
+                    }
                     let id = question_id.as_deref().cloned();
                     row.enter_agent(RowState::Agent(state.clone()), asks, id, at);
                     match state.known() {
@@ -417,7 +458,7 @@ impl Fold<'_> {
         self.row(key, kind, |row, at| {
             row.note_output(at);
             row.note_news();
-            if let Some(line) = line {
+            if let Some(line) = line.filter(|_| !row.says_failure()) {
                 row.last_line = line;
             }
         });
@@ -508,9 +549,13 @@ fn is_generated(id: &ExecutionId) -> bool {
     time.is_some_and(is_time)
 }
 
-/// Returns the display name of a command line's program: its file name, or `shell`.
+/// Returns the display name of a command line's program: an agent's name, its file name, or `shell`.
 fn program(command: &str) -> String {
     let command = &*plain(command);
+    let words = shlex::split(command).unwrap_or_default();
+    if let Some(agent) = AgentProgram::recognise(None, &words) {
+        return agent.name().to_owned();
+    }
     let first = command.split_whitespace().next().unwrap_or(command);
     let name = program_name(first);
     if is_shell(name) {

@@ -187,6 +187,9 @@ pub struct Row {
     /// The question in full, while the agent waits.
     #[serde(default)]
     pub dialogue: Option<Box<Dialogue>>,
+    /// True if the execution has ended.
+    #[serde(default)]
+    pub ended: bool,
     /// The exit status, or `128 + n` for a signal; `None` while the execution runs or if the status is
     /// unknown.
     pub exit_status: Option<i32>,
@@ -254,6 +257,7 @@ impl Row {
             errors: 0,
             phases: None,
             dismissed: false,
+            ended: false,
             answer: AnswerEnd::default(),
             is_silent: false,
             last_observed: None,
@@ -291,6 +295,8 @@ impl Row {
                 Some(AgentState::Unknown) if self.is_silent => Attention::Quiet,
                 Some(AgentState::Working | AgentState::Unknown) | None => Attention::Working,
             },
+            // A failure with words for the user needs him; another one is a result.
+            RowState::Failed if self.says_failure() && self.seen.is_none() => Attention::NeedsYou,
             RowState::Exited | RowState::Failed => self.finished(),
             RowState::Quiet | RowState::NotObserved => Attention::Quiet,
             RowState::Running => Attention::Working,
@@ -307,7 +313,7 @@ impl Row {
 
     /// Returns true if the execution has ended.
     pub fn has_ended(&self) -> bool {
-        self.state == RowState::Exited
+        self.ended || self.state == RowState::Exited
     }
 
     /// Returns true if an observer knows what the row does now, or is about to.
@@ -375,6 +381,7 @@ impl Row {
         self.seen = None;
         self.dismissed = false;
         self.is_silent = self.is_unknown() && self.is_silent_at(at);
+        self.ended = false;
         true
     }
 
@@ -387,6 +394,7 @@ impl Row {
     /// Begins to run, perhaps again.
     pub(super) fn begin(&mut self, at: Timestamp) {
         self.exit_status = None;
+        self.set_question(None, None, None);
         self.enter(RowState::Running, at);
     }
 
@@ -400,10 +408,29 @@ impl Row {
 
     /// Ends the row, with the exit status if it is known.
     pub(super) fn end(&mut self, exit_status: Option<i32>, at: Timestamp) {
+        if self.state == RowState::Failed {
+            self.ended = true;
+            return;
+        }
         self.exit_status = exit_status;
         self.set_question(None, None, None);
         self.evidence = None;
         self.enter(RowState::Exited, at);
+        self.ended = true;
+    }
+
+    /// Fails because the agent was killed, which needs the user.
+    pub(super) fn fail(&mut self, words: String, exit_status: i32, at: Timestamp) {
+        self.enter(RowState::Failed, at);
+        self.exit_status = Some(exit_status);
+        self.evidence = None;
+        self.last_line.clone_from(&words);
+        self.set_question(Some(words), None, None);
+    }
+
+    /// Returns true if the last line has the words of a failure that needs the user.
+    pub(super) fn says_failure(&self) -> bool {
+        self.state == RowState::Failed && self.asks.is_some()
     }
 
     /// Sets the agent. What another agent has said is not its own.
@@ -583,6 +610,7 @@ impl Serialize for Row {
         map.serialize_entry("asks", &self.asks)?;
         map.serialize_entry("question_id", &self.question_id)?;
         map.serialize_entry("dialogue", &self.dialogue)?;
+        map.serialize_entry("ended", &self.ended)?;
         map.serialize_entry("exit_status", &self.exit_status)?;
         map.serialize_entry("last_line", &self.last_line)?;
         map.serialize_entry("last_output", &self.last_output)?;

@@ -80,6 +80,7 @@ const FIELDS: &[RowField] = &[
         "The question in full, with its choices; null unless the agent waits and its dialogue was read.",
         || or_null(Box::<Dialogue>::schema()),
     ),
+    ("ended", "True if the execution has ended.", bool::schema),
     (
         "exit_status",
         "The exit status: a number, 128 + n for a signal; null while it runs or where it is unknown.",

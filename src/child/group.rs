@@ -361,6 +361,8 @@ impl OutputReader {
 pub(crate) struct Stat {
     pub pid: u32,
     pub is_zombie: bool,
+    /// Stopped by a signal, such as that of Ctrl-Z.
+    pub is_stopped: bool,
     pub parent: u32,
     pub group: u32,
     pub session: u32,
@@ -403,6 +405,7 @@ fn parse_stat(pid: u32, text: &str) -> Option<Stat> {
     Some(Stat {
         pid,
         is_zombie: matches!(field(3)?, "Z" | "X"),
+        is_stopped: field(3)? == "T",
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,

@@ -327,6 +327,8 @@ named_values! {
     /// first has the highest authority.
     #[derive(PartialOrd, Ord)]
     StateSource {
+        /// The agent's process: it is suspended, or has ended.
+        Process = "process",
         /// The agent's status file.
         StatusFile = "status_file",
         /// The agent's transcript of the conversation.

@@ -612,6 +612,7 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
         _ => Tone::Dim,
     };
     let is_source = |by: StateSource| source.as_ref().is_some_and(|source| *source == by);
+    let is_killed = is_source(StateSource::Process) && known == Some(AgentState::Error);
     // For the ends and errors of turns in a transcript, there are separate events.
     let has_own_event = is_source(StateSource::Transcript)
         && matches!(
@@ -627,6 +628,10 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
         // Logs of earlier versions name the agent in the evidence.
         None => format!("agent {state}: {evidence}"),
         Some(agent) => {
+            if let Some(words) = asks.as_deref().filter(|_| is_killed) {
+                // The words name the agent and its end.
+                return Some(Description::statement(tone, words.clone()));
+            }
             let reason = asks
                 .as_ref()
                 .or(detail.as_ref().filter(|_| known != Some(AgentState::Done)));

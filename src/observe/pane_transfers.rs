@@ -95,7 +95,7 @@ mod tests {
         let options = PaneOptions {
             begin: &Begin::Baseline,
             rules: &PaneRules::default(),
-            foreground: None,
+            front: None,
             streams: false,
             pipe_after: None,
         };

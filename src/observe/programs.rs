@@ -9,8 +9,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::command_events::{CommandEvent, CommandLine, LineState};
 use crate::event::PaneId;
 use crate::process::{
-    ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs, ProcessWatcher, Program, Stat,
-    WatchedProcess, directory, foreground, stat,
+    ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs, ProcessWatcher, Program, RunningAgent,
+    Stat, WatchedProcess, directory, foreground, stat,
 };
 use crate::tmux::PaneState;
 use crate::track::{ProcessExit, ShellMark};
@@ -56,10 +56,34 @@ struct PaneProgram {
     line: Option<CommandLine>,
     /// The last prompt came from within a job, such as a shell behind `ssh` with unknown processes.
     is_prompt_inner: bool,
+    /// The agent that was found in the pane.
+    agent: Option<WatchedAgent>,
+    /// The groups of jobs that have ended, until [`PanePrograms::handle_exits`] returns them.
+    ended_jobs: Vec<u32>,
     /// The deadline of the wait for the exit, once the pane is gone.
     waits_until: Option<Instant>,
     /// Events of the previous program's jobs that are not emitted yet.
     left_over: Vec<CommandEvent>,
+}
+
+/// The processes of an agent. A launcher starts the agent as its child, and may hide how that one has ended.
+struct WatchedAgent {
+    agent: RunningAgent,
+    process: WatchedProcess,
+    inner: Vec<WatchedProcess>,
+    /// The time up to which a launcher may start the agent.
+    starts_until: Instant,
+}
+
+/// An end of a process in a pane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// That of the agent.
+    Agent(Option<ProcessExit>),
+    /// That of a job, with all its processes: the group of the job.
+    Job(u32),
+    /// That of the pane's program.
+    Program(ProcessExit),
 }
 
 /// The end of a program whose pane is gone.
@@ -120,6 +144,8 @@ impl PanePrograms {
             commands: HashMap::new(),
             line: None,
             is_prompt_inner: false,
+            agent: None,
+            ended_jobs: Vec::new(),
             waits_until: None,
             left_over,
         };
@@ -168,15 +194,46 @@ impl PanePrograms {
         events
     }
 
-    /// Handles ended processes, and returns the ends of programs. Those of jobs become due.
-    pub fn handle_exits(&mut self, now: Instant) -> Vec<(PaneId, ProcessExit)> {
+    /// Watches the agent that was found in a pane; returns false if it has ended.
+    pub fn watch_agent(&mut self, id: &PaneId, agent: &RunningAgent, now: Instant) -> bool {
+        let Some(running) = self.panes.get_mut(id) else {
+            return false;
+        };
+        let exits = &self.exits;
+        let is_same = |stat: &Stat| stat.started == agent.started && !stat.is_zombie;
+        running.agent = exits.watch(agent.pid, is_same).map(|process| {
+            let mut watched = WatchedAgent {
+                agent: agent.clone(),
+                process,
+                inner: Vec::new(),
+                // Launchers take up to a few seconds on a busy machine.
+                starts_until: now + Duration::from_secs(30),
+            };
+            watched.watch_inner(exits, now);
+            watched
+        });
+        running.agent.is_some()
+    }
+
+    /// Returns the end of a pane's agent if it has ended and was not returned before. Else, with `queries`, the
+    /// kernel is asked whether it has ended.
+    pub fn agent_end(&mut self, id: &PaneId, queries: bool) -> Option<Option<ProcessExit>> {
+        self.panes.get_mut(id)?.agent_end(queries)
+    }
+
+    /// Handles ended processes, and returns their ends. The events of jobs become due.
+    pub fn handle_exits(&mut self, now: Instant) -> Vec<(PaneId, Ending)> {
         let mut ends = Vec::new();
         for (id, running) in &mut self.panes {
             running.note_ends(now);
             let process = running.process.as_ref();
-            if let Some(Some(death)) = process.and_then(WatchedProcess::exit) {
-                ends.push((id.clone(), death));
-            }
+            let death = process.and_then(WatchedProcess::exit).flatten();
+            // An agent may end together with the pane's program, or be that program.
+            let agent = running.agent_end(death.is_some()).map(Ending::Agent);
+            let jobs = running.ended_jobs.drain(..).map(Ending::Job);
+            let endings = agent.into_iter().chain(jobs);
+            let endings = endings.chain(death.map(Ending::Program));
+            ends.extend(endings.map(|ending| (id.clone(), ending)));
         }
         ends
     }
@@ -230,6 +287,18 @@ impl PanePrograms {
     }
 }
 
+impl WatchedAgent {
+    /// Watches the processes that a launcher has started as the agent.
+    fn watch_inner(&mut self, exits: &ExitSignals, now: Instant) {
+        if !self.inner.is_empty() || now > self.starts_until {
+            return;
+        }
+        let pids = self.agent.processes().into_iter();
+        let pids = pids.filter(|pid| *pid != self.agent.pid);
+        self.inner = pids.filter_map(|pid| exits.watch(pid, |_| true)).collect();
+    }
+}
+
 impl PaneProgram {
     fn deadline(&self) -> Option<Instant> {
         let line = self.line.as_ref();
@@ -239,11 +308,13 @@ impl PaneProgram {
     }
 
     fn note_ends_now(&mut self) {
-        for member in &self.members {
+        let members = std::mem::take(&mut self.members);
+        for member in &members {
             if let Some(end) = member.query_exit() {
-                self.jobs.member_exited(member.pid, end);
+                self.member_exited(member.pid, end);
             }
         }
+        self.members = members;
     }
 
     /// Returns the events of jobs that are due. The job of a marked command line has none of its own.
@@ -284,6 +355,9 @@ impl PaneProgram {
     /// Inspects the processes in the foreground, and returns the group of the running job. A process
     /// may have executed another program.
     fn inspect(&mut self, exits: &ExitSignals, now: Instant) -> Option<u32> {
+        if let Some(agent) = &mut self.agent {
+            agent.watch_inner(exits, now);
+        }
         let process = self.process.as_ref()?;
         let own = stat(self.pid).filter(|own| process.matches(own) && !own.is_zombie)?;
         if let Some(program) = Program::of(self.pid) {
@@ -304,25 +378,53 @@ impl PaneProgram {
             match exits.watch(pid, |stat| stat.group == group) {
                 Some(process) => self.members.push(process),
                 // The process has ended already.
-                None => drop(self.jobs.member_exited(pid, None)),
+                None => self.member_exited(pid, None),
             }
         }
         self.jobs.is_running(group).then_some(group)
     }
 
     fn note_ends(&mut self, now: Instant) {
-        let jobs = &mut self.jobs;
-        let mut has_ended = false;
-        self.members.retain(|member| match member.exit() {
+        let mut members = std::mem::take(&mut self.members);
+        let before = members.len();
+        members.retain(|member| match member.exit() {
             Some(end) => {
-                has_ended |= jobs.member_exited(member.pid, end);
+                self.member_exited(member.pid, end);
                 false
             }
             None => true,
         });
-        if has_ended {
-            jobs.request_check(now);
+        if members.len() < before {
+            self.jobs.request_check(now);
         }
+        self.members = members;
+    }
+
+    /// Records the end of a process, which may be the end of its job.
+    fn member_exited(&mut self, pid: u32, end: Option<ProcessExit>) {
+        let group = self.jobs.member_exited(pid, end);
+        let ended = group.filter(|group| !self.jobs.is_running(*group));
+        self.ended_jobs.extend(ended);
+    }
+
+    /// Returns the end of the agent if it has ended.
+    fn agent_end(&mut self, queries: bool) -> Option<Option<ProcessExit>> {
+        let process = &self.agent.as_ref()?.process;
+        let exit = if queries {
+            process.query_exit()?
+        } else {
+            process.exit()?
+        };
+        let inner = self.agent.take()?.inner;
+        let killed = inner
+            .iter()
+            .filter_map(|inner| inner.query_exit().flatten())
+            .find(|exit| exit.is_killed());
+        Some(
+            killed
+                .filter(|_| exit != Some(ProcessExit::SUCCESS))
+                .or(exit),
+        )
     }
 
     fn handle_timeout(&mut self, exits: &ExitSignals, now: Instant) -> Vec<CommandEvent> {

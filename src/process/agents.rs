@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::foreground::Front;
 use super::os::{Stat, age, arguments, children, directory, stat};
 use crate::agent::AgentProgram;
 
@@ -24,6 +25,19 @@ const DIRECTORY_VARIABLES: &[&str] = &[
     "COPILOT_HOME",
 ];
 
+/// The relation of an agent to its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It runs in the foreground.
+    Foreground,
+    /// It is stopped, or its shell reads commands while it lives.
+    Suspended,
+    /// It lives, and another program is in the foreground.
+    Hidden,
+    /// Its process has ended.
+    Gone,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningAgent {
     pub program: AgentProgram,
@@ -36,30 +50,43 @@ pub(crate) struct RunningAgent {
 }
 
 impl RunningAgent {
-    /// Finds the agent in the foreground of the terminal of `pane_pid`. Returns `None` without an agent, for
-    /// a process of another user, and on other systems than Linux.
+    /// Finds the agent in the foreground of the terminal of `pane_pid`, else one that is stopped. Returns `None`
+    /// without an agent, for a process of another user, and on other systems than Linux.
     pub fn find(pane_pid: u32) -> Option<Self> {
         let mut queue = VecDeque::from([stat(pane_pid)?]);
-        let mut searched = 0;
+        let (mut searched, mut suspended) = (0, None);
         while let Some(process) = queue.pop_front() {
             searched += 1;
             if searched > PROCESSES_MAX {
-                return None;
+                break;
             }
-            if is_in_foreground(&process)
+            let is_visible = is_in_foreground(&process);
+            if (is_visible || process.is_stopped && suspended.is_none())
                 && let Some(program) = program(process.pid)
             {
-                return Some(Self::of(program, &process));
+                let agent = Self::of(program, &process);
+                if is_visible {
+                    return Some(agent);
+                }
+                suspended = Some(agent);
             }
             queue.extend(children(process.pid));
         }
-        None
+        suspended
     }
 
-    /// Returns true while the process runs in the foreground of its terminal.
-    pub fn is_in_foreground(&self) -> bool {
+    /// Returns the agent's relation to the terminal of `pane_pid`.
+    pub fn presence(&self, pane_pid: u32) -> Presence {
         let stat = stat(self.pid).filter(|stat| stat.started == self.started && !stat.is_zombie);
-        stat.is_some_and(|stat| is_in_foreground(&stat))
+        match stat {
+            None => Presence::Gone,
+            Some(stat) if stat.is_stopped => Presence::Suspended,
+            Some(stat) if is_in_foreground(&stat) => Presence::Foreground,
+            Some(_) if Front::of(pane_pid).is_some_and(|front| front.is_shell) => {
+                Presence::Suspended
+            }
+            Some(_) => Presence::Hidden,
+        }
     }
 
     /// Returns the time since its start.

@@ -1,5 +1,6 @@
 //! The foreground process group of a terminal, found from the program that the terminal was opened for.
 
+use std::fs;
 use std::time::Instant;
 
 use super::os::{Stat, age, arguments, children, standard_output, stat};
@@ -38,6 +39,34 @@ impl Program {
         } else {
             Self::of(pid)
         }
+    }
+}
+
+/// The process group in the foreground of a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Front {
+    pub group: u32,
+    /// The kernel's name (at most 15 bytes) of the program that leads the group.
+    pub name: String,
+    /// True for a shell that reads typed input: nothing that it has run is in the foreground.
+    pub is_shell: bool,
+}
+
+impl Front {
+    /// Returns the foreground of the terminal of a pane's first process. `None` if it is unknown: the process or
+    /// the program in the foreground has ended or belongs to another user, or the system is not Linux.
+    pub fn of(pid: u32) -> Option<Self> {
+        let group = stat(pid)?.foreground?;
+        if stat(group)?.is_zombie {
+            return None;
+        }
+        let name = fs::read(format!("/proc/{group}/comm")).ok()?;
+        let name = String::from_utf8_lossy(&name);
+        Some(Self {
+            group,
+            name: name.trim_end_matches('\n').to_owned(),
+            is_shell: is_interactive_shell(&arguments(group)),
+        })
     }
 }
 

@@ -44,10 +44,10 @@ pub use self::in_process::{InProcessExecution, LogBridge, OutputWriter};
 pub use self::run::{ValidationResult, run_validation, validate};
 pub use self::terminal::{PtySize, allow_background_output};
 
-pub(crate) use self::agents::RunningAgent;
+pub(crate) use self::agents::{Presence, RunningAgent};
 #[cfg(any(feature = "cli", feature = "kernel"))]
 pub(crate) use self::command::ByteSink;
-pub(crate) use self::foreground::{Program, foreground};
+pub(crate) use self::foreground::{Front, Program, foreground};
 pub(crate) use self::os::{
     ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
 };

@@ -157,15 +157,14 @@ impl PaneJobs {
         new
     }
 
-    /// Records the end of a process; returns true if it was a member of a job.
-    pub fn member_exited(&mut self, pid: u32, end: Option<ProcessExit>) -> bool {
-        let members = self.jobs.iter_mut().flat_map(|job| &mut job.members);
-        let mut matching = members.filter(|member| member.pid == pid && member.end.is_none());
-        let Some(member) = matching.next() else {
-            return false;
-        };
-        member.end = Some(end);
-        true
+    /// Records the end of a process; returns the group of the job whose member it was.
+    pub fn member_exited(&mut self, pid: u32, end: Option<ProcessExit>) -> Option<u32> {
+        self.jobs.iter_mut().find_map(|job| {
+            let mut members = job.members.iter_mut();
+            let member = members.find(|member| member.pid == pid && member.end.is_none())?;
+            member.end = Some(end);
+            Some(job.group)
+        })
     }
 
     pub fn suppress(&mut self, group: u32) {
@@ -325,10 +324,10 @@ mod tests {
         assert_eq!(jobs.due(now + 499 * MS), []);
         assert_eq!(jobs.due(now + 500 * MS), [started(7, &[7])]);
         assert_eq!(jobs.next_due(), None, "only its end is awaited");
-        assert!(jobs.member_exited(7, exit(2)));
+        assert_eq!(jobs.member_exited(7, exit(2)), Some(7));
         assert_eq!(jobs.due(now + 3000 * MS), [completed(7, exit(2), 3000)]);
         assert!(jobs.jobs.is_empty());
-        assert!(!jobs.member_exited(7, exit(2)), "it is forgotten");
+        assert_eq!(jobs.member_exited(7, exit(2)), None, "it is forgotten");
     }
 
     #[test]

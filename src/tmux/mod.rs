@@ -51,8 +51,6 @@ pub(crate) use self::{
 #[cfg(test)]
 pub(crate) use listing::tests::listing_of;
 pub(crate) use pipe::{DrainMessage, DrainOrder, DrainOutput, Drains, DroppedBytes, PipeToken};
-pub(crate) use procfs::{
-    PROGRAM, bytes_read_by, foreground_directory, foreground_program, self_showing,
-};
+pub(crate) use procfs::{PROGRAM, bytes_read_by, foreground_directory, self_showing};
 #[cfg(feature = "cli")]
 pub(crate) use {screen::PaneScreen, typing::Typing};

@@ -80,16 +80,6 @@ fn parse_schedstat(schedstat: &str) -> Option<CpuTime> {
     (cpu_time.slices > 0).then_some(cpu_time)
 }
 
-/// Returns the kernel's name (at most 15 bytes) of the program in the foreground of the terminal of a pane's
-/// first process. `None` if it is unknown: the process has ended or belongs to another user, or the system is
-/// not Linux.
-pub(crate) fn foreground_program(pid: u32) -> Option<String> {
-    let group = stat(pid)?.foreground?;
-    let name = fs::read(format!("/proc/{group}/comm")).ok()?;
-    let name = String::from_utf8_lossy(&name);
-    Some(name.trim_end_matches('\n').to_owned())
-}
-
 /// Returns the directory of the program in the foreground of the terminal of a pane's first process, else that
 /// process's own. `None` if it is unknown.
 pub(crate) fn foreground_directory(pid: u32) -> Option<PathBuf> {

@@ -28,9 +28,22 @@ impl ProcessExit {
     /// The exit status of a program that tmux has hung up with its pane (128 + SIGHUP), which is no failure.
     pub(crate) const HUNG_UP: i32 = 129;
 
+    pub(crate) const SUCCESS: Self = Self {
+        status: Some(0),
+        signal: None,
+    };
+
     /// Returns the exit status as shells report it: 128 plus the signal, if a signal ended the program.
     pub fn exit_status(self) -> Option<i32> {
         self.status.or(self.signal.map(|signal| 128 + signal))
+    }
+
+    /// Returns true if a signal ended the program that neither a closed terminal nor Ctrl-C sends. A program
+    /// that another one has started may exit with such a status in its place.
+    pub(crate) fn is_killed(self) -> bool {
+        let signal = self.exit_status().map(|status| status - 128);
+        // All but SIGHUP and SIGINT.
+        signal.is_some_and(|signal| (3..=64).contains(&signal))
     }
 
     /// Converts a status of wait(2).

@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod agent_ends;
 #[cfg(feature = "cli")]
 mod agent_hooks;
 mod agent_states;

@@ -9,7 +9,7 @@ use crate::observed::Observed;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// A script that draws the screens of an agent.
-const AGENT: &str = r#"
+pub const AGENT: &str = r#"
 stty -echo
 line='────────────────────────────────────────────────────────'
 box() { printf '%s\n❯ \n%s\n  ? for shortcuts' "$line" "$line"; }

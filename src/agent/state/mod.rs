@@ -128,10 +128,42 @@ impl StateRules {
     /// Infers that a shell works from the program it runs, for a screen that shows no state.
     /// Returns `None` if the program is itself a shell.
     pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {
-        let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
+        let agent = self.shell()?;
         let (shell, name) = (agent.shell.as_ref()?, program_name(program));
         let is_work = !name.is_empty() && !shell.programs.contains(name);
         is_work.then(|| inferred_work(&agent.name, "program", name))
+    }
+
+    /// Returns the rules for shells.
+    fn shell(&self) -> Option<&AgentRules> {
+        self.0.iter().find(|agent| agent.shell.is_some())
+    }
+
+    /// Returns true if rules of this name belong to an agent rather than to any program.
+    pub(crate) fn is_agent(&self, name: &str) -> bool {
+        let known = self.0.iter().find(|agent| agent.name == name);
+        known.is_some_and(|agent| !agent.is_fallback)
+    }
+
+    /// Returns the state on a screen to which no agent can belong.
+    pub(crate) fn detect_without_agents(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
+        let screen = RuleScreen::new(screen);
+        let mut rules = self.0.iter().filter(|agent| agent.is_fallback);
+        rules.find_map(|agent| agent.match_screen(&screen, None)?.1.detect())
+    }
+
+    /// Infers a shell's state from what is in the foreground after the end of its agent, for a screen that
+    /// shows no state: another program works, or the shell reads commands.
+    pub(crate) fn after_agent(&self, program: &str, is_shell: bool) -> Option<DetectedState> {
+        let work = inferred_work(&self.shell()?.name, "program", program);
+        Some(DetectedState {
+            state: if is_shell {
+                AgentState::Idle
+            } else {
+                AgentState::Working
+            },
+            ..work
+        })
     }
 
     /// Infers that the question of a script was answered, for a screen that shows no state: the row
@@ -142,7 +174,7 @@ impl StateRules {
         before: &DetectedState,
         screen: &AgentScreen<'_>,
     ) -> Option<DetectedState> {
-        let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
+        let agent = self.shell()?;
         if before.state != AgentState::Waiting || before.agent != agent.name {
             return None;
         }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use super::directory::directory_name;
 use super::joined::{Joined, ReadResult};
 use super::transcript::{SubAgentEvent, choose};
-use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
+use crate::agent::{AgentEvent, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
-use crate::process::RunningAgent;
+use crate::process::{Presence, RunningAgent};
 use crate::text::{first_bytes, last_bytes};
 use crate::thread;
 use crate::thread::{Handle, Panicked, Stop, StopGuard, stop_pair};
@@ -61,9 +61,11 @@ pub(in crate::observe) struct AgentUpdate {
 pub(in crate::observe) enum AgentChange {
     /// An agent runs in the pane.
     Started {
-        program: AgentProgram,
+        agent: Box<RunningAgent>,
         has_places: bool,
     },
+    /// The agent is suspended, or continues.
+    Suspended(bool),
     /// The agent's conversation is found and read.
     ConversationFound,
     /// The claims of the agent's sources that have changed.
@@ -305,18 +307,32 @@ impl ObservedPane {
         is_busy || self.joined.is_some() || !self.held.is_empty()
     }
 
+    /// Returns the agent's relation to its terminal, and reports if it is suspended or continues.
+    fn presence(&mut self) -> Presence {
+        let Some(joined) = &mut self.joined else {
+            return Presence::Gone;
+        };
+        let presence = joined.agent.presence(self.pid);
+        let is_suspended = match presence {
+            Presence::Suspended => true,
+            Presence::Foreground => false,
+            Presence::Hidden | Presence::Gone => joined.is_suspended,
+        };
+        if std::mem::replace(&mut joined.is_suspended, is_suspended) != is_suspended {
+            self.held.push_back(AgentChange::Suspended(is_suspended));
+        }
+        presence
+    }
+
     /// Searches the processes of the pane for an agent, if that is due.
     fn search(&mut self, now: Instant, wall: Timestamp) {
+        let presence = self.presence();
         let is_due = |at: Instant| now.saturating_duration_since(at) >= SEARCH_INTERVAL;
         if !self.searched_at.is_none_or(is_due) {
             return;
         }
-        // The end of an agent is noticed without a search, because its shell prints a prompt.
-        let is_there = self
-            .joined
-            .as_ref()
-            .is_some_and(|joined| joined.agent.is_in_foreground());
-        if is_there || self.searches == 0 && self.joined.is_none() {
+        // The end of an agent is noticed without a search.
+        if presence == Presence::Foreground || self.searches == 0 && self.joined.is_none() {
             return;
         }
         let is_first_search = self.searched_at.replace(now).is_none();
@@ -328,7 +344,9 @@ impl ObservedPane {
                 (found.pid, found.started) == (joined.agent.pid, joined.agent.started)
             })
         };
-        if self.joined.as_ref().is_some_and(is_same) {
+        if self.joined.as_ref().is_some_and(is_same)
+            || found.is_none() && presence != Presence::Gone
+        {
             return;
         }
         self.candidates.clear();
@@ -347,10 +365,11 @@ impl ObservedPane {
         };
         let joined = Joined::new(agent, started, since);
         self.held.push_back(AgentChange::Started {
-            program: joined.agent.program.clone(),
+            agent: Box::new(joined.agent.clone()),
             has_places: joined.has_places(),
         });
         self.joined = Some(joined);
+        self.presence();
     }
 
     /// Reads the directory of the program in the foreground, if that is due.

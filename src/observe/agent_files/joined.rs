@@ -58,6 +58,8 @@ pub(super) struct Joined {
     turn: u64,
     /// True while the conversation that was found is not reported yet.
     is_new: bool,
+    /// True if the agent was last found suspended.
+    pub is_suspended: bool,
 }
 
 impl Joined {
@@ -82,6 +84,7 @@ impl Joined {
             failure: None,
             turn: 0,
             is_new: false,
+            is_suspended: false,
         }
     }
 

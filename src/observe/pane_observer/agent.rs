@@ -3,15 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::agent_states::{AgentStates, Joining, Reading};
+use super::agent_states::{AgentStates, JUDGE_DELAY, Joining, Reading};
 use super::output::PaneOutput;
 use super::turns::PaneTurns;
 use super::{Pane, reporting};
 use crate::agent::{
     AgentEvent, AgentProgram, ResolvedState, ScreenReader, StateClaim, StateSource,
+    exit_status_in_words, failure_in_words,
 };
 use crate::event::{AgentState, StateEvidence, TdEvent};
-use crate::track::{Capture, Change, PaneNumbers};
+use crate::process::Front;
+use crate::track::{Capture, Change, PaneNumbers, ProcessExit};
 
 /// The time for which the conversation of an agent that has begun to work is searched.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,6 +50,20 @@ impl Pane {
         let state = states.and_then(|states| states.handle_screen(capture, out.now));
         self.emit_state(state, out);
         self.read_screen(capture, out);
+    }
+
+    /// Searches the screen for turns and states if that is due.
+    pub(super) fn judge_due(&mut self, out: &mut PaneOutput<'_>) {
+        if self.agent.judge_at.is_none_or(|at| at > out.now) {
+            return;
+        }
+        let states = self.agent.states.as_ref();
+        let awaits = states.is_some_and(|states| states.awaits_successor(out.now));
+        let is_alive = self.life.ended.is_none() && self.life.dead.is_none();
+        self.agent.judge_at = (awaits && is_alive).then(|| out.now + JUDGE_DELAY);
+        if let Some(capture) = self.shown() {
+            self.judge(&capture, out);
+        }
     }
 
     /// Returns true if the pane shows an agent, which may run on another host or in a container.
@@ -123,6 +139,75 @@ impl Pane {
         self.emit_state(state, out);
     }
 
+    /// Ends the agent's state, because its process has ended; reports it if the agent was killed.
+    pub fn agent_ended(&mut self, exit: Option<ProcessExit>, out: &mut PaneOutput<'_>) {
+        let Some(states) = &mut self.agent.states else {
+            return;
+        };
+        let program = states.end(out.now);
+        self.agent.joining = Joining::None;
+        self.agent.questions.close();
+        self.read_state(AgentState::Done, out);
+        self.agent.reading = None;
+        // What follows it in the foreground may print nothing.
+        self.agent.judge_at.get_or_insert(out.now + JUDGE_DELAY);
+        let killed = exit.filter(|exit| exit.is_killed());
+        let status = killed.and_then(ProcessExit::exit_status);
+        let Some((program, status)) = program.zip(status) else {
+            return;
+        };
+        let words = failure_in_words(program.name(), status);
+        self.listeners.state_reported(AgentState::Error, &words);
+        out.emit(TdEvent::AgentState {
+            execution_id: out.execution_id.clone(),
+            agent_id: None,
+            pane: Some(self.id.clone()),
+            state: AgentState::Error.into(),
+            evidence: StateEvidence::Confirmed.into(),
+            agent: Some(Box::new(program.name().to_owned())),
+            source: Some(StateSource::Process.into()),
+            asks: Some(Box::new(words)),
+            detail: Some(Box::new(exit_status_in_words(status))),
+            question_id: None,
+            dialogue: None,
+        });
+    }
+
+    /// Ends the agent's state if it is known no other way that its process has ended.
+    pub fn agent_left(&mut self, out: &mut PaneOutput<'_>) {
+        if self.has_agent() {
+            self.agent_ended(None, out);
+        }
+    }
+
+    /// Ends the state that the screen shows if the process group that has ended drew it.
+    pub fn group_ended(&mut self, group: u32, out: &mut PaneOutput<'_>) {
+        let states = self.agent.states.as_ref();
+        if states.is_some_and(|states| states.is_drawn_by(group)) {
+            self.agent_ended(None, out);
+        }
+    }
+
+    /// Suspends the agent's state, or continues it.
+    pub fn agent_suspended(&mut self, is_suspended: bool, out: &mut PaneOutput<'_>) {
+        if let Some(states) = &mut self.agent.states
+            && states.program().is_some()
+        {
+            states.set_suspended(is_suspended, out.now);
+        }
+        self.emit_due_state(out);
+    }
+
+    /// Sets what is in the pane's foreground.
+    pub fn set_front(&mut self, front: Option<Front>, out: &mut PaneOutput<'_>) {
+        let states = self.agent.states.as_mut();
+        if states.is_some_and(|states| states.set_front(front.clone())) {
+            self.agent_ended(None, out);
+            let states = self.agent.states.as_mut();
+            states.map(|states| states.set_front(front));
+        }
+    }
+
     fn emit_state(&mut self, state: Option<(String, ResolvedState)>, out: &mut PaneOutput<'_>) {
         let Some((agent, report)) = state else {
             return;
@@ -177,17 +262,22 @@ impl Pane {
     }
 
     /// Sets the agent that runs in the pane, and whether it keeps a conversation in a file.
-    pub fn agent_runs(&mut self, agent: Option<(AgentProgram, bool)>, out: &mut PaneOutput<'_>) {
-        self.agent.joining = match &agent {
-            Some((_, true)) => Joining::Searching(None),
-            Some((_, false)) | None => Joining::None,
+    pub fn agent_runs(
+        &mut self,
+        program: &AgentProgram,
+        has_places: bool,
+        out: &mut PaneOutput<'_>,
+    ) {
+        self.agent.joining = if has_places {
+            Joining::Searching(None)
+        } else {
+            Joining::None
         };
         self.read_state(AgentState::Done, out);
-        let read = agent.as_ref().filter(|(_, has_places)| !has_places);
         let markers = self.turns.as_ref().map(PaneTurns::markers);
-        self.agent.reading = read.map(|(program, _)| Box::new(Reading::of(program, markers)));
+        self.agent.reading = (!has_places).then(|| Box::new(Reading::of(program, markers)));
         if let Some(states) = &mut self.agent.states {
-            states.set_program(agent.map(|(program, _)| program));
+            states.set_program(program.clone());
             states.set_title(&self.agent.title, out.now);
         }
         self.emit_due_state(out);
@@ -199,7 +289,9 @@ impl Pane {
 
     /// Notes that the agent's conversation is found.
     pub fn agent_joined(&mut self) {
-        self.agent.joining = Joining::Joined;
+        if self.has_agent() {
+            self.agent.joining = Joining::Joined;
+        }
     }
 
     /// Returns true if the pane was ever searched for an agent.
@@ -226,7 +318,10 @@ impl Pane {
         claims: Vec<(StateSource, Option<StateClaim>)>,
         out: &mut PaneOutput<'_>,
     ) {
-        if let Some(states) = &mut self.agent.states {
+        // The files of an agent that has ended are read once more.
+        if let Some(states) = &mut self.agent.states
+            && states.program().is_some()
+        {
             for (source, claim) in claims {
                 states.set_claim(source, claim, out.now);
             }

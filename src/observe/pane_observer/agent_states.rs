@@ -10,7 +10,20 @@ use crate::agent::{
     ScreenReader, StateClaim, StateResolver, StateRules, StateSource, state_of_title,
     work_in_title,
 };
+use crate::process::Front;
 use crate::track::{Capture, TerminalNotice};
+
+/// The delay from a change to the search of the stream's screen for turns and states. States of agents
+/// change within seconds, so a shorter delay gains nothing.
+pub(super) const JUDGE_DELAY: Duration = Duration::from_millis(100);
+
+/// The end of an agent.
+#[derive(Debug)]
+struct Over {
+    /// The process group that was in the foreground, which may continue without the agent.
+    group: Option<u32>,
+    since: Instant,
+}
 
 /// The state of the agent in one pane.
 #[derive(Debug)]
@@ -18,8 +31,11 @@ pub(in crate::observe) struct AgentStates {
     rules: StateRules,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
-    /// The program in the pane's foreground.
-    foreground: Option<String>,
+    front: Option<Front>,
+    /// True while the agent's process is stopped, or its shell is in the foreground.
+    is_suspended: bool,
+    /// The end of the last agent, as long as its screen may still stand.
+    over: Option<Over>,
     title: String,
     /// The name of the machine.
     host: String,
@@ -33,15 +49,70 @@ impl AgentStates {
             rules: rules.clone(),
             program: None,
             title: String::new(),
-            foreground: None,
+            front: None,
+            is_suspended: false,
+            over: None,
             host: host.to_owned(),
             resolver: StateResolver::new(false),
         }
     }
 
-    /// Sets the program in the pane's foreground.
-    pub fn set_foreground(&mut self, program: Option<String>) {
-        self.foreground = program;
+    /// Sets what is in the pane's foreground. Returns true if the agent that the screen shows has ended, because
+    /// a shell reads commands.
+    pub fn set_front(&mut self, front: Option<Front>) -> bool {
+        self.front = front;
+        let Some(front) = &self.front else {
+            return false;
+        };
+        let is_successor = |over: &Over| over.group != Some(front.group);
+        if !front.is_shell && self.over.as_ref().is_some_and(is_successor) {
+            self.over = None;
+        }
+        front.is_shell && self.program.is_none() && self.is_agent_on_screen()
+    }
+
+    /// Returns true if a process group is in the foreground, and draws an agent's screen.
+    pub fn is_drawn_by(&self, group: u32) -> bool {
+        let front = self.front.as_ref();
+        self.program.is_none()
+            && self.is_agent_on_screen()
+            && front.is_some_and(|front| front.group == group)
+    }
+
+    fn is_agent_on_screen(&self) -> bool {
+        let mut shown = self.resolver.shown();
+        shown.any(|shown| self.rules.is_agent(&shown.agent))
+    }
+
+    /// Ends the agent's state with its process, and returns the agent whose process was found. From here on its
+    /// screen, title and files show nothing.
+    pub fn end(&mut self, now: Instant) -> Option<AgentProgram> {
+        let group = self.front.take().map(|front| front.group);
+        let program = self.program.take();
+        self.resolver = StateResolver::new(false);
+        self.is_suspended = false;
+        self.over = Some(Over { group, since: now });
+        program
+    }
+
+    /// Begins with another program in the pane.
+    pub fn begin(&mut self) {
+        self.over = None;
+    }
+
+    /// Returns true if an agent has just ended, and what is in the foreground now is not known yet.
+    pub fn awaits_successor(&self, now: Instant) -> bool {
+        // A shell takes its terminal back at once; a busy machine may delay it.
+        let is_recent =
+            |over: &Over| now.saturating_duration_since(over.since) < Duration::from_secs(5);
+        self.front.is_none() && self.over.as_ref().is_some_and(is_recent)
+    }
+
+    /// Suspends the agent's state, or continues it.
+    pub fn set_suspended(&mut self, is_suspended: bool, now: Instant) {
+        self.is_suspended = is_suspended;
+        let claim = is_suspended.then(|| own_claim(AgentState::Suspended, None, ""));
+        self.set_claim(StateSource::Process, claim, now);
     }
 
     /// Returns the agent whose process was found.
@@ -69,11 +140,12 @@ impl AgentStates {
     }
 
     /// Sets the agent that runs in the pane.
-    pub fn set_program(&mut self, program: Option<AgentProgram>) {
-        if self.program != program {
+    pub fn set_program(&mut self, program: AgentProgram) {
+        if self.program.as_ref() != Some(&program) {
             // The last screen belongs to another program.
-            self.resolver = StateResolver::new(program.is_some());
-            self.program = program;
+            self.resolver = StateResolver::new(true);
+            self.program = Some(program);
+            (self.is_suspended, self.over) = (false, None);
         }
     }
 
@@ -168,9 +240,17 @@ impl AgentStates {
     }
 
     fn detect(&self, capture: &Capture) -> Option<DetectedState> {
+        // A suspended agent draws nothing, and nor does a program that has ended.
+        if self.is_suspended || self.over.is_some() && self.front.is_none() {
+            return None;
+        }
         let screen = &capture.rows[capture.history_rows()..];
         let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
-        let program = self.foreground.as_deref();
+        let front = self.front.as_ref();
+        let program = front.map(|front| front.name.as_str());
+        // Below a shell that reads commands, the screen of an agent is what has remained of it.
+        let is_left = self.program.is_none()
+            && (self.over.is_some() || front.is_some_and(|front| front.is_shell));
         // A nested tmux, or one on another host, draws its status line below the agent.
         rows.pop_if(|row| is_status_line(row));
         let screen = AgentScreen {
@@ -178,7 +258,11 @@ impl AgentStates {
             cursor: Some(capture.cursor),
             program,
         };
-        let detected = self.rules.detect(&screen);
+        let detected = if is_left {
+            self.rules.detect_without_agents(&screen)
+        } else {
+            self.rules.detect(&screen)
+        };
         // After a shell showed its prompt, the foreground program shows that the shell runs one.
         let detected = detected.or_else(|| {
             let running = self.rules.detect_program(program?)?;
@@ -188,6 +272,10 @@ impl AgentStates {
         let detected = detected.or_else(|| {
             let current = self.resolver.settled.as_ref()?;
             self.rules.detect_answered(current, &screen)
+        });
+        let detected = detected.or_else(|| {
+            let front = front.filter(|_| self.over.is_some())?;
+            self.rules.after_agent(&front.name, front.is_shell)
         });
         // The rules of other agents do not apply to this one.
         detected.filter(|detected| {

@@ -27,6 +27,7 @@ use crate::agent::{Questions, StateRules};
 use crate::event::{
     GapEvidence, GapReason, PaneCloseReason, PaneId, PaneViewer, Styles, TdEvent, TurnEvidence,
 };
+use crate::process::Front;
 use crate::tmux::{
     BASELINE_ROWS, Freshness, Margin, PaneCapture, PaneRequest, PaneState, PollSchedule,
     ResyncRequest, ResyncSpec,
@@ -162,8 +163,8 @@ pub(in crate::observe) struct PaneOptions<'a> {
     /// The beginning of the observation.
     pub begin: &'a Begin<'a>,
     pub rules: &'a PaneRules,
-    /// The program in the pane's foreground, if it is known.
-    pub foreground: Option<String>,
+    /// What is in the pane's foreground, if it is known.
+    pub front: Option<Front>,
     /// The pane is streamed when its pipe is free.
     pub streams: bool,
     /// The time before which its pipe is not opened.
@@ -213,7 +214,7 @@ impl Pane {
         }
         let states = rules.states.as_ref().map(|states| {
             let mut states = AgentStates::new(states, &rules.host);
-            states.set_foreground(options.foreground);
+            states.set_front(options.front);
             states
         });
         tracker.set_settle_period(rules.settle);
@@ -266,6 +267,7 @@ impl Pane {
             self.emit_one(throttled, out);
         }
         let streamed = self.emit_streamed(out);
+        self.judge_due(out);
         if self.death_due().is_some_and(|due| due <= out.now) {
             self.died(self.life.ended.unwrap_or_default(), out);
         }
@@ -309,13 +311,6 @@ impl Pane {
     pub fn judged_pid(&self, now: Instant) -> Option<u32> {
         let is_due = self.agent.judge_at.is_some_and(|at| at <= now);
         (self.is_judged() && is_due).then_some(self.shape.pid)
-    }
-
-    /// Sets the program in the pane's foreground.
-    pub fn set_foreground(&mut self, program: Option<String>) {
-        if let Some(states) = &mut self.agent.states {
-            states.set_foreground(program);
-        }
     }
 
     /// Ends the pane's rest, because the user requests a poll.
@@ -391,6 +386,9 @@ impl Pane {
     fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         (self.life.dead, self.life.dying, self.life.has_new_program) = (None, None, false);
         self.life.ended = None;
+        if let Some(states) = &mut self.agent.states {
+            states.begin();
+        }
         out.emit(TdEvent::PaneOpened {
             execution_id: out.execution_id.clone(),
             pane: self.id.clone(),
@@ -540,7 +538,9 @@ impl Pane {
 
     /// Takes the program's exit as the kernel reports it.
     pub fn program_ended(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
-        self.life.ended = Some(death);
+        if self.life.ended.replace(death).is_none() {
+            self.agent_ended(Some(death), out);
+        }
         if self.life.dying.is_some() {
             self.died(death, out);
         }
@@ -578,6 +578,9 @@ impl Pane {
 
     fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
         (self.life.dead, self.life.dying) = (Some(death), None);
+        if self.life.ended.is_none() {
+            self.agent_ended(Some(death), out);
+        }
         self.finish(out);
         self.complete(Completion::Exit(death.exit_status()), out);
     }

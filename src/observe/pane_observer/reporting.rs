@@ -1,8 +1,9 @@
 //! From a pane's captures and bytes to events: its tracker finds the changed lines, which are throttled, styled,
 //! and split at the ends of turns.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::agent_states::JUDGE_DELAY;
 use super::listener::{PaneListener, StateListener, StreamEnd, StreamedView};
 use super::output::{Completion, PIPE_CONTEXT, PaneEmission, PaneOutput};
 use super::streamed_pane::{Fed, StreamedPane};
@@ -268,10 +269,6 @@ fn split_lines(chunk: &str, count: u64) -> (&str, &str) {
     chunk.split_at(end.map_or(0, |(at, _)| at + 1))
 }
 
-/// The delay from a change to the search of the stream's screen for turns and states. States of agents
-/// change within seconds, so a shorter delay gains nothing.
-const JUDGE_DELAY: Duration = Duration::from_millis(100);
-
 impl Pane {
     pub(super) fn stream(&self) -> Option<&StreamedPane> {
         match &self.follow {
@@ -525,15 +522,6 @@ impl Pane {
                     self.id
                 );
                 out.warn("tmux", message);
-            }
-        }
-        if self.agent.judge_at.is_some_and(|at| at <= out.now) {
-            self.agent.judge_at = None;
-            if let Some(capture) = self
-                .stream()
-                .map(|stream| stream.tracker.complete_capture())
-            {
-                self.judge(&capture, out);
             }
         }
         has_timed_out || self.needs_check(out.now)

@@ -47,7 +47,7 @@ impl Script {
         let options = PaneOptions {
             begin,
             rules: &rules,
-            foreground: None,
+            front: None,
             streams: false,
             pipe_after: None,
         };

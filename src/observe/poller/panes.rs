@@ -19,14 +19,13 @@ use crate::observe::pane_observer::listener::{PaneListener, StateListener};
 use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput, PaneRules};
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::PaneTransfers;
-use crate::observe::programs::PanePrograms;
+use crate::observe::programs::{Ending, PanePrograms};
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::process::ProcessWatcher;
+use crate::process::{Front, ProcessWatcher};
 use crate::tmux::{
     CaptureRequest, DepartedPane, DrainMessage, DrainOrder, DrainOutput, Drains, GatewayHandle,
     Margin, PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec, SessionId,
-    foreground_program,
 };
 
 /// The interval of searches for an agent in a pane that prints; processes take longer to start.
@@ -189,10 +188,13 @@ impl SessionPanes {
             let Some(pane) = slot.open_mut() else {
                 continue;
             };
-            if let Some(pid) = pane.judged_pid(now) {
-                pane.set_foreground(foreground_program(pid));
-            }
-            let step = |out: &mut PaneOutput<'_>| pane.handle_timeout(out);
+            let front = pane.judged_pid(now).map(Front::of);
+            let step = |out: &mut PaneOutput<'_>| {
+                front
+                    .into_iter()
+                    .for_each(|front| pane.set_front(front, out));
+                pane.handle_timeout(out)
+            };
             has_other_request |= self.emitter.collect(id, may_wait, now, step);
             // Its drain did not connect in time.
             if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
@@ -239,6 +241,10 @@ impl SessionPanes {
             DrainOutput::Bytes(bytes) => {
                 self.programs.note_output(&id, now);
                 has_printed = true;
+                // What a shell prints shows that its agent has ended.
+                if let Some(exit) = self.programs.agent_end(&id, false) {
+                    emitter.collect(&id, true, now, |out| pane.agent_ended(exit, out));
+                }
                 for mark in emitter.collect(&id, true, now, |out| pane.feed(&bytes, out)) {
                     for job in self.programs.handle_mark(&id, mark, now) {
                         emitter.emit_job(&id, job);
@@ -446,10 +452,10 @@ impl SessionPanes {
                 let is_resync = captured.resync.is_some();
                 if !context.again || pane.needs_full_capture() || is_resync {
                     let is_whole = context.again && pane.requests_all();
-                    if pane.is_judged() {
-                        pane.set_foreground(foreground_program(captured.capture.pid));
-                    }
                     self.emitter.collect(id, false, now, |out| {
+                        if pane.is_judged() {
+                            pane.set_front(Front::of(captured.capture.pid), out);
+                        }
                         pane.handle_capture(&mut captured, is_whole, out);
                     });
                     self.handle_pipe_reply(pane, id, *captured, now);
@@ -516,24 +522,36 @@ impl SessionPanes {
             // The pane is gone, or belongs to another session's poller.
             return;
         };
-        if matches!(change, AgentChange::Started { .. } | AgentChange::Ended) && pane.is_judged() {
-            pane.set_foreground(foreground_program(pane.pid()));
-        }
+        // The process may have ended since.
+        let is_turning = matches!(change, AgentChange::Started { .. } | AgentChange::Ended);
+        let end = self.programs.agent_end(&id, is_turning);
+        let is_alive = match &change {
+            AgentChange::Started { agent, .. } => self.programs.watch_agent(&id, agent, now),
+            _ => true,
+        };
         let may_wait = self.pipes.is_some();
-        self.emitter
-            .collect(&id, may_wait, now, |out| match change {
-                AgentChange::Started {
-                    program,
-                    has_places,
-                } => pane.agent_runs(Some((program, has_places)), out),
+        self.emitter.collect(&id, may_wait, now, |out| {
+            if let Some(exit) = end {
+                pane.agent_ended(exit, out);
+            }
+            match change {
+                AgentChange::Started { agent, has_places } if is_alive => {
+                    if pane.is_judged() {
+                        pane.set_front(Front::of(pane.pid()), out);
+                    }
+                    pane.agent_runs(&agent.program, has_places, out);
+                }
+                AgentChange::Started { .. } => {}
                 AgentChange::ConversationFound => pane.agent_joined(),
-                AgentChange::Ended => pane.agent_runs(None, out),
+                AgentChange::Suspended(is_suspended) => pane.agent_suspended(is_suspended, out),
+                AgentChange::Ended => pane.agent_left(out),
                 AgentChange::Claims(claims) => pane.agent_claims(claims, out),
                 AgentChange::Directory(_) => {}
                 AgentChange::ScreenRequested => {
                     self.config.conversations.screen(&id, pane.screen_text());
                 }
-            });
+            }
+        });
         self.names.set_title(&id, pane.work_in_title(), now);
     }
 
@@ -563,14 +581,17 @@ impl SessionPanes {
 
     /// Handles that processes have ended.
     pub fn handle_exits(&mut self, now: Instant) {
-        for (id, death) in self.programs.handle_exits(now) {
+        for (id, ending) in self.programs.handle_exits(now) {
             let Some(PaneSlot::Open(pane) | PaneSlot::Leaving(pane, _)) = self.slots.get_mut(&id)
             else {
                 continue;
             };
-            self.emitter.collect(&id, self.pipes.is_some(), now, |out| {
-                pane.program_ended(death, out);
-            });
+            self.emitter
+                .collect(&id, self.pipes.is_some(), now, |out| match ending {
+                    Ending::Agent(exit) => pane.agent_ended(exit, out),
+                    Ending::Job(group) => pane.group_ended(group, out),
+                    Ending::Program(death) => pane.program_ended(death, out),
+                });
         }
         self.emit_jobs(now);
         self.emit_leaving(now);

@@ -16,7 +16,7 @@ impl Script {
         let options = PaneOptions {
             begin: &Begin::Fresh,
             rules: &rules,
-            foreground: None,
+            front: None,
             streams: true,
             pipe_after: None,
         };
