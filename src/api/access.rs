@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::client::{EventReader, EventSource};
-use super::client::{get, get_board};
+use super::client::{dismiss_row, get, get_board};
 use super::http::percent_encoded;
 use super::panes::ApiContext;
 use super::panes::{ScreenView, view};
@@ -74,6 +74,19 @@ impl Observer {
                 })
             }
         })
+    }
+
+    /// Dismisses the row with an id, or brings it back.
+    ///
+    /// # Errors
+    /// The reason in words.
+    pub fn dismiss(&self, id: &str, is_dismissed: bool) -> std::result::Result<(), String> {
+        match self {
+            Self::At(socket) => dismiss_row(socket, id, is_dismissed),
+            Self::Here(context) => {
+                (context.dismiss(id, is_dismissed)).map_err(|response| response.detail())
+            }
+        }
     }
 
     /// Returns the present screen of a pane, of the server at a socket if there are several. The pane counts as

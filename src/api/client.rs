@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::http::HEAD_BYTES_MAX;
+use super::http::{HEAD_BYTES_MAX, percent_encoded};
 use super::seen::SeenNumbers;
 use super::server::connect;
 use crate::board::Row;
@@ -261,6 +261,48 @@ pub(crate) fn get_problems(socket: &Path) -> Vec<String> {
     health.map_or_else(|_| Vec::new(), |health: Health| health.problems)
 }
 
+/// Dismisses the row with an id, or brings it back.
+///
+/// # Errors
+/// The reason in words.
+pub(crate) fn dismiss_row(
+    socket: &Path,
+    id: &str,
+    is_dismissed: bool,
+) -> std::result::Result<(), String> {
+    let path = format!("/api/v1/rows/{}/dismiss", percent_encoded(id));
+    let body = serde_json::json!({"dismissed": is_dismissed});
+    let answer = post(socket, &path, &body).map_err(|error| format!("{error:?}"))?;
+    match answer.status {
+        200 => Ok(()),
+        _ => Err(answer.problem()),
+    }
+}
+
+/// Sends a JSON body to a path.
+///
+/// # Errors
+/// As for [`get`].
+fn post(socket: &Path, path: &str, body: &Value) -> Result<Answer> {
+    let ask = || {
+        let mut stream = open(socket)?;
+        stream.set_read_timeout(Some(ANSWER_TIME))?;
+        stream.write_all(post_request(path, "application/json", body).as_bytes())?;
+        read_answer(BufReader::new(stream))
+    };
+    ask().map_err(|cause| failed(socket, cause))
+}
+
+/// Returns a request with a JSON body.
+fn post_request(path: &str, accept: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+}
+
 /// Returns the present position in the observer's events; `None` if the observer does not answer.
 pub(crate) fn position(socket: &Path) -> Option<String> {
     let ask = || {
@@ -333,13 +375,8 @@ pub(crate) fn post_lines(
     };
     let mut ask = || {
         let mut stream = open(socket)?;
-        let body = body.to_string();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/x-ndjson\r\n\
-             Content-Length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all((head + &body).as_bytes())?;
+        let request = post_request(path, "application/x-ndjson", body);
+        stream.write_all(request.as_bytes())?;
         stream.set_read_timeout(Some(CHECK))?;
         let mut reader = BufReader::new(stream);
         while let Err(cause) = reader.fill_buf() {

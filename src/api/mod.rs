@@ -10,6 +10,7 @@ mod seen;
 mod client_message;
 mod events;
 mod panes;
+mod rows;
 mod wait;
 mod ws;
 
@@ -22,7 +23,8 @@ pub(crate) mod client;
 
 pub(crate) use access::Observer;
 pub(crate) use client::{
-    EventReader, EventSource, Unavailable, get, get_board, get_problems, position, post_lines,
+    EventReader, EventSource, Unavailable, dismiss_row, get, get_board, get_problems, position,
+    post_lines,
 };
 pub(crate) use http::percent_encoded;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};

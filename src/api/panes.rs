@@ -1,6 +1,7 @@
 //! The panes of the observed tmux servers: finds the target of a request, shows its screen and types into it. A
 //! request for the screen of a pane counts as a view.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::engine::LogTroubles;
 use crate::error::{Error, Result};
 use crate::event::{Cursor, PaneId, PaneViewer, ScreenRow, Styles, TdEvent};
 use crate::feed::{Feed, real};
-use crate::observe::ObservedSessions;
+use crate::observe::{ObservedSessions, RunProvider};
 use crate::redact::{Redactor, Rules};
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
@@ -28,7 +29,7 @@ use crate::tmux::{Listing, PaneScreen, Server, Target, Typing};
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The parts of the observer that requests use. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ApiContext {
     pub feed: Feed,
     /// The observer's bus, for views of panes by clients.
@@ -40,6 +41,14 @@ pub(crate) struct ApiContext {
     pub sessions: ObservedSessions,
     /// The runs whose logs cannot be written.
     pub log_troubles: LogTroubles,
+    /// The observer's runs, for dismissals; without them, events are only emitted.
+    pub runs: Option<Arc<dyn RunProvider>>,
+}
+
+impl fmt::Debug for ApiContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f.debug_struct("ApiContext").field("feed", &self.feed)).finish_non_exhaustive()
+    }
 }
 
 impl ApiContext {

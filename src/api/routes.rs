@@ -13,7 +13,7 @@ use super::events::{self, EventsQuery};
 use super::http::Request;
 use super::http::{ChunkedBody, Response};
 use super::panes::ApiContext;
-use super::{panes, wait, ws};
+use super::{panes, rows, wait, ws};
 use crate::board::{Attention, json_schema};
 use crate::feed::StreamGauge;
 use crate::history::{LogReader, RunDirectory, RunSummary};
@@ -45,7 +45,9 @@ impl Routes {
         let segments = request.segments();
         let path: Vec<&str> = segments.iter().map(String::as_str).collect();
         let allowed: &[&str] = match path.as_slice() {
-            ["api", "v1", "panes", _, "input"] | ["api", "v1", "wait"] => &["POST"],
+            ["api", "v1", "panes", _, "input"]
+            | ["api", "v1", "rows", _, "dismiss"]
+            | ["api", "v1", "wait"] => &["POST"],
             _ => &["GET", "HEAD"],
         };
         if !allowed.contains(&request.method.as_str()) {
@@ -104,6 +106,7 @@ impl Routes {
                 panes::screen(context, id, request, with_body, stop)
             }
             ["api", "v1", "panes", id, "input"] => panes::input(context, id, (request, body), stop),
+            ["api", "v1", "rows", id, "dismiss"] => rows::dismiss(context, id, body),
             ["api", "v1", "wait"] => {
                 return wait::wait(context, (request, body), stream, stop);
             }
@@ -196,9 +199,10 @@ fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
         ["api", "v1", "runs", _, "events"] => &["from_seq", "type", "grep", "since", "limit"],
         ["api", "v1", "events" | "ws"] => &["execution", "type", "since", "cursor", "from_seq"],
         ["api", "v1", "panes", _, "screen" | "input"] | ["api", "v1", "wait"] => &["socket"],
-        ["healthz" | "metrics"] | ["api", "v1", "schema" | "runs"] | ["api", "v1", "runs", _] => {
-            &[]
-        }
+        ["healthz" | "metrics"]
+        | ["api", "v1", "schema" | "runs"]
+        | ["api", "v1", "runs", _]
+        | ["api", "v1", "rows", _, "dismiss"] => &[],
         _ => return None,
     })
 }

@@ -359,6 +359,7 @@ mod tests {
             panes,
             sessions: Default::default(),
             log_troubles: Default::default(),
+            runs: None,
         };
         let serving = thread::spawn("test-ws", move || serve(&context, &request, &server, &stop));
         let mut answer = Vec::new();

@@ -28,6 +28,8 @@ mod schema;
 #[doc(hidden)]
 pub use schema::json_schema;
 
+#[cfg(feature = "cli")]
+pub(crate) use row::ENDED_AGE_MAX;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 
 use std::collections::BTreeSet;
@@ -71,13 +73,16 @@ impl Board {
         changed
     }
 
-    /// Advances the time; returns the keys of the rows that have become quiet.
+    /// Advances the time; returns the keys of the rows that have become quiet, and of those that have left the board
+    /// because they ended more than a day ago.
     pub fn tick(&mut self, now: Timestamp) -> BTreeSet<RowKey> {
         self.now = self.now.max(now);
         let now = self.now;
         let rows = self.rows.map.iter_mut();
         let changed = rows.filter_map(|(key, row)| row.tick(now).then(|| key.clone()));
-        changed.collect()
+        let mut changed: BTreeSet<RowKey> = changed.collect();
+        changed.extend(self.rows.remove_old(now));
+        changed
     }
 
     /// Returns the rows in display order. Rows that need the user come first, sorted by the time for which

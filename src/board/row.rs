@@ -19,6 +19,9 @@ const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 /// 0.3 s; processes and files are found a little later.
 const READING_TIME: Duration = Duration::from_secs(1);
 
+/// The time after which a row that has ended leaves the board.
+pub(crate) const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
 
@@ -681,11 +684,28 @@ impl Rows {
             let Some(key) = first.map(|(key, _)| key.clone()) else {
                 return;
             };
-            self.map.remove(&key);
-            if self.of(&key.execution_id).next().is_none() {
-                self.names.remove(&key.execution_id);
-                self.servers.remove(&key.execution_id);
-            }
+            self.remove(&key);
+        }
+    }
+
+    /// Removes the rows that ended more than a day ago; returns their keys.
+    pub fn remove_old(&mut self, now: Timestamp) -> Vec<RowKey> {
+        let age_max = i64::try_from(ENDED_AGE_MAX.as_micros()).unwrap_or(i64::MAX);
+        let is_old = |row: &Row| {
+            let age = now.micros().saturating_sub(row.since.micros());
+            (row.has_ended() || row.is_agents_end()) && age > age_max
+        };
+        let old = self.map.iter().filter(|(_, row)| is_old(row));
+        let old: Vec<RowKey> = old.map(|(key, _)| key.clone()).collect();
+        old.iter().for_each(|key| self.remove(key));
+        old
+    }
+
+    fn remove(&mut self, key: &RowKey) {
+        self.map.remove(key);
+        if self.of(&key.execution_id).next().is_none() {
+            self.names.remove(&key.execution_id);
+            self.servers.remove(&key.execution_id);
         }
     }
 }

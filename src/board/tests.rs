@@ -883,3 +883,27 @@ fn the_last_line_of_an_agent_says_what_matters() {
     board.apply(&Envelope::new(None, Timestamp::from_micros(99), other));
     assert_eq!(board.rows().next().unwrap().last_line, "");
 }
+
+#[test]
+fn rows_that_have_ended_leave_the_board_after_a_day() {
+    let day = 24 * 3600;
+    let closed = TdEvent::PaneClosed {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        reason: crate::event::PaneCloseReason::Closed.into(),
+        exit_status: Some(1),
+    };
+    let mut board = board(&[
+        at(0, opened("a", "%1", "make")),
+        at(0, state("b", "%2", AgentState::Done, None)),
+        at(10, closed),
+    ]);
+    let tick = |board: &mut Board, seconds| {
+        let removed = board.tick(Timestamp::from_micros(seconds * SECOND));
+        (removed.len(), board.rows().count())
+    };
+    assert_eq!(tick(&mut board, day + 10), (0, 2));
+    assert_eq!(tick(&mut board, day + 11), (1, 1));
+    // A pane that goes on stays, also when its agent is done.
+    assert_eq!(places(&board), [("b", "finished")]);
+}

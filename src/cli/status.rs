@@ -13,7 +13,7 @@ use super::options::Options;
 use super::signals::Signals;
 use super::{known, observer, output};
 use crate::agent::StateRules;
-use crate::api::{get_board, get_problems};
+use crate::api::{dismiss_row, get_board, get_problems};
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
 use crate::event::PaneId;
@@ -53,6 +53,9 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     if typed.watch {
         return watch(options, typed, &mut source);
     }
+    if !typed.ack.is_empty() {
+        return dismiss(typed, &mut source);
+    }
     let Selected { rows, names } = if typed.check {
         source.read_rows(&typed.targets)?
     } else {
@@ -79,6 +82,20 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         true if needs_you => ExitCode::from(4),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Dismisses the named rows until their next change.
+fn dismiss(typed: &TypedStatus, source: &mut Source) -> Result<ExitCode, Failure> {
+    let all = source.rows(None)?.unwrap_or_default();
+    let Some(socket) = source.socket.clone() else {
+        source.report();
+        return Ok(ExitCode::from(UNOBSERVED));
+    };
+    for row in selected(all, &typed.ack)?.rows {
+        let dismissed = dismiss_row(&socket, &row.key().to_string(), true);
+        dismissed.map_err(|why| failure!("{} is not dismissed: {why}", one_line(&row.name)))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the board at each change, until a signal arrives or the output is closed.
@@ -395,6 +412,10 @@ pub(super) struct TypedStatus {
     /// Exit with 4 if something needs you, and with 3 if nothing observes
     #[arg(long)]
     pub check: bool,
+    /// Dismiss this row until its next change (repeatable)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["targets", "watch", "check", "format"],
+        add = ArgValueCompleter::new(known::rows))]
+    pub ack: Vec<String>,
     /// Print one line with these counts
     #[arg(long, value_name = "TEXT")]
     pub format: Option<String>,

@@ -460,6 +460,12 @@ impl Engine {
         self.runs.log_troubles()
     }
 
+    /// Returns the runs, into which others may emit.
+    #[cfg(feature = "cli")]
+    pub(crate) fn runs(&self) -> Arc<dyn crate::observe::RunProvider> {
+        self.runs.clone()
+    }
+
     /// Adds data to the metadata of an open run, in place of earlier data with the same names.
     #[cfg(feature = "cli")]
     pub(crate) fn add_metadata(&self, id: &ExecutionId, extra: Map<String, Value>) {

@@ -1,8 +1,6 @@
 //! Summaries of runs: the rows of the board in a run's metadata, so that an observer can start without
 //! reading the logs.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +8,7 @@ use super::memory::Summary;
 use super::position::Numbers;
 use super::survivors::Survivors;
 use crate::agent::StateRules;
-use crate::board::{Board, Row};
+use crate::board::{Board, ENDED_AGE_MAX, Row};
 #[cfg(feature = "tui")]
 use crate::board::{ExecutionKind, RowKey};
 use crate::clock::Clock;
@@ -21,9 +19,6 @@ use crate::history::{DataDir, RunDirectory, RunMetadata, RunStatus};
 
 /// The field of the summary in a run's metadata.
 const FIELD: &str = "board";
-
-/// The age up to which ended runs are on the board, to show what happened while the user was away.
-const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Returns the metadata of a summary: the rows, the number of the last event in them, and the offset of the
 /// later events in the newest file.

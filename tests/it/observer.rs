@@ -1,6 +1,7 @@
 //! The observer in the background: start, stop, status, its API, and its restarts.
 
 mod api;
+mod dismissal;
 mod faces;
 mod full;
 mod lives;

@@ -160,6 +160,7 @@ impl Observer {
             panes: panes.clone(),
             sessions: self.engine.sessions().clone(),
             log_troubles: self.engine.log_troubles(),
+            runs: Some(self.engine.runs()),
         };
         match audience {
             Audience::All(socket) => {

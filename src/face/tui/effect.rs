@@ -93,6 +93,11 @@ pub(super) enum Effect {
         text: String,
         presses_enter: bool,
     },
+    /// Dismiss the row, or bring it back.
+    Dismiss {
+        row: Box<Row>,
+        is_dismissed: bool,
+    },
     Copy(String),
     Suspend,
     Quit,

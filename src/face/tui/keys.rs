@@ -27,6 +27,10 @@ pub(super) enum Action {
     /// Opens a row: its view on a narrow screen, otherwise its pane.
     Enter,
     OpenPrompt(PromptKind),
+    /// Dismisses the selected row until its next change, or brings it back.
+    Dismiss {
+        is_dismissed: bool,
+    },
     NextMatch {
         is_forward: bool,
     },
@@ -234,6 +238,10 @@ fn normal(key: KeyEvent, is_control: bool, context: KeyContext) -> Action {
         KeyCode::Char('r') => Action::OpenPrompt(PromptKind::Answer),
         // `a` for answer; in other rows, the key has no binding.
         KeyCode::Char('a') if context.needs_you => Action::OpenPrompt(PromptKind::Answer),
+        KeyCode::Char('x') => Action::Dismiss { is_dismissed: true },
+        KeyCode::Char('X') => Action::Dismiss {
+            is_dismissed: false,
+        },
         KeyCode::Char('n') => Action::NextMatch { is_forward: true },
         KeyCode::Char('N') => Action::NextMatch { is_forward: false },
         KeyCode::Char('!') => Action::InvertFilter,

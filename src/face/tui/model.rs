@@ -340,6 +340,13 @@ impl Model {
                 let (row, allows_input) = (self.board.row().cloned(), self.settings.allows_input);
                 self.input.begin_answer(row, allows_input);
             }
+            Action::Dismiss { is_dismissed } => match self.board.row() {
+                Some(row) => {
+                    let row = Box::new(row.clone());
+                    self.effects.push(Effect::Dismiss { row, is_dismissed });
+                }
+                None => self.input.show("no row is selected"),
+            },
             Action::OpenPrompt(kind) => {
                 let filter = self.view.filter.as_ref();
                 let filter = filter.filter(|_| kind == PromptKind::Filter);

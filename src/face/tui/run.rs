@@ -279,6 +279,7 @@ impl Ui {
                         self.model.input.message = Some(why);
                     }
                 }
+                Effect::Dismiss { row, is_dismissed } => self.dismiss(&row, is_dismissed),
                 Effect::Copy(text) => self.copy(text),
                 Effect::Follow(run) => self.threads.live.send(run),
                 Effect::Load(request) => self.threads.pages.send(request),
@@ -329,6 +330,24 @@ impl Ui {
             let text = match sent {
                 Ok(pane) => format!("typed into {name} {pane}"),
                 Err(error) => format!("nothing was typed: {error}"),
+            };
+            // The UI may have ended.
+            let _ = inputs.send(Input::Message(text));
+        });
+    }
+
+    /// Dismisses a row or brings it back, in a separate thread, because the observer may not answer at once.
+    fn dismiss(&mut self, row: &Row, is_dismissed: bool) {
+        let (find, inputs) = (self.options.find.clone(), self.threads.send.clone());
+        let (id, name) = (row.key().to_string(), row.name.clone());
+        detach("td-tui-dismiss", move || {
+            let done = find().and_then(|observer| observer.dismiss(&id, is_dismissed));
+            let text = match (done, is_dismissed) {
+                (Ok(()), true) => {
+                    format!("{name} is dismissed until its next change; X brings it back")
+                }
+                (Ok(()), false) => format!("{name} is back"),
+                (Err(error), _) => format!("nothing was dismissed: {error}"),
             };
             // The UI may have ended.
             let _ = inputs.send(Input::Message(text));
