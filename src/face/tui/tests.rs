@@ -254,7 +254,7 @@ fn states() {
     snapshot("help", "?", |_| {});
     snapshot("help_search", "?time", |_| {});
     snapshot("zoomed", "z", |_| {});
-    snapshot("message", "x", |_| {});
+    snapshot("message", "B", |_| {});
     snapshot("lagged", "\t", |model| {
         let stream = model.log.stream;
         let events = vec![output(900, "after the flood")];
@@ -683,7 +683,7 @@ fn escape_restores_the_focus() {
     press(&mut model, "t/\u{1b}");
     assert_eq!(model.view.kind, ViewKind::Timeline);
     // A message does not capture keys.
-    press(&mut model, "o\tGx");
+    press(&mut model, "o\tGB");
     assert!(model.layout.focus == Focus::View && model.input.message.is_some());
     press(&mut model, "\u{1b}");
     assert!(model.layout.focus == Focus::Board && model.input.message.is_none());
@@ -787,7 +787,7 @@ fn a_search_without_a_match_names_the_searched_view() {
     press(&mut model, "/zebra\n");
     assert!(shown(&model).contains("no line in agent-7's output has zebra"));
     // The message does not follow to a row in which the search did not begin.
-    press(&mut model, "x");
+    press(&mut model, "B");
     press(&mut model, "\tj");
     model.input.message = None;
     let screen = shown(&model);
@@ -896,7 +896,7 @@ fn output_begins_with_the_start_of_observation() {
 #[test]
 fn a_key_without_a_meaning_is_reported() {
     let mut model = model((80, 24));
-    for key in ["h", "←", "x", "a"] {
+    for key in ["h", "←", "B", "a"] {
         press(&mut model, "j");
         press(&mut model, key);
         assert!(
