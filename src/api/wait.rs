@@ -401,12 +401,17 @@ impl StateFollower {
     /// Records the states on the board.
     fn note_board(&mut self) {
         for row in self.panes.feed.rows() {
-            if let (Some(pane), RowState::Agent(state), false) =
-                (&row.pane, &row.state, row.is_unread())
+            let state = match &row.state {
+                RowState::Agent(state) if !row.is_unread() => state.known(),
+                // The shell is at its prompt again.
+                RowState::Failed if !row.has_ended() => Some(AgentState::Idle),
+                _ => continue,
+            };
+            if let Some(pane) = &row.pane
                 && self.panes.contain(row.execution_id.as_str(), pane)
             {
                 let asks = row.asks.as_deref().unwrap_or("");
-                self.matcher.note_state(pane, state.known(), asks);
+                self.matcher.note_state(pane, state, asks);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::last::{conclusion, tool_in_words};
 use super::row::Rows;
-use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState};
+use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure};
 use crate::agent::{
     AgentProgram, KnownAgent, RowKind, StateRules, exit_status_of_detail, failure_in_words,
     one_line, program_name,
@@ -15,7 +15,7 @@ use crate::event::{
     AgentState, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId, GapEvidence,
     PaneId, SessionEndReason, StateSource, TdEvent,
 };
-use crate::process::is_shell;
+use crate::process::{is_shell, runs_script};
 use crate::timestamp::Timestamp;
 use crate::track::ProcessExit;
 
@@ -173,16 +173,15 @@ impl Fold<'_> {
                 pane: Some(pane),
                 ..
             } => self.pane(id, pane, |row, at| {
-                row.agent = Some(program(command));
+                row.agent = Some(job_name(command));
                 row.note_output(at);
-                if row.state == RowState::Failed {
-                    row.begin(at);
-                }
+                row.begin_job(runs_script(command), at);
             }),
             TdEvent::ExecutionCompleted {
                 pane: Some(pane),
                 exit_code,
                 signal,
+                duration_ms,
                 ..
             } => self.pane(id, pane, |row, at| {
                 row.note_output(at);
@@ -201,8 +200,18 @@ impl Fold<'_> {
                 {
                     row.fail(failure_in_words(&agent, status), status, at);
                 }
-                if row.state != RowState::Failed {
-                    row.agent = Some("shell".to_owned());
+                if row.state == RowState::Failed {
+                    return;
+                }
+                match exit.exit_status().filter(|status| is_failure(*status)) {
+                    Some(status) => {
+                        let program = row.agent.clone().unwrap_or_else(|| "it".to_owned());
+                        row.fail_job(&program, status, *duration_ms, at);
+                    }
+                    None => {
+                        row.end_job(at);
+                        row.agent = Some("shell".to_owned());
+                    }
                 }
             }),
             TdEvent::LoopStarted {
@@ -273,8 +282,9 @@ impl Fold<'_> {
                 let agent_id = agent_id.as_deref().map(String::as_str);
                 self.row_of(id, pane.as_ref(), agent_id, |row, at| {
                     let is_shell = agent.as_deref().is_some_and(|agent| agent == "shell");
-                    if row.state == RowState::Failed && is_shell {
-                        // The shell goes on, and the failure is still news.
+                    let is_idle = *state == AgentState::Idle;
+                    if is_shell && (row.state == RowState::Failed || row.runs_script && is_idle) {
+                        // The shell goes on, and the failure is still news; a script's own prompt is work.
                         return;
                     }
                     if let Some(agent) = agent {
@@ -563,6 +573,23 @@ fn program(command: &str) -> String {
     } else {
         name.to_owned()
     }
+}
+
+/// Returns the display name of a job: of a script, its file, else its program.
+fn job_name(command: &str) -> String {
+    let is_word = |word: &&str| !word.starts_with('-') && !word.contains(['\'', '"', '=']);
+    let is_text =
+        |word: &str| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
+    let command = &*plain(command);
+    let mut words = command.split_whitespace().skip(1);
+    if runs_script(command) && !command.split_whitespace().any(is_text) {
+        let script = words.find(is_word);
+        return script.map_or_else(
+            || program(command),
+            |script| program_name(script).to_owned(),
+        );
+    }
+    program(command)
 }
 
 /// Returns the last informative line of a text, which is not a blank row, a rule, a box or an agent's footer.

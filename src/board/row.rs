@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::last::{AnswerEnd, conclusion};
-use crate::agent::StateRules;
+use crate::agent::{StateRules, failure_in_words};
 use crate::event::{AgentState, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
 use crate::timestamp::Timestamp;
 use rustc_hash::FxHashMap;
@@ -24,6 +24,16 @@ pub(crate) const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
+
+/// The time after which a failure needs the user: he may have looked away, in microseconds.
+const LONG_MICROS: i64 = 10_000_000;
+
+/// Returns true for the exit status of a failure: the user's own interrupt, a hang-up, a closed pipe and a stop are
+/// none.
+pub(super) fn is_failure(status: i32) -> bool {
+    let ends_of_users = [0, 129, 130, 141, 147, 148];
+    !ends_of_users.contains(&status)
+}
 
 /// The identity of a row: its execution, and the pane or the background agent in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -215,6 +225,12 @@ pub struct Row {
     /// The end of the agent's present answer. Not part of the JSON.
     #[serde(skip)]
     pub(super) answer: AnswerEnd,
+    /// The time at which the pane, or the execution, began.
+    #[serde(default)]
+    pub began: Option<Timestamp>,
+    /// A script runs in the pane's shell: what looks like a prompt is none. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) runs_script: bool,
     /// True if nothing was printed for five minutes when the row was last `unknown`. The attention tells it.
     #[serde(rename = "attention", default, deserialize_with = "is_quiet")]
     pub(super) is_silent: bool,
@@ -262,6 +278,8 @@ impl Row {
             dismissed: false,
             ended: false,
             answer: AnswerEnd::default(),
+            began: None,
+            runs_script: false,
             is_silent: false,
             last_observed: None,
         }
@@ -300,10 +318,23 @@ impl Row {
             },
             // A failure with words for the user needs him; another one is a result.
             RowState::Failed if self.says_failure() && self.seen.is_none() => Attention::NeedsYou,
+            RowState::Exited if self.has_failed_late() && self.seen.is_none() => {
+                Attention::NeedsYou
+            }
             RowState::Exited | RowState::Failed => self.finished(),
             RowState::Quiet | RowState::NotObserved => Attention::Quiet,
             RowState::Running => Attention::Working,
         }
+    }
+
+    /// Returns true if the pane's own program has failed, after a time in which nobody waits beside it.
+    fn has_failed_late(&self) -> bool {
+        let lived = self
+            .began
+            .map(|began| self.since.micros().saturating_sub(began.micros()));
+        self.kind == ExecutionKind::Pane
+            && self.exit_status.is_some_and(is_failure)
+            && lived.is_some_and(|micros| micros >= LONG_MICROS)
     }
 
     /// Returns the attention of a row that is done or has ended.
@@ -398,6 +429,7 @@ impl Row {
     pub(super) fn begin(&mut self, at: Timestamp) {
         self.exit_status = None;
         self.set_question(None, None, None);
+        self.began = Some(at);
         self.enter(RowState::Running, at);
     }
 
@@ -406,6 +438,10 @@ impl Row {
         self.exit_status = None;
         self.evidence = None;
         self.set_question(None, None, None);
+        if self.has_ended() {
+            self.began = None;
+        }
+        self.began.get_or_insert(at);
         self.enter(RowState::Agent(AgentState::Unknown.into()), at);
     }
 
@@ -429,6 +465,37 @@ impl Row {
         self.evidence = None;
         self.last_line.clone_from(&words);
         self.set_question(Some(words), None, None);
+    }
+
+    /// A job begins in the pane's shell.
+    pub(super) fn begin_job(&mut self, is_script: bool, at: Timestamp) {
+        self.runs_script = is_script;
+        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        if self.state == RowState::Failed || is_script && is_idle {
+            self.exit_status = None;
+            self.set_question(None, None, None);
+            self.enter(RowState::Running, at);
+        }
+    }
+
+    /// The job in the pane's shell ends well. Its prompt was there before, or is not recognised.
+    pub(super) fn end_job(&mut self, at: Timestamp) {
+        self.runs_script = false;
+        if self.state == RowState::Running {
+            self.enter(RowState::Agent(AgentState::Idle.into()), at);
+        }
+    }
+
+    /// The job in the pane's shell fails. It needs the user if it ran so long that he may have looked away; the job's
+    /// last line stays.
+    pub(super) fn fail_job(&mut self, program: &str, status: i32, millis: u64, at: Timestamp) {
+        self.runs_script = false;
+        self.enter(RowState::Failed, at);
+        self.exit_status = Some(status);
+        self.evidence = None;
+        let is_long = i64::try_from(millis).is_ok_and(|millis| millis >= LONG_MICROS / 1_000);
+        let words = is_long.then(|| failure_in_words(program, status));
+        self.set_question(words, None, None);
     }
 
     /// Returns true if the last line has the words of a failure that needs the user.
@@ -622,6 +689,7 @@ impl Serialize for Row {
         map.serialize_entry("errors", &self.errors)?;
         map.serialize_entry("phases", &self.phases)?;
         map.serialize_entry("dismissed", &self.dismissed)?;
+        map.serialize_entry("began", &self.began)?;
         map.serialize_entry("attention", &self.attention())?;
         map.end()
     }

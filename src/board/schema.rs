@@ -113,6 +113,11 @@ const FIELDS: &[RowField] = &[
         bool::schema,
     ),
     (
+        "began",
+        "The time at which the pane or the execution began; null if it is unknown.",
+        || or_null(time()),
+    ),
+    (
         "attention",
         "The urgency with which the row asks for the user.",
         || names(Attention::ALL.map(Attention::as_str)),

@@ -64,10 +64,13 @@ mod properties {
             .iter()
             .filter(|envelope| matches!(envelope.event, TdEvent::OutputGap { .. }))
             .count();
-        let (mut state, mut status) = ("running", None);
+        let (mut state, mut status, mut began) = ("running", None, None);
         for envelope in own.iter() {
             match &envelope.event {
-                TdEvent::PaneOpened { .. } => (state, status) = ("unknown", None),
+                TdEvent::PaneOpened { .. } => {
+                    began = began.filter(|_| state != "exited").or(Some(envelope.ts));
+                    (state, status) = ("unknown", None);
+                }
                 TdEvent::PaneClosed { exit_status, .. } => {
                     (state, status) = ("exited", *exit_status)
                 }
@@ -92,11 +95,14 @@ mod properties {
         let is_seen = own[entered.unwrap_or(0)..]
             .iter()
             .any(|envelope| is_view(envelope));
+        let ended = entered.map_or(own[0].ts, |end| own[end - 1].ts);
+        let is_long = began.is_some_and(|began| ended.micros() - began.micros() >= 10_000_000);
         let has_printed = own
             .iter()
             .any(|envelope| matches!(envelope.event, TdEvent::OutputUpdate { .. }));
         let attention = match state {
             "waiting" => "needs_you",
+            "exited" if is_long && status == Some(3) && !is_seen => "needs_you",
             "done" | "exited" if !is_seen => "finished",
             "done" | "exited" => "quiet",
             "unknown" if !has_printed => "quiet",
@@ -906,4 +912,145 @@ fn rows_that_have_ended_leave_the_board_after_a_day() {
     assert_eq!(tick(&mut board, day + 11), (1, 1));
     // A pane that goes on stays, also when its agent is done.
     assert_eq!(places(&board), [("b", "finished")]);
+}
+
+fn job(command: &str) -> TdEvent {
+    TdEvent::ExecutionStarted {
+        execution_id: "a".into(),
+        command: command.into(),
+        cwd: "/".into(),
+        pane: Some("%1".into()),
+        pid: None,
+        cell: None,
+        verification: None,
+    }
+}
+
+fn job_over(exit_code: i32, duration_ms: u64) -> TdEvent {
+    TdEvent::ExecutionCompleted {
+        execution_id: "a".into(),
+        exit_code: Some(exit_code),
+        signal: None,
+        duration_ms,
+        pane: Some("%1".into()),
+        pid: None,
+        cell: None,
+    }
+}
+
+fn shell(state_of: AgentState) -> TdEvent {
+    let mut event = state("a", "%1", state_of, None);
+    if let TdEvent::AgentState { agent, .. } = &mut event {
+        *agent = Some(Box::new("shell".into()));
+    }
+    event
+}
+
+/// Applies the events, one a second, and returns the last row's state, attention, program and words.
+fn after(events: Vec<TdEvent>) -> (String, Attention, String, Option<String>) {
+    let mut board = Board::default();
+    for (second, event) in (1..).zip(events) {
+        board.apply(&at(second, event));
+    }
+    let row = board.rows().next().unwrap();
+    let agent = row.agent.clone().unwrap_or_default();
+    (
+        row.state.as_str().to_owned(),
+        row.attention(),
+        agent,
+        row.asks.clone(),
+    )
+}
+
+#[test]
+fn a_script_is_work_until_it_ends() {
+    let idle = || shell(AgentState::Idle);
+    let is = |events| {
+        let (state, attention, ..) = after(events);
+        (state, attention)
+    };
+    let before = vec![opened("a", "%1", "bash"), idle(), job("bash build.sh")];
+    assert_eq!(is(before.clone()), ("running".into(), Attention::Working));
+    for (command, name) in [
+        ("bash build.sh", "build.sh"),
+        ("bash -e ./ci/build.sh fast", "build.sh"),
+        ("sh -c 'echo a; exit 2'", "shell"),
+        ("bash -i", "shell"),
+        ("make all", "make"),
+    ] {
+        assert_eq!(after(vec![opened("a", "%1", "bash"), job(command)]).2, name);
+    }
+    // What looks like a prompt is none.
+    let looks_idle = [before.clone(), vec![idle()]].concat();
+    assert_eq!(
+        is(looks_idle.clone()),
+        ("running".into(), Attention::Working)
+    );
+    let over = [looks_idle, vec![job_over(0, 5)]].concat();
+    assert_eq!(is(over), ("idle".into(), Attention::Quiet));
+    // In an interactive shell, the prompt is one.
+    let interactive = vec![opened("a", "%1", "bash"), idle(), job("bash -i"), idle()];
+    assert_eq!(is(interactive), ("idle".into(), Attention::Quiet));
+}
+
+#[test]
+fn a_job_that_failed_is_news_until_one_succeeds() {
+    use Attention::{Finished, NeedsYou, Quiet, Working};
+    let idle = || shell(AgentState::Idle);
+    let begin = || vec![opened("a", "%1", "bash"), idle(), job("make all")];
+    let with = |more: Vec<TdEvent>| after([begin(), more].concat());
+    let words = Some("make failed (2)".to_owned());
+    let failed = |attention, words| ("failed".to_owned(), attention, "make".to_owned(), words);
+    assert_eq!(
+        with(vec![job_over(2, 10_000)]),
+        failed(NeedsYou, words.clone())
+    );
+    assert_eq!(
+        with(vec![job_over(2, 9_999), idle()]),
+        failed(Finished, None)
+    );
+    assert_eq!(
+        with(vec![job_over(2, 10_000), seen("a", "%1")]),
+        failed(Quiet, words)
+    );
+    let next = |exit_code| {
+        let all = with(vec![
+            job_over(2, 10_000),
+            idle(),
+            job("ls"),
+            job_over(exit_code, 3),
+        ]);
+        (all.0, all.1)
+    };
+    assert_eq!(next(0), ("idle".into(), Quiet));
+    assert_eq!(next(1), ("failed".into(), Finished));
+    let running = with(vec![job_over(2, 10_000), job("make all")]);
+    assert_eq!((running.0.as_str(), running.1), ("running", Working));
+    // The user's own interrupt is no failure.
+    assert_eq!(with(vec![job_over(130, 60_000)]).0, "idle");
+}
+
+#[test]
+fn a_pane_whose_own_program_failed_late_needs_the_user() {
+    let closed = |exit_status| TdEvent::PaneClosed {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        reason: crate::event::PaneCloseReason::Closed.into(),
+        exit_status: Some(exit_status),
+    };
+    for (second, exit_status, expected) in [
+        (20, 3, Attention::NeedsYou),
+        (5, 3, Attention::Finished),
+        (20, 0, Attention::Finished),
+        (20, 129, Attention::Finished),
+    ] {
+        let mut board = Board::default();
+        board.apply(&at(1, opened("a", "%1", "ci")));
+        board.apply(&at(second, closed(exit_status)));
+        assert_eq!(
+            board.rows().next().unwrap().attention(),
+            expected,
+            "{exit_status}"
+        );
+    }
 }

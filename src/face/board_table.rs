@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::ansi::rows_of;
 use super::describe::phases_ahead;
 use super::sanitize::{one_line, with_ellipsis};
-use crate::board::{Attention, ExecutionKind, Row};
+use crate::board::{Attention, ExecutionKind, Row, RowState};
 use crate::event::{ExecutionId, PaneId};
 use crate::timestamp::Timestamp;
 use anstyle::{AnsiColor, Style};
@@ -178,7 +178,14 @@ pub(super) fn agent_of(row: &Row) -> String {
 /// Returns the last text of a row: the agent's question, or else its last line, after the phases ahead of a
 /// loop.
 pub(super) fn last_text(row: &Row) -> String {
-    let last = row.asks.as_deref().unwrap_or(&row.last_line).trim();
+    // A failure has its words, and the last line of what has failed.
+    let failure = (row.asks.as_deref())
+        .filter(|words| {
+            row.state == RowState::Failed && !row.last_line.is_empty() && *words != row.last_line
+        })
+        .map(|words| format!("{words}: {}", row.last_line));
+    let asks = failure.as_deref().or(row.asks.as_deref());
+    let last = asks.unwrap_or(&row.last_line).trim();
     one_line(&match (phases_of(row), last) {
         (None, last) => last.to_owned(),
         (Some(phases), "") => phases,
@@ -198,6 +205,7 @@ pub(super) fn phases_of(row: &Row) -> Option<String> {
 /// Returns the state of a row, with its exit status if it has one.
 pub(super) fn state_in_words(row: &Row) -> String {
     match row.exit_status {
+        Some(status) if row.state == RowState::Failed => format!("failed {status}"),
         Some(status) if row.has_ended() => format!("exited {status}"),
         _ => one_line(row.state.as_str()).replace('_', " "),
     }
@@ -349,7 +357,7 @@ mod tests {
             let mut row = Row::new(&key, name, kind, Timestamp::from_micros(0));
             row.label = label.map(str::to_owned);
             if has_ended {
-                row.state = crate::board::RowState::Exited;
+                row.state = RowState::Exited;
             }
             row
         }

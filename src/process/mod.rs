@@ -60,6 +60,6 @@ pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 #[cfg(feature = "kernel")]
 pub(crate) use self::run::TextEvents;
 pub(crate) use self::run::{observe_command, run_with_listener, validate_until_stopped};
-pub(crate) use self::shell::is_shell;
+pub(crate) use self::shell::{is_shell, runs_script};
 #[cfg(feature = "tui")]
 pub(crate) use self::terminal::{is_typed_at, stop_own_group};

@@ -13,6 +13,13 @@ pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
+/// Returns true for the command line of a shell that runs a command or a script, and reads no typed commands.
+pub(crate) fn runs_script(command: &str) -> bool {
+    let arguments = shlex::split(command).unwrap_or_default();
+    let program = arguments.first().map(|program| program_name(program));
+    program.is_some_and(is_shell) && !is_interactive_shell(&arguments)
+}
+
 /// Returns true if these arguments start a shell that reads typed input, because they contain neither a
 /// command nor a script. Its exit status is that of its last command, which does not describe its own
 /// success.

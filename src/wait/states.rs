@@ -1,10 +1,11 @@
 //! The states of agents that end a wait: events in, a match out (pure).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::config::WaitMatch;
 use crate::event::{AgentState, PaneId, TdEvent};
+use crate::process::runs_script;
 
 /// The silence after which the present state of an agent counts again. An agent may answer a sent text so
 /// fast that no change of its state is observed.
@@ -14,6 +15,8 @@ const SETTLED: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct StateMatcher {
     wanted: Vec<AgentState>,
+    /// The panes whose shells run scripts: what looks like a prompt in them is none.
+    scripts: HashSet<PaneId>,
     /// The last state of each pane, and its question.
     states: HashMap<PaneId, (AgentState, String)>,
     /// A text was sent: only later events count.
@@ -27,6 +30,7 @@ impl StateMatcher {
     pub fn new(wanted: Vec<AgentState>) -> Self {
         Self {
             wanted,
+            scripts: HashSet::new(),
             states: HashMap::new(),
             is_sent: false,
             shown_at: None,
@@ -48,15 +52,33 @@ impl StateMatcher {
 
     /// Records the state in an event, and returns its pane if the event has both.
     pub fn note<'a>(&mut self, event: &'a TdEvent) -> Option<&'a PaneId> {
+        match event {
+            TdEvent::ExecutionStarted {
+                pane: Some(pane),
+                command,
+                ..
+            } if runs_script(command) => {
+                self.scripts.insert(pane.clone());
+            }
+            TdEvent::ExecutionCompleted {
+                pane: Some(pane), ..
+            } if self.scripts.remove(pane) => return Some(pane),
+            _ => {}
+        }
         let TdEvent::AgentState {
             pane: Some(pane),
             state,
             asks,
+            agent,
             ..
         } = event
         else {
             return None;
         };
+        if agent.as_deref().is_some_and(|agent| agent != "shell") {
+            // The script runs an agent, whose prompt is one.
+            self.scripts.remove(pane);
+        }
         let asks = asks.as_deref().map_or("", String::as_str);
         self.note_state(pane, state.known(), asks);
         Some(pane)
@@ -104,7 +126,8 @@ impl StateMatcher {
 
     fn met_in(&self, pane: &PaneId) -> Option<WaitMatch> {
         let (state, asks) = self.states.get(pane)?;
-        let is_wanted = self.wanted.contains(state);
+        let is_script = *state == AgentState::Idle && self.scripts.contains(pane);
+        let is_wanted = self.wanted.contains(state) && !is_script;
         is_wanted.then(|| WaitMatch::of_state(pane, *state, asks))
     }
 }

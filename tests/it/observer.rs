@@ -4,6 +4,7 @@ mod api;
 mod dismissal;
 mod faces;
 mod full;
+mod jobs;
 mod lives;
 mod log_file;
 mod names;

@@ -1,0 +1,52 @@
+//! Jobs of shells on the board: a script is work, and a failure is news.
+
+use super::Home;
+use crate::cli::assert_code;
+
+fn types(home: &Home, text: &str) {
+    home.server
+        .tmux(&["send-keys", "-t", "sh", "-l", "--", text]);
+    home.server.tmux(&["send-keys", "-t", "sh", "Enter"]);
+}
+
+#[test]
+fn a_script_is_work_and_its_failure_is_news() {
+    let home = Home::new();
+    let pane = home
+        .server
+        .new_session("sh", 80, 24, "PS1='$ ' exec bash --norc");
+    home.server.wait_for_text(&pane, "$");
+    home.start();
+    home.wait_for_row("sh", |row| row["state"] == "idle");
+
+    types(&home, "sh -c 'echo building; read x; echo broken; exit 2'");
+    home.server.wait_for_text(&pane, "\nbuilding");
+    home.wait_for_row("sh", |row| row["attention"] == "working");
+    let socket = home.server.socket().display().to_string();
+    let wait = [
+        "-S",
+        &socket,
+        "wait",
+        "sh",
+        "--state",
+        "idle",
+        "--timeout",
+        "1s",
+    ];
+    assert_code(&home.run(&wait), 124);
+    types(&home, "go on");
+    let row = home.wait_for_row("sh", |row| row["state"] == "failed");
+    assert_eq!(
+        (&row["exit_status"], &row["last_line"]),
+        (&2.into(), &"broken".into())
+    );
+    assert_eq!(row["attention"], "finished", "it was short");
+    // The shell is at its prompt.
+    assert_code(&home.run(&wait), 0);
+
+    types(&home, "sleep 1");
+    home.wait_for_row("sh", |row| {
+        row["state"] == "idle" && row["attention"] == "quiet"
+    });
+    assert_code(&home.run(&["stop"]), 0);
+}
