@@ -136,7 +136,7 @@ fn replay(log: &Path, transcript: &Path) {
                 }
                 TdEvent::TurnCompleted { .. } => turns += 1,
                 TdEvent::Error { .. } if completed_at.is_some() => {}
-                TdEvent::AgentRegistered { .. } => {}
+                TdEvent::AgentRegistered { .. } | TdEvent::RowRenamed { .. } => {}
                 other => panic!("{shown}: {other:?}"),
             }
         }
