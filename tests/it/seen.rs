@@ -64,7 +64,7 @@ fn a_full_screen_program_is_reported_once_after_its_command(source: &str) {
     server.tmux(&["kill-session", "-t", "job"]);
     let shown = text(&watch.end().stdout);
     // A polled pane that is killed while it prints may lack its last lines.
-    let others = ["[watching", "[ended", "[possibly the last lines"];
+    let others = ["[watching", "[ended", "possibly the last lines"];
     let lines: Vec<&str> = shown
         .lines()
         .filter(|line| !others.iter().any(|other| line.contains(other)))
