@@ -48,7 +48,7 @@ impl Questions {
 
 /// Returns true if two questions are the same. A source may show only the beginning of a question,
 /// and a question that is no longer known does not count as a new one.
-pub(super) fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
+pub(crate) fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
     let (Some(before), Some(now)) = (before, now) else {
         return now.is_none();
     };

@@ -11,6 +11,7 @@ mod client_message;
 mod events;
 mod panes;
 mod rows;
+mod typing;
 mod wait;
 mod ws;
 
@@ -30,3 +31,4 @@ pub(crate) use http::percent_encoded;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};
 pub(crate) use routes::{Routes, Slots};
 pub(crate) use server::{Server, socket_path};
+pub(crate) use typing::Input;

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::http::Request;
 use super::http::Response;
+use super::typing::Input;
 use crate::board::{Attention, Row};
 use crate::bus::EventBus;
 use crate::clock::Clock;
@@ -62,6 +63,13 @@ impl ApiContext {
                 emitter.pane_seen(pane, PaneViewer::Face);
             }
         }
+    }
+
+    /// Returns the present row of a pane of the tmux server at a socket.
+    pub(super) fn row_of(&self, pane: &PaneId, socket: &Path) -> Option<Row> {
+        let rows = self.feed.rows().into_iter();
+        let mut rows = rows.filter(|row| row.pane.as_ref() == Some(pane) && !row.has_ended());
+        rows.find(|row| self.is_of_server(row, socket))
     }
 
     /// Returns true if a row belongs to the tmux server at a socket. Other servers may have a pane with the
@@ -361,18 +369,20 @@ fn redacted(rules: &Rules, screen: PaneScreen) -> ScreenView {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Input {
+struct InputBody {
     text: Option<String>,
     /// Press Enter after the text; defaults to true.
     enter: Option<bool>,
     keys: Option<Vec<String>>,
+    /// The id of the question that the input answers.
+    answers: Option<String>,
 }
 
-impl Input {
-    fn typing(self) -> Result<Typing> {
-        match (self.text, self.keys, self.enter) {
-            (Some(text), None, enter) => Typing::text(&text, enter.unwrap_or(true)),
-            (None, Some(keys), None) => Typing::keys(keys),
+impl InputBody {
+    fn typing(&self) -> Result<Typing> {
+        match (&self.text, &self.keys, self.enter) {
+            (Some(text), None, enter) => Typing::text(text, enter.unwrap_or(true)),
+            (None, Some(keys), None) => Typing::keys(keys.clone()),
             _ => Err(Error::invalid(
                 "give text, with enter true or false, or else keys",
             )),
@@ -391,12 +401,18 @@ pub(super) fn input(
     let typed = || -> Result<Response, Response> {
         all.check_input()?;
         let target = target(id)?;
-        let input: Input = parsed(body)?;
+        let input: InputBody = parsed(body)?;
         let typing = input
             .typing()
             .map_err(|error| Response::problem(400, &error.to_string()))?;
-        let (_, found) = all.find(&target, request.socket(), (stop, clock))?;
-        let pane = typing.send(&found.server, &found.panes, stop, clock);
+        let (socket, found) = all.find(&target, request.socket(), (stop, clock))?;
+        let typed = Input {
+            typing,
+            may_leave_enter: input.enter.is_none(),
+            answers: input.answers.as_deref(),
+        };
+        let row_of = |pane: &PaneId| Ok(context.row_of(pane, &socket));
+        let pane = typed.send((&found.server, &found.panes), &row_of, (stop, clock));
         Ok(Response::json(
             &json!({"pane": pane.map_err(|error| refused(&error))?}),
         ))
@@ -470,7 +486,7 @@ mod tests {
         #[test]
         fn bodies_are_read_or_refused() {
             let read = |text: &str| {
-                let input: Input = parsed(text.as_bytes()).ok()?;
+                let input: InputBody = parsed(text.as_bytes()).ok()?;
                 input.typing().ok()
             };
             let text = |text: &str, presses_enter| Typing::Text {

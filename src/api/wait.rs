@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use super::events::is_gone;
 use super::http::Request;
 use super::http::{ChunkedBody, Response};
 use super::panes::{self, ApiContext, failed, refused};
+use super::typing::Input;
 use crate::board::RowState;
 use crate::clock::Clock;
 use crate::event::{AgentState, ExecutionId, PaneId, TdEvent};
@@ -82,7 +84,10 @@ struct RequestedWait {
     server: Server,
     wait: Wait,
     states: Vec<AgentState>,
+    socket: PathBuf,
     typing: Option<Typing>,
+    may_leave_enter: bool,
+    answers: Option<String>,
 }
 
 /// Waits, and writes the outcome to the client.
@@ -153,12 +158,15 @@ fn read(
         None => None,
     };
     let (panes, clock) = (&context.panes, &context.clock);
-    let (_, found) = panes.find(&target, request.socket(), (stop, clock))?;
+    let (socket, found) = panes.find(&target, request.socket(), (stop, clock))?;
     Ok(RequestedWait {
         server: found.server,
         wait,
         states,
+        socket,
         typing,
+        may_leave_enter: spec.enter.is_none(),
+        answers: spec.answers.clone(),
     })
 }
 
@@ -202,10 +210,18 @@ impl RequestedWait {
         let _ = output.line("{\"wait\":\"begun\"}");
         // Type only now, when the screens and states are known, so that everything after the text is
         // observed.
-        if let Some(typing) = self.typing.filter(|_| !started.has_ended())
-            && let Err(error) = typing.send(&self.server, &started.panes(), cancelled, clock)
-        {
-            return Some(refused(&error));
+        if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
+            let typed = Input {
+                typing,
+                may_leave_enter: self.may_leave_enter,
+                answers: self.answers.as_deref(),
+            };
+            let row_of = |pane: &PaneId| Ok(context.row_of(pane, &self.socket));
+            let panes = started.panes();
+            let sent = typed.send((&self.server, &panes), &row_of, (cancelled, clock));
+            if let Err(error) = sent {
+                return Some(refused(&error));
+            }
         }
         if let Some(follower) = follower {
             // The monitor may have ended with the client.

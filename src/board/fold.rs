@@ -272,6 +272,7 @@ impl Fold<'_> {
                 state,
                 evidence,
                 agent,
+                source,
                 asks,
                 question_id,
                 dialogue,
@@ -291,6 +292,7 @@ impl Fold<'_> {
                         row.set_agent(plain(agent).into_owned());
                     }
                     row.evidence = Some(evidence.clone());
+                    row.source.clone_from(source);
                     let asks = asks.as_deref().map(|asks| plain(asks).into_owned());
                     let is_end = source
                         .as_ref()

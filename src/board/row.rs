@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::last::{AnswerEnd, conclusion};
 use crate::agent::{StateRules, failure_in_words};
-use crate::event::{AgentState, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
+use crate::event::{
+    AgentState, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence, StateSource,
+};
 use crate::timestamp::Timestamp;
 use rustc_hash::FxHashMap;
 use serde::ser::SerializeMap;
@@ -192,6 +194,9 @@ pub struct Row {
     pub seen: Option<Timestamp>,
     /// The certainty of an agent's state.
     pub evidence: Option<EnumOrUnknown<StateEvidence>>,
+    /// What showed an agent's state.
+    #[serde(default)]
+    pub source: Option<EnumOrUnknown<StateSource>>,
     /// The agent's question, while it waits.
     pub asks: Option<String>,
     /// The id of the question, while the agent waits; another question has another id.
@@ -265,6 +270,7 @@ impl Row {
             since: at,
             seen: None,
             evidence: None,
+            source: None,
             asks: None,
             question_id: None,
             dialogue: None,
@@ -453,7 +459,7 @@ impl Row {
         }
         self.exit_status = exit_status;
         self.set_question(None, None, None);
-        self.evidence = None;
+        (self.evidence, self.source) = (None, None);
         self.enter(RowState::Exited, at);
         self.ended = true;
     }
@@ -677,6 +683,7 @@ impl Serialize for Row {
         map.serialize_entry("since", &self.since)?;
         map.serialize_entry("seen", &self.seen)?;
         map.serialize_entry("evidence", &self.evidence)?;
+        map.serialize_entry("source", &self.source)?;
         map.serialize_entry("asks", &self.asks)?;
         map.serialize_entry("question_id", &self.question_id)?;
         map.serialize_entry("dialogue", &self.dialogue)?;

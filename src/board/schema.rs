@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::row::{Attention, ExecutionKind, RowState};
 use crate::event::{
-    AgentState, Dialogue, EnumOrUnknown, FieldSchema, StateEvidence, envelope_schema,
+    AgentState, Dialogue, EnumOrUnknown, FieldSchema, StateEvidence, StateSource, envelope_schema,
 };
 
 /// A field of a row: its name, documentation and schema.
@@ -66,6 +66,9 @@ const FIELDS: &[RowField] = &[
     ),
     ("evidence", "The certainty of an agent's state.", || {
         or_null(EnumOrUnknown::<StateEvidence>::schema())
+    }),
+    ("source", "What showed an agent's state.", || {
+        or_null(EnumOrUnknown::<StateSource>::schema())
     }),
     ("asks", "The agent's question, while it waits.", || {
         or_null(String::schema())

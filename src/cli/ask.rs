@@ -15,12 +15,12 @@ use super::signals::Signals;
 use super::status::selected;
 use super::{known, live, observer, output};
 use crate::agent::StateRules;
-use crate::api::{EventSource, Observer, Unavailable};
+use crate::api::{EventSource, Input, Observer, Unavailable};
 use crate::board::{Board, Row, RowState};
 use crate::bus::{Delivery, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
-use crate::event::{AgentState, Envelope};
+use crate::event::{AgentState, Envelope, PaneId};
 use crate::face::{one_line, sanitized};
 use crate::feed::Next;
 use crate::observe::Watch;
@@ -210,9 +210,22 @@ impl Agent {
             return Err(not_known(&typed.name));
         };
         let since = clock.wall();
-        let typing = self.typing(typed)?;
+        let input = Input {
+            typing: Typing::text(&typed.prompt, true)?,
+            may_leave_enter: true,
+            answers: typed.answers.as_deref(),
+        };
         let (_running, stop) = stop_pair();
-        typing.send(&self.server, std::slice::from_ref(&pane), &stop, clock)?;
+        let row_of = |_: &PaneId| Ok(Some(self.row.clone()));
+        let panes = std::slice::from_ref(&pane);
+        let sent = input.send((&self.server, panes), &row_of, (&stop, clock));
+        sent.map_err(|error| {
+            if error.is_invalid_input() {
+                usage!("{error}")
+            } else {
+                error.into()
+            }
+        })?;
         let mut turn = FollowedTurn::begin(pane, since, typed.answers.clone());
         loop {
             let now = clock.now();
@@ -234,26 +247,6 @@ impl Agent {
                 turn.note(&envelope, clock.now());
             }
         }
-    }
-
-    /// Returns how the prompt or the answer is typed. A menu takes the key of a choice at once; Enter after it would
-    /// answer the next question.
-    fn typing(&self, typed: &TypedAsk) -> Result<Typing, Failure> {
-        let text = &typed.prompt;
-        let choices = self
-            .row
-            .dialogue
-            .as_deref()
-            .map(|dialogue| &*dialogue.choices);
-        let choices = choices.unwrap_or_default();
-        let is_menu = choices.iter().any(|choice| choice.selected)
-            || choices.is_empty() && self.row.agent.as_deref() != Some("aider");
-        let is_choice = choices.iter().any(|choice| choice.key == *text)
-            || choices.is_empty() && text.chars().count() == 1;
-        if typed.answers.is_none() || !is_menu || !is_choice {
-            return Ok(Typing::text(text, true)?);
-        }
-        Ok(Typing::keys(vec![text.clone()])?)
     }
 
     /// Refuses an agent that would take the prompt for something else.

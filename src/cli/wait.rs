@@ -5,8 +5,10 @@ mod args;
 mod ask;
 mod private;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use serde_json::json;
@@ -15,14 +17,17 @@ use signal_hook::consts::SIGINT;
 use super::checks::{check_socket, check_targets, check_tmux};
 use super::failure::{Failure, TIMED_OUT};
 use super::known::{self, Targets};
+use super::observer;
 use super::options::{Options, SourceKind, WhichServer};
 use super::output;
 use super::signals::Signals;
 use super::status::pane_named;
 use crate::agent::Markers;
+use crate::api::{Input, Observer};
+use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::event::AgentState;
+use crate::event::{AgentState, PaneId};
 use crate::redact::Rules;
 use crate::thread::{Handle, Stop, StopGuard, spawn, stop_pair};
 use crate::tmux::{Server, Target, Typing};
@@ -55,6 +60,7 @@ fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
         include_existing: typed.include_existing,
         send: typed.send.clone(),
         enter: None,
+        answers: typed.answers.clone(),
         sent: None,
     };
     let wait = spec.wait(target, "--");
@@ -119,12 +125,15 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
         .as_ref()
         .map(|text| Typing::text(text, !typed.no_enter));
     let typing = typing.transpose()?;
+    let board = BoardRows::of(options, typed)?;
     let mut waits = Vec::new();
     for target in &targets {
         waits.push(TargetWait {
             target: target.clone(),
             wait: wait_of(typed, target.clone())?,
             typing: typing.clone(),
+            answers: typed.answers.clone(),
+            board: board.clone(),
             state: condition.clone(),
             observer: observer.clone(),
             source: typed.source,
@@ -250,6 +259,44 @@ fn print_outcome(
     Ok(())
 }
 
+/// The board of an observer, for the panes of one tmux server.
+#[derive(Clone)]
+struct BoardRows {
+    /// The socket of its API.
+    api: PathBuf,
+    /// The socket of the tmux server.
+    server: PathBuf,
+}
+
+impl BoardRows {
+    /// Returns the board of the observer of the server, if a text will be typed and there is one.
+    pub fn of(options: &Options, typed: &TypedWait) -> Result<Option<Self>, Failure> {
+        if typed.send.is_none() {
+            return Ok(None);
+        }
+        let known = observer::running(&options.home()?)?;
+        Ok(known
+            .zip(options.server.socket_path())
+            .and_then(|(known, server)| {
+                known.servers.contains(&server).then_some(Self {
+                    api: known.socket,
+                    server,
+                })
+            }))
+    }
+
+    /// Returns the present row of a pane.
+    fn row_of(&self, pane: &PaneId) -> Result<Option<Row>, Error> {
+        let board = Observer::At(self.api.clone()).board(None, Duration::ZERO)?;
+        let (rows, _) = board.unwrap_or_default();
+        let is_of_pane = |row: &Row| {
+            let server = row.server.as_deref().map(Path::new);
+            row.pane.as_ref() == Some(pane) && server == Some(&self.server) && !row.has_ended()
+        };
+        Ok(rows.into_iter().find(is_of_pane))
+    }
+}
+
 // Waits for several targets, each on its own thread `td-wait`, until one or all have matched.
 
 /// The wait for one target.
@@ -257,6 +304,10 @@ struct TargetWait {
     pub target: Target,
     pub wait: Wait,
     pub typing: Option<Typing>,
+    /// The id of the question that the text answers.
+    pub answers: Option<String>,
+    /// The board of the observer of the server, if there is one.
+    pub board: Option<BoardRows>,
     pub state: Option<StateCondition>,
     /// The observer in which the wait runs, if there is one.
     pub observer: Option<LeadingObserver>,
@@ -425,7 +476,16 @@ impl TargetWait {
             lead = Some(ask);
         }
         if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
-            let sent = typing.send(server, &started.panes(), stop, clock);
+            let typed = Input {
+                may_leave_enter: true,
+                typing,
+                answers: self.answers.as_deref(),
+            };
+            let row_of = |pane: &PaneId| match &self.board {
+                Some(board) => board.row_of(pane),
+                None => Ok(None),
+            };
+            let sent = typed.send((server, &started.panes()), &row_of, (stop, clock));
             sent.map_err(|error| {
                 if error.is_invalid_input() {
                     usage!("--send: {error}")

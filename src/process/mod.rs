@@ -49,7 +49,7 @@ pub(crate) use self::agents::{Presence, RunningAgent};
 pub(crate) use self::command::ByteSink;
 pub(crate) use self::foreground::{Front, Program, foreground};
 pub(crate) use self::os::{
-    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
+    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, age, directory, stat,
 };
 #[cfg(feature = "kernel")]
 pub(crate) use self::output::TextBatch;

@@ -53,4 +53,7 @@ pub(crate) use listing::tests::listing_of;
 pub(crate) use pipe::{DrainMessage, DrainOrder, DrainOutput, Drains, DroppedBytes, PipeToken};
 pub(crate) use procfs::{PROGRAM, bytes_read_by, foreground_directory, self_showing};
 #[cfg(feature = "cli")]
-pub(crate) use {screen::PaneScreen, typing::Typing};
+pub(crate) use {
+    screen::PaneScreen,
+    typing::{Look, Moment, Permission, Typing},
+};

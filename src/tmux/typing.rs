@@ -1,26 +1,48 @@
-//! Types a text or keys into a pane, as a person would.
+//! Types a text or keys into a pane, as a person would. The last look at the pane and the keys are one tmux command
+//! list, which the server runs between two reads of the pane.
 
 use std::time::Duration;
 
 use crossbeam_channel::select_biased;
+use rustix::fs::{Mode, OFlags};
+use rustix::termios::LocalModes;
 
-use super::server::Server;
+use super::pipe::quoted_for_tmux;
+use super::server::{Nonce, Server};
 use super::state::decimal;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::PaneId;
-use crate::text::first_bytes;
+use crate::event::{Cursor, PaneId};
+use crate::text::{first_bytes, first_chars};
 use crate::thread::Stop;
 
-/// The time between a text and Enter. Programs that draw their own input, such as agents, treat input that is
-/// faster than typing as a paste, in which Enter is a line end.
+/// The shortest time between a text and Enter. Programs that draw their own input, such as agents, treat input that
+/// is faster than typing as a paste, in which Enter is a line end.
 const TYPING: Duration = Duration::from_millis(300);
 
-/// The maximum size of one command; tmux rejects arguments beyond 16 KiB.
+/// The longest time between a text and Enter, for a program that does not show the text.
+const ENTER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The interval at which the screen is read until it shows the text.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The number of looks until one is still true when the keys are typed. A screen that is drawn all the time
+/// may differ each time.
+const LOOKS_MAX: usize = 6;
+
+/// The maximum size of one argument; tmux rejects arguments beyond 16 KiB.
 const BYTES_MAX: usize = 4 * 1024;
 
 /// The maximum number of keys per request, which fit into one command.
 const KEYS_MAX: usize = 256;
+
+/// The maximum number of rows of a screen, from the bottom, that must not change before the keys are typed, and the
+/// maximum number of their characters. A dialogue is shorter.
+const ROWS_MAX: usize = 30;
+const ROW_CHARS_MAX: usize = 120;
+
+/// The shells that accept Enter at once.
+const SHELLS: [&str; 8] = ["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "zsh"];
 
 /// The key names of tmux, without its mouse and user keys.
 const KEYS: [&str; 38] = [
@@ -33,26 +55,80 @@ const KEYS: [&str; 38] = [
 /// The input to type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Typing {
-    /// A text, typed unchanged, and optionally Enter after it.
+    /// A text, typed unchanged, and optionally Enter after it. Several lines are one paste.
     Text { text: String, presses_enter: bool },
     /// Keys by their names.
     Keys(Vec<String>),
 }
 
+/// What a pane shows at one instant, and what would read its input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub pane: PaneId,
+    /// The pid of the pane's first process.
+    pub pid: u32,
+    /// The program in the foreground, as tmux names it.
+    pub program: String,
+    pub cursor: Cursor,
+    /// The rows of the screen, from the top.
+    pub rows: Vec<String>,
+    /// The terminal collects lines for the program, which does not see the text before Enter.
+    takes_lines: bool,
+    /// The numbers that tmux must confirm when the keys are typed.
+    numbers: String,
+}
+
+/// A moment at which keys are about to be typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before the text or the keys.
+    Begin,
+    /// Before Enter, after the text.
+    Enter,
+}
+
+/// What may be typed after a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permission {
+    /// Type if the pane still shows what it showed, or if only its screen goes on changing.
+    Program,
+    /// Type only if the pane still shows what it showed.
+    Screen,
+    /// Enter is not needed any more.
+    Needless,
+}
+
+/// Decides after a look what may be typed.
+pub(crate) type Judge<'a> = dyn FnMut(Moment, &Look) -> Result<Permission> + 'a;
+
 impl Typing {
-    /// Validates a text.
+    /// Validates a text. Its line ends become `\n`; one at the end is the Enter that is pressed after it.
     ///
     /// # Errors
-    /// `is_invalid_input()` if it contains a zero byte.
+    /// `is_invalid_input()` if it contains a zero byte, or has several lines and control characters, which could end
+    /// a paste.
     pub fn text(text: &str, presses_enter: bool) -> Result<Self> {
         if text.contains('\0') {
-            Err(Error::invalid("a text with a zero byte cannot be typed"))
-        } else {
-            Ok(Self::Text {
-                text: text.to_owned(),
-                presses_enter,
-            })
+            return Err(Error::invalid("a text with a zero byte cannot be typed"));
         }
+        let mut text = text.replace("\r\n", "\n").replace('\r', "\n");
+        if presses_enter && text.ends_with('\n') {
+            text.pop();
+        }
+        let is_control = |c: &char| c.is_control() && !matches!(c, '\n' | '\t');
+        if text.contains('\n')
+            && let Some(c) = text.chars().find(is_control)
+        {
+            return Err(Error::invalid(format!(
+                "the text has several lines and the control character {:?}, which could end a paste: send keys, such as \
+                 Escape or C-c, on their own",
+                c.to_string()
+            )));
+        }
+        Ok(Self::Text {
+            text,
+            presses_enter,
+        })
     }
 
     /// Validates key names. tmux would type an unknown name as text.
@@ -74,74 +150,294 @@ impl Typing {
         }
     }
 
-    /// Types into one of a target's panes: the active one, or otherwise the first. Returns that pane.
+    /// Returns the pane that receives the input for a target: the active one, or otherwise the first.
     ///
     /// # Errors
-    /// `is_invalid_input()` if the pane is in copy mode or its program has ended; otherwise those of
-    /// [`Server::run`].
+    /// `is_invalid_input()` if there is none; otherwise those of [`Server::run`].
+    pub fn pane_of(server: &Server, panes: &[PaneId], clock: &Clock) -> Result<PaneId> {
+        let mut chosen = None;
+        for pane in panes {
+            let format = "#{window_active}#{pane_active}";
+            let is_active = panes.len() > 1
+                && server
+                    .run(["display-message", "-p", "-t", pane, format], clock)?
+                    .trim()
+                    == "11";
+            if is_active || chosen.is_none() {
+                chosen = Some(pane.clone());
+            }
+        }
+        chosen.ok_or_else(|| Error::invalid("there is no pane to type into"))
+    }
+
+    /// Types into a pane. `judge` is asked immediately before anything is typed.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if the pane is in copy mode, is synchronized with others or its program has ended, or
+    /// if it changes all the time; those of `judge`; otherwise those of [`Server::run`].
     pub fn send(
         &self,
         server: &Server,
-        panes: &[PaneId],
-        stop: &Stop,
-        clock: &Clock,
-    ) -> Result<PaneId> {
-        let state =
-            "#{window_active}#{pane_active} #{pane_in_mode} #{pane_dead} #{pane_current_command}";
-        let mut chosen: Option<(&PaneId, String)> = None;
-        for pane in panes {
-            let about = server.run(["display-message", "-p", "-t", pane, state], clock)?;
-            if chosen.is_none() || about.starts_with("11") {
-                chosen = Some((pane, about));
-            }
-        }
-        let Some((pane, about)) = chosen else {
-            return Err(Error::invalid("there is no pane to type into"));
+        pane: &PaneId,
+        judge: &mut Judge<'_>,
+        (stop, clock): (&Stop, &Clock),
+    ) -> Result<()> {
+        let mut hand = Hand {
+            server,
+            pane,
+            judge,
+            clock,
         };
-        let program = check(pane, &about)?;
         match self {
             Self::Keys(names) => {
-                let keys = names.iter().map(String::as_str);
-                let args = ["send-keys", "-t", pane, "--"].into_iter().chain(keys);
-                server.run(args, clock)?;
+                let names: Vec<String> = names
+                    .iter()
+                    .map(|name| quoted_for_tmux(name.as_bytes()))
+                    .collect();
+                let keys = format!("send-keys -t '{pane}' -- {}", names.join(" "));
+                hand.act(Moment::Begin, |_| keys.clone())?;
             }
             Self::Text {
                 text,
                 presses_enter,
             } => {
-                for part in parts(text) {
-                    server.run(["send-keys", "-t", pane, "-l", "--", part], clock)?;
-                }
-                if *presses_enter {
-                    // Shells accept Enter at once.
-                    let shells = ["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "zsh"];
-                    if !text.is_empty() && !shells.contains(&program) {
-                        select_biased! {
-                            recv(stop) -> _ => return Ok(pane.clone()),
-                            recv(clock.after(TYPING)) -> _ => {}
-                        }
+                let buffer = hand.paste_buffer(text)?;
+                let typed = hand.act(Moment::Begin, |look| {
+                    let mut commands = match &buffer {
+                        Some(name) => vec![format!("paste-buffer -p -d -b {name} -t '{pane}'")],
+                        None => typed(text, pane),
+                    };
+                    if *presses_enter && is_entered_at_once(text, look) {
+                        commands.push(format!("send-keys -t '{pane}' Enter"));
                     }
-                    server.run(["send-keys", "-t", pane, "Enter"], clock)?;
+                    commands.join(" ; ")
+                });
+                if let (Err(_), Some(name)) = (&typed, &buffer) {
+                    // The error is the one to report.
+                    let _ = server.run(["delete-buffer", "-b", name], clock);
+                }
+                if let Some(before) = typed?
+                    && *presses_enter
+                    && !is_entered_at_once(text, &before)
+                    && hand.shows_text(&before, stop)?
+                {
+                    let enter = format!("send-keys -t '{pane}' Enter");
+                    hand.act(Moment::Enter, |_| enter.clone())?;
                 }
             }
         }
-        Ok(pane.clone())
+        Ok(())
     }
 }
 
-/// Checks the state of a pane; returns the program in it.
-fn check<'a>(pane: &PaneId, about: &'a str) -> Result<&'a str> {
-    let mut fields = about.trim_end().splitn(4, ' ').skip(1);
-    let mut next = || fields.next().unwrap_or_default();
-    let (modes, is_dead, program) = (next(), next(), next());
-    let refused = |why: &str| Err(Error::invalid(format!("pane {pane} {why}")));
-    if !matches!(modes, "" | "0") {
-        return refused("is in copy mode, which would take the text for its keys: leave it first");
+/// True if Enter follows the text in the same command list.
+fn is_entered_at_once(text: &str, look: &Look) -> bool {
+    text.is_empty() || look.takes_lines || SHELLS.contains(&look.program.as_str())
+}
+
+/// Returns the commands that type a text of one line.
+fn typed(text: &str, pane: &PaneId) -> Vec<String> {
+    let command = |part: &str| {
+        format!(
+            "send-keys -t '{pane}' -l -- {}",
+            quoted_for_tmux(part.as_bytes())
+        )
+    };
+    parts(text).map(command).collect()
+}
+
+/// Types into a pane.
+struct Hand<'a, 'b> {
+    server: &'a Server,
+    pane: &'a PaneId,
+    judge: &'a mut Judge<'b>,
+    clock: &'a Clock,
+}
+
+impl Hand<'_, '_> {
+    /// Puts a text of several lines into a buffer of tmux.
+    fn paste_buffer(&self, text: &str) -> Result<Option<String>> {
+        if !text.contains('\n') {
+            return Ok(None);
+        }
+        let name = Nonce::fresh().as_str().to_owned();
+        let args = ["load-buffer", "-b", &name, "-"].map(Into::into).to_vec();
+        let finished = self
+            .server
+            .start(args, text.as_bytes().to_vec(), self.clock)?;
+        self.server.text(finished)?;
+        Ok(Some(name))
     }
-    if is_dead == "1" {
-        return refused("has no program any more that could read the text");
+
+    /// Looks at the pane, and runs the commands if the judge permits them and the pane is still as it was.
+    /// Returns the look before them, or `None` if they are needless.
+    fn act(&mut self, moment: Moment, commands: impl Fn(&Look) -> String) -> Result<Option<Look>> {
+        for number in 1..=LOOKS_MAX {
+            let look = Look::take(self.server, self.pane, self.clock)?;
+            let holds_screen = match (self.judge)(moment, &look)? {
+                Permission::Needless => return Ok(None),
+                Permission::Screen => true,
+                Permission::Program => number <= LOOKS_MAX / 2,
+            };
+            let nonce = Nonce::fresh();
+            let mark = nonce.as_str();
+            let (pane, condition) = (self.pane, look.condition(holds_screen));
+            let list = format!(
+                "if-shell -F -t '{pane}' '{condition}' {{ {} ; display-message -p '{mark}t' }} \
+                 {{ display-message -p '{mark}o' }}\ndisplay-message -p '{mark}z'\n",
+                commands(&look)
+            );
+            let output = self.server.batch(list, self.clock)?;
+            match nonce.sections(&output.text).as_deref() {
+                Some([(b't', _), (b'z', _)]) => return Ok(Some(look)),
+                Some([(b'o', _), (b'z', _)]) => {}
+                _ => {
+                    let why = output.errors.trim();
+                    return Err(Error::other(format!(
+                        "cannot type into {pane} of {}: {}",
+                        self.server,
+                        if why.is_empty() {
+                            "its output has an unexpected form"
+                        } else {
+                            why
+                        }
+                    )));
+                }
+            }
+        }
+        let pane = self.pane;
+        Err(Error::invalid(format!(
+            "pane {pane} changes while the keys are about to be typed: try again"
+        )))
     }
-    Ok(program)
+
+    /// Waits until the screen shows something new, as it does after a text; returns false after a stop.
+    fn shows_text(&self, before: &Look, stop: &Stop) -> Result<bool> {
+        let began = self.clock.now();
+        let mut next = began + TYPING;
+        loop {
+            select_biased! {
+                recv(stop) -> _ => return Ok(false),
+                recv(self.clock.at(next)) -> _ => {}
+            }
+            let now = self.clock.now();
+            let look = Look::take(self.server, self.pane, self.clock)?;
+            let is_shown = (&look.rows, look.cursor) != (&before.rows, before.cursor);
+            if is_shown || now >= began + ENTER_WITHIN {
+                return Ok(true);
+            }
+            next = (now + LOOK).min(began + ENTER_WITHIN);
+        }
+    }
+}
+
+/// The format of the numbers and the program that must stay as they are. No pane id: the pane has just vanished.
+const FORMAT: &str =
+    "#{pane_pid} #{pane_in_mode} #{pane_dead} #{pane_synchronized} #{pane_current_command}";
+
+impl Look {
+    /// Looks at a pane.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if it cannot read a text now; otherwise those of [`Server::run`].
+    fn take(server: &Server, pane: &PaneId, clock: &Clock) -> Result<Self> {
+        let nonce = Nonce::fresh();
+        let mark = nonce.as_str();
+        let list = format!(
+            "display-message -p -t '{pane}' '{mark}h#{{pane_id}} #{{cursor_x}} #{{cursor_y}} #{{pane_tty}} {FORMAT}{mark}r' ; \
+             capture-pane -p -t '{pane}'\ndisplay-message -p '{mark}z'\n"
+        );
+        let output = server.batch(list, clock)?;
+        match nonce.sections(&output.text).as_deref() {
+            Some([(b'h', header), (b'r', rows), (b'z', _)])
+                if header.starts_with(pane.as_str()) =>
+            {
+                Self::parse(pane, header, rows)
+            }
+            _ => Err(Error::gone(format!("{server} has no pane {pane} any more"))),
+        }
+    }
+
+    fn parse(pane: &PaneId, header: &str, rows: &str) -> Result<Self> {
+        let mut fields = header.splitn(5, ' ').skip(1);
+        let mut next = || fields.next().unwrap_or_default();
+        let (x, y, tty, numbers) = (next(), next(), next(), next());
+        let cursor = Cursor {
+            x: decimal(x).unwrap_or_default(),
+            y: decimal(y).unwrap_or_default(),
+        };
+        let mut states = numbers.splitn(5, ' ');
+        let mut next = || states.next().unwrap_or_default();
+        let (pid, modes, dead, synchronized, program) = (next(), next(), next(), next(), next());
+        let refused = |why: &str| Err(Error::invalid(format!("pane {pane} {why}")));
+        if !matches!(modes, "" | "0") {
+            return refused(
+                "is in copy mode, which would take the text for its keys: leave it first",
+            );
+        }
+        if dead == "1" {
+            return refused("has no program any more that could read the text");
+        }
+        if synchronized == "1" {
+            return refused(
+                "is synchronized with other panes, which would get the same keys: turn that off first",
+            );
+        }
+        Ok(Self {
+            pane: pane.clone(),
+            pid: decimal(pid).unwrap_or_default(),
+            program: program.to_owned(),
+            cursor,
+            rows: rows
+                .trim_start_matches('\n')
+                .lines()
+                .map(str::to_owned)
+                .collect(),
+            takes_lines: takes_lines(tty),
+            numbers: numbers.to_owned(),
+        })
+    }
+
+    /// Returns a format of tmux that is true while the pane is as it was: the same program reads its input, and with
+    /// `holds_screen` the screen has the same rows with text.
+    fn condition(&self, holds_screen: bool) -> String {
+        let (mut expected, mut present) = (pattern(&self.numbers), FORMAT.to_owned());
+        let rows = self.rows.iter().rev().map(|row| pattern(row.trim()));
+        let has_text = |row: &String| row.bytes().filter(u8::is_ascii_alphanumeric).count() >= 3;
+        let held = if holds_screen { ROWS_MAX } else { 0 };
+        if holds_screen {
+            let Cursor { x, y } = self.cursor;
+            expected.push_str(&format!(" {x} {y} "));
+            present.push_str(" #{cursor_x} #{cursor_y} ");
+        }
+        for row in rows.filter(has_text).take(held) {
+            expected.push('1');
+            present.push_str(&format!("#{{?#{{C:{row}}},1,0}}"));
+        }
+        format!("#{{m:{expected},{present}}}")
+    }
+}
+
+/// Returns true if a terminal collects lines for the program that reads it.
+fn takes_lines(tty: &str) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let modes = rustix::fs::open(tty, flags, Mode::empty()).and_then(rustix::termios::tcgetattr);
+    modes.is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
+}
+
+/// Returns a pattern of fnmatch(3) for the beginning of a text, without a character that a format, a pattern or a command
+/// line of tmux would take for something else.
+fn pattern(text: &str) -> String {
+    let mut pattern = String::new();
+    for c in first_chars(text, ROW_CHARS_MAX).chars() {
+        match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | ' ' | '.' | '/' | '_' => pattern.push(c),
+            c if c.is_ascii() => pattern.push('?'),
+            _ if pattern.ends_with('*') => {}
+            _ => pattern.push('*'),
+        }
+    }
+    pattern
 }
 
 /// Returns true for the name of a key: modifiers, then a name or one printable character.
@@ -227,11 +523,45 @@ mod tests {
     #[test]
     fn panes_that_cannot_read_are_refused() {
         let pane = PaneId::from("%1");
-        assert_eq!(check(&pane, "11 0 0 my prog\n").unwrap(), "my prog");
-        for (about, why) in [("11 1 0 sh", "copy mode"), ("11 0 1 ", "no program")] {
-            let error = check(&pane, about).unwrap_err();
+        let look = Look::parse(&pane, "%1 3 4 /none 77 0 0 0 my prog", "\n$ a\n\n").unwrap();
+        assert_eq!((look.program.as_str(), look.pid), ("my prog", 77));
+        assert_eq!((look.cursor.x, look.cursor.y), (3, 4));
+        assert_eq!(look.rows, ["$ a", ""]);
+        for (state, why) in [
+            ("1 0 0 sh", "copy mode"),
+            ("0 1 0 ", "no program"),
+            ("0 0 1 sh", "synchronized"),
+        ] {
+            let error = Look::parse(&pane, &format!("%1 0 0 /none 7 {state}"), "").unwrap_err();
             assert!(error.is_invalid_input() && error.to_string().contains(why));
         }
+    }
+
+    #[test]
+    fn a_condition_has_nothing_that_tmux_would_take_for_syntax() {
+        let rows = "\n\u{276f} 1. Yes, 'a' #{b} [y/N]: \\ $HOME \"\n  \n---\n";
+        let look = Look::parse(&PaneId::from("%1"), "%1 5 6 /none 7 0 0 0 a'}b", rows).unwrap();
+        let kept = "#{m:7 0 0 0 a??b,";
+        assert_eq!(look.condition(false), format!("{kept}{FORMAT}}}"));
+        let held = "* 1. Yes? ?a? ??b? ?y/N?? ? ?HOME ?";
+        let expected = format!(
+            "{} 5 6 1,{FORMAT} #{{cursor_x}} #{{cursor_y}} #{{?#{{C:{held}}},1,0}}}}",
+            kept.trim_end_matches(',')
+        );
+        assert_eq!(look.condition(true), expected);
+    }
+
+    #[test]
+    fn a_text_of_several_lines_cannot_end_its_paste() {
+        let text = |text: &str| match Typing::text(text, true) {
+            Ok(Typing::Text { text, .. }) => Some(text),
+            _ => None,
+        };
+        assert_eq!(text("a\r\nb\tc\n").as_deref(), Some("a\nb\tc"));
+        assert_eq!(text("\u{1b}").as_deref(), Some("\u{1b}"));
+        assert_eq!(text("a\n\u{1b}[201~rm"), None);
+        assert_eq!(text("a\n\u{9b}201~rm"), None);
+        assert_eq!(text("a\n\u{7f}"), None);
     }
 
     proptest! {

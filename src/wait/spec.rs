@@ -48,6 +48,8 @@ pub(crate) struct WaitSpec {
     /// The text that the caller types.
     pub send: Option<String>,
     pub enter: Option<bool>,
+    /// The id of the question that `send` answers.
+    pub answers: Option<String>,
     /// The text that a client of the API types itself.
     pub sent: Option<String>,
 }
@@ -112,6 +114,9 @@ impl WaitSpec {
             }
             None if self.include_existing => wait = wait.include_existing(),
             None => {}
+        }
+        if self.answers.is_some() && self.send.is_none() {
+            return Err(of("answers", &format_args!("it belongs to {prefix}send")));
         }
         if !wait.has_condition() && self.state.is_empty() {
             return Err(Error::invalid(format!(

@@ -71,6 +71,8 @@ mod tmux_gateway;
 #[cfg(feature = "tui")]
 mod tui;
 mod turns;
+#[cfg(feature = "cli")]
+mod typing;
 mod versions;
 mod wait;
 mod watch;

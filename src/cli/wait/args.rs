@@ -30,6 +30,10 @@ pub(in crate::cli) struct TypedWait {
         conflicts_with = "include_existing"
     )]
     pub send: Option<String>,
+    /// With --send: answer the question with this id, which a pane that waits has; without it, nothing is
+    /// typed there
+    #[arg(long, value_name = "ID", requires = "send")]
+    pub answers: Option<String>,
     /// With --send: do not press Enter
     #[arg(long, requires = "send")]
     pub no_enter: bool,

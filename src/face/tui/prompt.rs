@@ -6,7 +6,8 @@ use super::board::{QUESTION_LINES_MAX, question_of};
 use super::cells::wrapped_to;
 use super::effect::Effect;
 use super::keys::{Edit, Motion, PromptKind, help_lines, help_rows, moved};
-use crate::board::{Attention, Row};
+use crate::board::{Row, RowState};
+use crate::event::{AgentState, Dialogue};
 use crate::face::sanitize::one_line;
 
 /// The longest input, in characters. tmux receives an answer in parts of 4 KiB.
@@ -195,8 +196,6 @@ pub(super) struct Help {
 pub(super) struct Answered {
     /// The row, with its question when the answer began.
     pub row: Row,
-    /// True if the user has been warned that the question has changed.
-    is_change_confirmed: bool,
     /// True if the user has been warned that the answer is empty.
     is_empty_confirmed: bool,
 }
@@ -210,6 +209,55 @@ pub(super) struct InputLine {
     pub help: Option<Help>,
     /// A message at the bottom until the next key.
     pub message: Option<String>,
+}
+
+/// Returns true if an input line can be opened for a row: its agent needs the user, or takes a prompt.
+fn is_answerable(row: &Row) -> bool {
+    let RowState::Agent(state) = &row.state else {
+        return false;
+    };
+    let is_agent = row.agent.as_deref().is_some_and(|agent| agent != "shell");
+    match state.known() {
+        Some(AgentState::Waiting) => true,
+        Some(AgentState::Idle | AgentState::Done | AgentState::Error | AgentState::Limited) => {
+            is_agent
+        }
+        _ => false,
+    }
+}
+
+/// Returns what distinguishes the question of a row from another one; `None` if it has none.
+fn question_key(row: &Row) -> Option<(Option<&str>, Option<&str>)> {
+    let id = row.question_id.as_deref();
+    let asks = row.asks.as_deref().filter(|_| id.is_none());
+    row.is_waiting().then_some((id, asks))
+}
+
+/// Returns the lines of a dialogue: its text, then its choices with their keys.
+fn dialogue_lines(name: &str, dialogue: &Dialogue, (columns, rows): (usize, usize)) -> Vec<String> {
+    let choices: Vec<String> = dialogue
+        .choices
+        .iter()
+        .map(|choice| {
+            let mark = if choice.selected { '>' } else { ' ' };
+            let (key, label) = (one_line(&choice.key), one_line(&choice.label));
+            format!("{mark} {key:<2} {label}")
+        })
+        .collect();
+    let mut lines = vec![format!("{name} asks:")];
+    for line in dialogue.text.lines() {
+        lines.extend(wrapped_to(&one_line(line), columns, rows));
+    }
+    let room = rows.saturating_sub(choices.len()).max(1);
+    if lines.len() > room {
+        lines.truncate(room);
+        if let Some(last) = lines.last_mut() {
+            *last = "…".to_owned();
+        }
+    }
+    lines.extend(choices);
+    lines.truncate(rows);
+    lines
 }
 
 impl InputLine {
@@ -304,33 +352,41 @@ impl InputLine {
         if row.pane.is_none() || row.has_ended() {
             return self.show("there is no pane to type into");
         }
-        if row.attention() != Attention::NeedsYou {
-            let why = "does not wait for an answer; Enter goes to its pane";
+        if !is_answerable(&row) {
+            let why = "neither waits for an answer nor is an idle agent; Enter goes to its pane";
             return self.show(&format!("{} {why}", row.name));
         }
         self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
         self.answered = Some(Answered {
             row,
-            is_change_confirmed: false,
             is_empty_confirmed: false,
         });
     }
 
-    /// Returns the accepted answer. If the question has changed, or the input is empty, only a second Enter
-    /// sends it.
+    /// Returns the accepted answer. If the input is empty, only a second Enter sends it. If the question has changed,
+    /// nothing is sent, and the new question is shown.
     pub fn answer(&mut self, mut prompt: Prompt, rows: &[Row]) -> Option<Effect> {
         let mut answered = self.answered.take()?;
         let is_empty = prompt.chars.is_empty();
         let now = rows.iter().find(|now| now.key() == answered.row.key());
         let is_same = now.is_some_and(|now| {
-            (&now.state, &now.asks) == (&answered.row.state, &answered.row.asks)
+            is_answerable(now) && question_key(now) == question_key(&answered.row)
         });
         if is_empty && !answered.is_empty_confirmed {
             answered.is_empty_confirmed = true;
             self.show("nothing was sent: type an answer, or Esc; Enter again sends just Enter");
-        } else if !is_same && !answered.is_change_confirmed {
-            answered.is_change_confirmed = true;
-            self.show("the question has changed meanwhile: Enter sends nevertheless");
+        } else if !is_same {
+            let name = one_line(&answered.row.name);
+            let Some(now) = now.filter(|now| is_answerable(now)) else {
+                self.show(&format!("nothing was typed: {name} does not wait any more"));
+                return None;
+            };
+            self.show(if now.is_waiting() {
+                "nothing was typed: the question has changed to the one below"
+            } else {
+                "nothing was typed: the question is gone; Enter sends a prompt"
+            });
+            answered.row = now.clone();
         } else {
             prompt.presses_enter |= is_empty;
             return Some(Effect::Answer {
@@ -347,6 +403,12 @@ impl InputLine {
     /// Returns the question that the input line answers, for the lines above it.
     pub fn question(&self, (width, height): (u16, u16)) -> Vec<String> {
         let answered = self.answered.as_ref().filter(|_| self.prompt.is_some());
+        if let Some(answered) = answered
+            && let Some(dialogue) = &answered.row.dialogue
+        {
+            let size = (usize::from(width), usize::from(height.saturating_sub(2)));
+            return dialogue_lines(&one_line(&answered.row.name), dialogue, size);
+        }
         let question =
             answered.and_then(|answered| Some((&answered.row.name, question_of(&answered.row)?)));
         let Some((name, question)) = question else {

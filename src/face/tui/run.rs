@@ -36,6 +36,7 @@ use super::readers::{Access, FindObserver};
 use super::terminal::{
     Decoder, IS_ENTERED, Keyboard, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend,
 };
+use crate::api::Input as TypedInput;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -289,7 +290,7 @@ impl Ui {
                     row,
                     text,
                     presses_enter,
-                } => self.answer(&row, text, presses_enter),
+                } => self.answer(row, text, presses_enter),
             }
         }
         Ok(())
@@ -313,7 +314,7 @@ impl Ui {
 
     /// Types an answer into a pane, in a separate thread, because an agent needs time before it accepts
     /// Enter.
-    fn answer(&mut self, row: &Row, text: String, presses_enter: bool) {
+    fn answer(&mut self, row: Box<Row>, text: String, presses_enter: bool) {
         let (Some(pane), Some(socket)) = (row.pane.clone(), row.server.clone()) else {
             self.model.input.message = Some(UNKNOWN_SERVER.to_owned());
             return;
@@ -325,7 +326,14 @@ impl Ui {
             let server = Server::socket(&socket).until(stop.clone());
             let typing = Typing::text(&text, presses_enter);
             let sent = typing.and_then(|typing| {
-                typing.send(&server, std::slice::from_ref(&pane), &stop, &clock)
+                let input = TypedInput {
+                    typing,
+                    may_leave_enter: false,
+                    answers: row.question_id.as_deref(),
+                };
+                let row_of = |_: &PaneId| Ok(Some(Row::clone(&row)));
+                let panes = std::slice::from_ref(&pane);
+                input.send((&server, panes), &row_of, (&stop, &clock))
             });
             let text = match sent {
                 Ok(pane) => format!("typed into {name} {pane}"),

@@ -444,6 +444,57 @@ fn an_empty_answer_needs_a_second_enter() {
 }
 
 #[test]
+fn a_dialogue_is_shown_in_full_and_an_answer_is_for_it_alone() {
+    let mut model = model((80, 24));
+    let mut rows = rows();
+    rows[0].question_id = Some("one".to_owned());
+    rows[0].dialogue = serde_json::from_value(serde_json::json!({
+        "text": "Bash command\n\n  rm -rf build\n\nUntrusted Command Flags",
+        "choices": [
+            {"key": "1", "label": "Yes", "selected": true},
+            {"key": "2", "label": "No, and say why", "selected": false},
+        ],
+    }))
+    .unwrap();
+    model.update(Input::Board(rows.clone()));
+    press(&mut model, "r");
+    let screen = shown(&model);
+    for line in [
+        "agent-7 asks:",
+        "Bash command",
+        "rm -rf build",
+        "Untrusted Command Flags",
+        "> 1  Yes",
+        "  2  No, and say why",
+    ] {
+        assert!(screen.contains(line), "{line}: {screen}");
+    }
+    // Another question: nothing is sent, and it is shown.
+    rows[0].question_id = Some("two".to_owned());
+    rows[0].asks = Some("git push --force".to_owned());
+    rows[0].dialogue = None;
+    model.update(Input::Board(rows.clone()));
+    let sent = press(&mut model, "1\n");
+    assert!(
+        !sent
+            .iter()
+            .any(|effect| matches!(effect, Effect::Answer { .. }))
+    );
+    let screen = shown(&model);
+    assert!(
+        screen.contains("nothing was typed: the question has changed")
+            && screen.contains("git push --force"),
+        "{screen}"
+    );
+    let sent = press(&mut model, "\n");
+    let row = sent.iter().find_map(|effect| match effect {
+        Effect::Answer { row, .. } => Some(row),
+        _ => None,
+    });
+    assert_eq!(row.unwrap().question_id.as_deref(), Some("two"));
+}
+
+#[test]
 fn the_key_a_answers_a_waiting_row() {
     let mut model = model((80, 24));
     press(&mut model, "a");

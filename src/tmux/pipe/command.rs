@@ -50,7 +50,7 @@ fn as_format(text: &[u8]) -> Vec<u8> {
 }
 
 /// Quotes a word for the parser of tmux, including within single quotes.
-fn quoted_for_tmux(word: &[u8]) -> String {
+pub(in crate::tmux) fn quoted_for_tmux(word: &[u8]) -> String {
     let mut quoted = String::with_capacity(word.len() + 2);
     quoted.push('"');
     for &byte in word {

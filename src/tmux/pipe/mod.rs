@@ -20,6 +20,8 @@ mod drain;
 mod drains;
 
 pub use command::DrainProgram;
+#[cfg(feature = "cli")]
+pub(super) use command::quoted_for_tmux;
 pub use drain::drain;
 pub(crate) use drains::{DrainMessage, DrainOrder, DrainOutput, Drains, PipeToken};
 pub(crate) use frame::DroppedBytes;

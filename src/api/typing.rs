@@ -1,0 +1,286 @@
+//! Types into a pane for all faces. A question is answered only by a text or keys with its id, while it is on the
+//! screen and the program that asks it reads the input.
+
+use std::time::{Duration, Instant};
+
+use crate::agent::{AgentScreen, DetectedState, StateRules, is_same_question};
+use crate::board::{Row, RowState};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::{AgentState, PaneId, StateEvidence, StateSource};
+use crate::process::{ForegroundGroup, Program, RunningAgent, Stat, age, foreground, stat};
+use crate::redact::Rules;
+use crate::thread::Stop;
+use crate::tmux::{Look, Moment, Permission, Server, Typing};
+
+/// The resolution of a process's start time.
+const TICK_MICROS: i64 = 20_000;
+
+/// Input for a pane: what is typed, and what it answers.
+pub(crate) struct Input<'a> {
+    pub typing: Typing,
+    /// Enter was neither asked for nor refused: it follows a text unless that is the key of a choice in a menu, which
+    /// acts at once, so that Enter would answer the next question.
+    pub may_leave_enter: bool,
+    /// The id of the question that it answers.
+    pub answers: Option<&'a str>,
+}
+
+/// Returns true if a text is the key of a choice in the menu of a row, which takes it at once.
+fn is_choice_of_menu(row: &Row, text: &str) -> bool {
+    let choices = row.dialogue.as_deref().map(|dialogue| &*dialogue.choices);
+    let choices = choices.unwrap_or_default();
+    if choices.is_empty() {
+        let reads_lines = matches!(row.agent.as_deref(), None | Some("shell" | "aider"));
+        return !reads_lines && text.chars().count() == 1;
+    }
+    // A question without a selected choice is answered by a line.
+    choices.iter().any(|choice| choice.selected) && choices.iter().any(|choice| choice.key == text)
+}
+
+impl Input<'_> {
+    /// Types into one of a target's panes, the active one or otherwise the first, and returns it. `row_of` returns
+    /// the present row of a pane, `None` if nothing observes it.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if the pane cannot read the input, if it waits for the answer to another question, or
+    /// if the program that asked is not in the foreground; otherwise those of [`Server::run`].
+    pub fn send(
+        &self,
+        (server, panes): (&Server, &[PaneId]),
+        row_of: &dyn Fn(&PaneId) -> Result<Option<Row>>,
+        (stop, clock): (&Stop, &Clock),
+    ) -> Result<PaneId> {
+        let rules = StateRules::builtin();
+        let mut judge = |moment, look: &Look| {
+            let row = row_of(&look.pane)?.filter(|row| !row.has_ended());
+            let shown = question_on(&rules, look);
+            match moment {
+                Moment::Begin => self.begin(row.as_ref(), shown, look, clock),
+                Moment::Enter => self.enter(row.as_ref(), shown, &look.pane),
+            }
+        };
+        let pane = Typing::pane_of(server, panes, clock)?;
+        let mut typing = self.typing.clone();
+        if let Typing::Text { text, .. } = &self.typing
+            && self.may_leave_enter
+            && self.answers.is_some()
+            && let Some(row) = row_of(&pane)?
+            && is_choice_of_menu(&row, text)
+        {
+            typing = Typing::keys(vec![text.clone()])?;
+        }
+        typing.send(server, &pane, &mut judge, (stop, clock))?;
+        Ok(pane)
+    }
+
+    /// Judges if the text or the keys may be typed.
+    fn begin(
+        &self,
+        row: Option<&Row>,
+        shown: Option<DetectedState>,
+        look: &Look,
+        clock: &Clock,
+    ) -> Result<Permission> {
+        let pane = &look.pane;
+        let Some(row) = row else {
+            return match (self.answers, shown) {
+                (Some(_), _) => Err(Error::invalid(format!(
+                    "nothing observes pane {pane}, so no question in it has an id: td-observe start observes it"
+                ))),
+                (None, Some(shown)) => Err(Error::invalid(format!(
+                    "pane {pane} waits for an answer to {:?}: it is answered with the id of the question, which an \
+                     observer knows (td-observe start)",
+                    shown.asks.unwrap_or(shown.line)
+                ))),
+                (None, None) => Ok(Permission::Program),
+            };
+        };
+        match (row.is_waiting(), self.answers) {
+            (true, Some(id)) if row.question_id.as_deref() == Some(id) => {
+                check_screen(row, shown)?;
+                check_process(row, look, true, clock)?;
+                Ok(Permission::Screen)
+            }
+            (true, Some(_)) => Err(Error::invalid(format!(
+                "the question has changed: {}",
+                in_words(row, pane)
+            ))),
+            (true, None) => Err(Error::invalid(in_words(row, pane))),
+            (false, Some(_)) => Err(Error::invalid(format!(
+                "pane {pane} has no open question any more: its state is {}",
+                row.state.as_str()
+            ))),
+            (false, None) => match shown {
+                Some(shown) => Err(Error::invalid(format!(
+                    "pane {pane} asks {:?}: the board is about to have the id of this question",
+                    shown.asks.unwrap_or(shown.line)
+                ))),
+                None => {
+                    if is_agent_that_reads(row) {
+                        check_process(row, look, false, clock)?;
+                    }
+                    Ok(Permission::Program)
+                }
+            },
+        }
+    }
+
+    /// Judges if Enter may follow the text.
+    fn enter(
+        &self,
+        row: Option<&Row>,
+        shown: Option<DetectedState>,
+        pane: &PaneId,
+    ) -> Result<Permission> {
+        let waiting = row.filter(|row| row.is_waiting());
+        let Some(id) = self.answers else {
+            return match waiting.map(|row| in_words(row, pane)).or_else(|| {
+                let shown = shown?;
+                Some(format!(
+                    "pane {pane} asks {:?}",
+                    shown.asks.unwrap_or(shown.line)
+                ))
+            }) {
+                Some(asks) => Err(Error::invalid(format!(
+                    "the text was typed, but Enter was not pressed, because a question came between: {asks}"
+                ))),
+                None => Ok(Permission::Program),
+            };
+        };
+        // The text may have answered the question, and Enter would answer the next one.
+        let is_open = waiting.is_some_and(|row| {
+            row.question_id.as_deref() == Some(id) && check_screen(row, shown).is_ok()
+        });
+        Ok(if is_open {
+            Permission::Screen
+        } else {
+            Permission::Needless
+        })
+    }
+}
+
+impl Row {
+    /// Returns true if the row's agent waits for an answer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.state == RowState::Agent(AgentState::Waiting.into())
+    }
+}
+
+/// Returns what a row asks, and how to answer it.
+fn in_words(row: &Row, pane: &PaneId) -> String {
+    let agent = row.agent.as_deref().unwrap_or("the program");
+    let asks = row.asks.as_deref().unwrap_or("a question");
+    let id = row.question_id.as_deref().unwrap_or_default();
+    format!(
+        "{agent} in pane {pane} waits for an answer to {asks:?}, which is given with the id of the question, {id}"
+    )
+}
+
+/// Returns true for the row of an agent that takes a prompt. The shell behind an agent that is suspended or was killed may be
+/// meant.
+fn is_agent_that_reads(row: &Row) -> bool {
+    let RowState::Agent(state) = &row.state else {
+        return false;
+    };
+    let reads = [
+        AgentState::Idle,
+        AgentState::Done,
+        AgentState::Working,
+        AgentState::Limited,
+    ];
+    let is_agent = row.agent.as_deref().is_some_and(|agent| agent != "shell");
+    is_agent && state.known().is_some_and(|state| reads.contains(&state))
+}
+
+/// Returns the question that a screen shows.
+fn question_on(rules: &StateRules, look: &Look) -> Option<DetectedState> {
+    let rows: Vec<&str> = look.rows.iter().map(String::as_str).collect();
+    let screen = AgentScreen {
+        rows: &rows,
+        cursor: Some(look.cursor),
+        program: Some(&look.program),
+    };
+    rules
+        .detect(&screen)
+        .filter(|shown| shown.state == AgentState::Waiting)
+}
+
+/// Checks that the screen still shows the question of a row, if it was read there.
+fn check_screen(row: &Row, shown: Option<DetectedState>) -> Result<()> {
+    let source = row.source.as_ref().and_then(|source| source.known());
+    if source != Some(StateSource::Screen) {
+        return Ok(());
+    }
+    let Some(shown) = shown else {
+        return Err(Error::invalid(
+            "the question is not on the screen any more: look at the pane",
+        ));
+    };
+    let Some(now) = shown.asks else {
+        return Ok(());
+    };
+    let before = row.asks.as_deref();
+    // The row's question is redacted.
+    let redacted = Rules::builtin().text(&now).into_owned();
+    if is_same_question(before, Some(&now)) || is_same_question(before, Some(&redacted)) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the question has changed: the pane asks {redacted:?}, and the board is about to have the id of this question"
+    )))
+}
+
+/// Checks that the agent of a row is in the foreground of the pane's terminal, and no shell that reads commands. If it
+/// `asked`, it has run since before its question.
+fn check_process(row: &Row, look: &Look, asked: bool, clock: &Clock) -> Result<()> {
+    if !cfg!(target_os = "linux") {
+        return Ok(());
+    }
+    let agent = row.agent.as_deref().unwrap_or("the program");
+    let gone = || {
+        let pane = &look.pane;
+        Error::invalid(format!(
+            "{agent} does not read the input of pane {pane} any more: it has ended, or is suspended"
+        ))
+    };
+    let first = stat(look.pid).ok_or_else(gone)?;
+    let now = clock.wall();
+    let is_older = |age: Duration| {
+        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        now.micros().saturating_sub(age) <= row.since.micros().saturating_add(TICK_MICROS) || !asked
+    };
+    let is_alive = |process: &Stat| !process.is_zombie && is_older(age(process));
+    let members = members(&first, clock.now());
+    if !members.iter().any(is_alive) {
+        return Err(gone());
+    }
+    let reads_commands =
+        |process: &Stat| Program::of(process.pid).is_some_and(|program| program.is_interactive);
+    let is_agent = row.agent.as_deref().is_some_and(|agent| agent != "shell");
+    if is_agent && members.iter().any(reads_commands) {
+        return Err(gone());
+    }
+    // The process of this agent was found when it asked.
+    let evidence = row.evidence.as_ref().and_then(|evidence| evidence.known());
+    if is_agent && asked && evidence == Some(StateEvidence::Confirmed) {
+        let running = RunningAgent::find(look.pid);
+        let is_same = |running: &RunningAgent| {
+            row.agent.as_deref() == Some(running.program.name()) && is_older(running.age())
+        };
+        if !running.as_ref().is_some_and(is_same) {
+            return Err(gone());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the processes in the foreground of a terminal.
+fn members(first: &Stat, now: Instant) -> Vec<Stat> {
+    let pids = match (foreground(first, now), first.foreground) {
+        (ForegroundGroup::Group { members, .. }, _) => members,
+        (_, Some(group)) => vec![group],
+        (_, None) => Vec::new(),
+    };
+    pids.into_iter().filter_map(stat).collect()
+}

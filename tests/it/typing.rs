@@ -1,0 +1,366 @@
+//! Safe typing in real panes: an answer goes only to the question and the program that it is meant for, and a text of
+//! several lines arrives byte for byte.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::cli::{assert_code, text};
+use crate::observer::{Home, Reply, post, reply};
+use crate::support::{CEILING, Dice, wait_for};
+
+fn input(home: &Home, pane: &str, body: &Value) -> Reply {
+    let path = format!("/api/v1/panes/{}/input", pane.replace('%', "%25"));
+    post(&home.socket(), &path, &body.to_string())
+}
+
+/// Returns the row of a pane.
+fn row(home: &Home, pane: &str) -> Value {
+    let (_, rows) = reply(&home.socket(), "GET /api/v1/board HTTP/1.1\r\n\r\n");
+    let mut rows = rows.as_array().unwrap().iter();
+    let found = rows.find(|row| row["pane"] == pane);
+    found.cloned().unwrap_or_default()
+}
+
+const ASKER: &str = r#"
+n=0
+while :; do
+  n=$((n + 1))
+  printf 'Delete directory build-%s? [y/N] ' $n
+  IFS= read -r answer || exit
+  echo "got <$answer> for $n"
+done"#;
+
+#[test]
+fn a_question_is_answered_only_with_its_id() {
+    let home = Home::new();
+    let script = home.directory().join("asker.sh");
+    fs::write(&script, ASKER).unwrap();
+    let pane = home
+        .server
+        .new_session("ask", 70, 12, &format!("exec bash {}", script.display()));
+    home.server.wait_for_text(&pane, "build-1?");
+    let socket = home.server.socket().display().to_string();
+    let wait = |more: &[&str]| {
+        let args = [
+            "wait",
+            "-S",
+            &socket,
+            "ask",
+            "--text",
+            "got <",
+            "--timeout",
+            "10s",
+            "--send",
+        ];
+        home.run(&[&args, more].concat())
+    };
+    // Without an observer, no question has an id.
+    for more in [&["y"][..], &["y", "--answers", "1"]] {
+        let refused = wait(more);
+        assert_code(&refused, 2);
+        assert!(
+            text(&refused.stderr).contains("td-observe start"),
+            "{refused:?}"
+        );
+    }
+    home.start_with(&["--allow-input"]);
+    let first = home.wait_for_row("ask", |row| row["state"] == "waiting");
+    let id = first["question_id"].as_str().unwrap();
+    for body in [
+        json!({"text": "y"}),
+        json!({"text": "y", "answers": "old"}),
+        json!({"keys": ["y", "Enter"]}),
+    ] {
+        let (status, problem) = input(&home, &pane, &body);
+        assert_eq!(status, 409, "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            detail.contains("build-1?") && detail.contains(id),
+            "{detail}"
+        );
+    }
+    let refused = wait(&["y"]);
+    assert_code(&refused, 2);
+    let said = text(&refused.stderr);
+    assert!(said.contains("build-1?") && said.contains(id), "{said}");
+    let body = json!({"target": "ask", "text": "got <", "send": "y", "timeout_ms": 9000});
+    let (status, problem) = post(&home.socket(), "/api/v1/wait", &body.to_string());
+    assert_eq!(status, 409, "{problem}");
+    let answers = json!({"target": "ask", "text": "x", "answers": id});
+    assert_eq!(
+        post(&home.socket(), "/api/v1/wait", &answers.to_string()).0,
+        400
+    );
+    assert!(!home.server.screen(&pane).contains("got"));
+
+    assert_eq!(
+        input(&home, &pane, &json!({"text": "yes", "answers": id})).0,
+        200
+    );
+    home.server.wait_for_text(&pane, "got <yes> for 1");
+    // The next question is on the screen at once, and on the board a moment later.
+    home.server.wait_for_text(&pane, "build-2?");
+    for _ in 0..20 {
+        let (status, problem) = input(&home, &pane, &json!({"text": "yes", "answers": id}));
+        assert_eq!(status, 409, "{problem}");
+        let (status, problem) = input(&home, &pane, &json!({"text": "yes"}));
+        assert_eq!(status, 409, "{problem}");
+    }
+    let second = home.wait_for_row("ask", |row| {
+        row["question_id"].is_string() && row["question_id"] != id
+    });
+    let id = second["question_id"].as_str().unwrap();
+    assert_code(&wait(&["no", "--answers", id]), 0);
+    home.server.wait_for_text(&pane, "got <no> for 2");
+    let screen = home.server.screen(&pane);
+    assert_eq!(screen.matches("got <").count(), 2, "{screen}");
+}
+
+/// A program that takes a text of a few lines to its end, and stores it.
+fn readers(directory: &Path) -> HashMap<&'static str, String> {
+    let reader = directory.join("reader.py");
+    fs::write(
+        &reader,
+        r#"
+import os, sys, tty
+tty.setraw(0)
+os.write(1, (b"\x1b[?2004h" if sys.argv[2] == "pastes" else b"") + b"ready")
+data = b""
+while not data.endswith(b"END\r") and not data.endswith(b"END\x1b[201~\r"):
+    data += os.read(0, 65536)
+open(sys.argv[1], "wb").write(data)
+os.write(1, b"stored")
+os.read(0, 1)
+"#,
+    )
+    .unwrap();
+    let read = |how: &str| {
+        let file = directory.join(how);
+        format!("exec python3 {} {} {how}", reader.display(), file.display())
+    };
+    [("raw", read("raw")), ("pastes", read("pastes"))].into()
+}
+
+#[test]
+fn a_text_of_several_lines_arrives_byte_for_byte() {
+    let home = Home::new();
+    let directory = home.directory().to_owned();
+    let server = &home.server;
+    let shell = server.new_session("sh", 80, 20, "PS1='$ ' exec bash --norc --noprofile -i");
+    let python = server.new_session("py", 80, 20, "exec python3 -q");
+    server.wait_for_text(&shell, "$");
+    server.wait_for_text(&python, ">>>");
+    home.start_with(&["--allow-input"]);
+    let send = |pane: &str, text: &str| {
+        let (status, problem) = input(&home, pane, &json!({"text": text}));
+        assert_eq!(status, 200, "{problem}");
+    };
+    let mut dice = Dice(40);
+    for lines in [1, 2, 3, 40, 200] {
+        let hard = ["a\tb", "'\"$x`y`", "\\ %H #S {};", "é 漢 🦀", "", "-l --"];
+        let mut line = |number| {
+            let hard = hard[dice.roll(hard.len() as u64) as usize];
+            format!("{number} {hard} end")
+        };
+        let all: Vec<String> = (0..lines).map(&mut line).collect();
+        let stored = |path: &Path, expected: &str| {
+            wait_for("the stored text", CEILING, || {
+                let stored = fs::read_to_string(path).unwrap_or_default();
+                if stored == expected {
+                    Ok(())
+                } else {
+                    Err((stored, expected.to_owned()))
+                }
+            });
+        };
+        let text = all.join("\n") + "\n";
+        let file = directory.join(format!("bash-{lines}"));
+        send(&shell, &format!("cat > {} <<'E'\n{text}E", file.display()));
+        stored(&file, &text);
+
+        // Python 3.11 does not ask for bracketed paste: each line is one of its own.
+        let file = directory.join(format!("python-{lines}"));
+        let write = |line: &String| format!(" f.write({:?})\n", line.replace('\t', " ") + "\n");
+        let body: String = all.iter().map(write).collect();
+        send(
+            &python,
+            &format!(
+                "with open({:?}, 'w') as f:\n{body} f.close()\n\n",
+                file.display()
+            ),
+        );
+        stored(&file, &text.replace('\t', " "));
+
+        for (how, program) in readers(&directory) {
+            let pane = server.new_session(&format!("{how}-{lines}"), 80, 20, &program);
+            server.wait_for_text(&pane, "ready");
+            send(&pane, &format!("{text}END"));
+            server.wait_for_text(&pane, "stored");
+            let typed = format!("{text}END").replace('\n', "\r");
+            let typed = match how {
+                "pastes" => format!("\u{1b}[200~{typed}\u{1b}[201~\r"),
+                _ => typed + "\r",
+            };
+            stored(&directory.join(how), &typed);
+        }
+    }
+    let ended = json!({"text": "a\n\u{1b}[201~rm"});
+    assert_eq!(input(&home, &shell, &ended).0, 400);
+}
+
+/// A program that asks one question after another, each for a moment, and ends in several ways.
+const RACER: &str = r#"
+now() { date +%s%N; }
+n=$(cat n 2>/dev/null || echo 0)
+while :; do
+  n=$((n + 1)); echo $n >n
+  printf 'Delete directory build-%s? [y/N] ' $n
+  echo "$n $(now)" >>questions
+  [ $((RANDOM % 5)) = 0 ] && { sleep 0.$((RANDOM % 10)); now >>deaths; kill -9 $$; } &
+  if IFS= read -r -t 0.$((RANDOM % 7 + 3)) answer; then echo "$n $answer" >>answers; fi
+  echo
+  case $((RANDOM % 8)) in
+    0) now >>deaths; kill -9 $$;;
+    1) now >>deaths; exit;;
+    2) now >>deaths; kill -TSTP $$;;
+  esac
+done"#;
+
+/// A shell that records what it is told to run.
+const RECORDER: &str = r#"
+PS1='$ '
+command_not_found_handle() { echo "$1" >>commands; }"#;
+
+/// What races have shown.
+#[derive(Debug, Default)]
+struct Races {
+    typed: usize,
+    refused: usize,
+    /// Answers whose program ended, or whose question was followed by another, within 50 ms after the keys.
+    within_50_ms: usize,
+    wrong: Vec<String>,
+}
+
+fn nanos() -> u128 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_nanos()
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Races in one pane.
+fn race(home: &Home, lane: usize, count: usize) -> Races {
+    let directory = home.directory().join(format!("lane-{lane}"));
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("racer.sh"), RACER).unwrap();
+    fs::write(directory.join("rc"), RECORDER).unwrap();
+    let shell = format!("cd {} && exec bash --rcfile rc -i", directory.display());
+    let pane = home
+        .server
+        .new_session(&format!("lane-{lane}"), 80, 20, &shell);
+    home.server.wait_for_text(&pane, "$");
+    let (mut dice, mut races) = (Dice(lane as u64 + 40), Races::default());
+    let mut sent: HashMap<String, (u128, u128)> = HashMap::new();
+    let mut tries = 0;
+    while races.typed + races.refused < count && tries < 400 * count {
+        tries += 1;
+        let row = row(home, &pane);
+        if row["state"] == "idle" {
+            let again = "clear; kill -9 %+ 2>/dev/null; bash racer.sh";
+            home.server
+                .tmux(&["send-keys", "-t", &pane, again, "Enter"]);
+            thread::sleep(Duration::from_millis(400));
+            continue;
+        }
+        let (Some(id), Some(asks)) = (row["question_id"].as_str(), row["asks"].as_str()) else {
+            thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        let number: String = asks.chars().filter(char::is_ascii_digit).collect();
+        thread::sleep(Duration::from_millis(dice.roll(500)));
+        let (answer, before) = (format!("answer-{number}-{tries}"), nanos());
+        let (status, problem) = input(home, &pane, &json!({"text": answer, "answers": id}));
+        match status {
+            200 => races.typed += 1,
+            409 => races.refused += 1,
+            _ => races.wrong.push(format!("{status} {problem}")),
+        }
+        if status == 200 {
+            sent.insert(answer, (before, nanos()));
+        }
+    }
+    thread::sleep(Duration::from_millis(500));
+    let times = |file: &str| -> Vec<u128> {
+        let time = |line: String| line.rsplit(' ').next()?.parse().ok();
+        lines(&directory.join(file))
+            .into_iter()
+            .filter_map(time)
+            .collect()
+    };
+    let (deaths, questions) = (times("deaths"), times("questions"));
+    // The number of a question in an answer, and whether the keys came just before an end.
+    let mut judge = |answer: &str, got: &str, ends: &[u128]| {
+        let is_late = sent.get(answer).is_some_and(|(from, to)| {
+            ends.iter()
+                .any(|end| (*from..to + 50_000_000).contains(end))
+        });
+        if is_late {
+            races.within_50_ms += 1;
+        } else {
+            races.wrong.push(format!("{answer:?} {got}"));
+        }
+    };
+    for line in lines(&directory.join("commands")) {
+        judge(&line, "ran in the shell", &deaths);
+    }
+    for line in lines(&directory.join("answers")) {
+        let (number, answer) = line.split_once(' ').unwrap();
+        if !answer.starts_with(&format!("answer-{number}-")) {
+            judge(answer, &format!("answered question {number}"), &questions);
+        }
+    }
+    races
+}
+
+/// Questions, answers, deaths and sends race. `TD_TYPING_RACES` sets their number.
+#[test]
+fn no_answer_reaches_another_question_or_process() {
+    let count = std::env::var("TD_TYPING_RACES").ok();
+    let count: usize = count.map_or(100, |count| count.parse().unwrap());
+    let home = Home::new();
+    home.server.new_session("keep", 80, 20, "exec cat");
+    home.start_with(&["--allow-input"]);
+    let lanes = 4;
+    let all: Vec<Races> = thread::scope(|scope| {
+        let home = &home;
+        let race = |lane| scope.spawn(move || race(home, lane, count.div_ceil(lanes)));
+        let running: Vec<_> = (0..lanes).map(race).collect();
+        running
+            .into_iter()
+            .map(|lane| lane.join().unwrap())
+            .collect()
+    });
+    let sum = |of: fn(&Races) -> usize| all.iter().map(of).sum::<usize>();
+    let (typed, refused) = (sum(|races| races.typed), sum(|races| races.refused));
+    let late = sum(|races| races.within_50_ms);
+    println!("{typed} typed, {refused} refused, {late} within 50 ms of an end");
+    let wrong: Vec<&String> = all.iter().flat_map(|races| &races.wrong).collect();
+    assert!(
+        wrong.is_empty(),
+        "{typed} typed, {refused} refused: {wrong:#?}"
+    );
+    assert!(
+        typed >= count / 10 && refused >= count / 10,
+        "{typed} typed, {refused} refused"
+    );
+}
