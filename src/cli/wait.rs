@@ -5,6 +5,7 @@ mod args;
 mod ask;
 mod private;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -481,9 +482,15 @@ impl TargetWait {
                 typing,
                 answers: self.answers.as_deref(),
             };
-            let row_of = |pane: &PaneId| match &self.board {
-                Some(board) => board.row_of(pane),
-                None => Ok(None),
+            // An observer that does not answer is asked once.
+            let board = Cell::new(self.board.as_ref());
+            let row_of = |pane: &PaneId| {
+                let row = board.get().map(|board| board.row_of(pane)).transpose();
+                Ok(row.map(Option::flatten).unwrap_or_else(|error| {
+                    log::info!("{error:?}");
+                    board.set(None);
+                    None
+                }))
             };
             let sent = typed.send((server, &started.panes()), &row_of, (stop, clock));
             sent.map_err(|error| {

@@ -221,8 +221,8 @@ while :; do
   n=$((n + 1)); echo $n >n
   printf 'Delete directory build-%s? [y/N] ' $n
   echo "$n $(now)" >>questions
-  [ $((RANDOM % 5)) = 0 ] && { sleep 0.$((RANDOM % 10)); now >>deaths; kill -9 $$; } &
-  if IFS= read -r -t 0.$((RANDOM % 7 + 3)) answer; then echo "$n $answer" >>answers; fi
+  [ $((RANDOM % 5)) = 0 ] && { sleep $((RANDOM % 2)).$((RANDOM % 10)); now >>deaths; kill -9 $$; } &
+  if IFS= read -r -t $((RANDOM % 3)).$((RANDOM % 4 + 6)) answer; then echo "$n $answer" >>answers; fi
   echo
   case $((RANDOM % 8)) in
     0) now >>deaths; kill -9 $$;;
@@ -275,7 +275,9 @@ fn race(home: &Home, lane: usize, count: usize) -> Races {
     while races.typed + races.refused < count && tries < 400 * count {
         tries += 1;
         let row = row(home, &pane);
-        if row["state"] == "idle" {
+        // The board may lag behind a question.
+        let screen = home.server.screen(&pane);
+        if screen.trim_end().lines().next_back() == Some("$") {
             let again = "clear; kill -9 %+ 2>/dev/null; bash racer.sh";
             home.server
                 .tmux(&["send-keys", "-t", &pane, again, "Enter"]);

@@ -359,10 +359,18 @@ fn a_wait_ends_with_the_state_of_an_agent() {
     );
     assert_code(&asks, 0);
     assert!(text(&asks.stdout).contains("rm -rf build"), "{asks:?}");
-    let working = wait(
+    // Only the id of its question answers it, and without an observer it has none.
+    let refused = wait(
         &server,
         &["agent", "--send", "working", "--state", "working"],
     );
+    assert_code(&refused, 2);
+    assert!(
+        text(&refused.stderr).contains("rm -rf build"),
+        "{refused:?}"
+    );
+    crate::states::set_state(&server, &pane, "working");
+    let working = wait(&server, &["agent", "--state", "working"]);
     assert_eq!(text(&working.stdout), "working\n", "{working:?}");
     let done = wait(
         &server,
