@@ -239,9 +239,14 @@ impl Answer {
 /// # Errors
 /// [`Error::is_gone`] if no observer listens at the socket; another error if the answer is late or invalid.
 pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration) -> Result<Answer> {
+    get_within(socket, path, etag, ANSWER_TIME + wait)
+}
+
+/// Requests a path, and waits for the answer for this long.
+fn get_within(socket: &Path, path: &str, etag: Option<&str>, timeout: Duration) -> Result<Answer> {
     let ask = || {
         let stream = open(socket)?;
-        stream.set_read_timeout(Some(ANSWER_TIME + wait))?;
+        stream.set_read_timeout(Some(timeout))?;
         send(&stream, "GET", path, etag.map(|tag| ("If-None-Match", tag)))?;
         read_answer(BufReader::new(stream))
     };
@@ -340,6 +345,13 @@ pub(crate) fn get_board(
             answer.problem()
         ))),
     }
+}
+
+/// Returns the rows of the board of an observer that answers within this time.
+pub(crate) fn get_rows(socket: &Path, within: Duration) -> Result<Vec<Row>> {
+    let answer = get_within(socket, "/api/v1/board", None, within)?;
+    let unread = |cause| Error::other("the observer's board cannot be read").because(cause);
+    rows_of(&answer.body).map_err(unread)
 }
 
 /// Reads the rows of a board. Leaves out rows that cannot be read, such as those of a kind that only a later

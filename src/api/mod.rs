@@ -24,8 +24,8 @@ pub(crate) mod client;
 
 pub(crate) use access::Observer;
 pub(crate) use client::{
-    EventReader, EventSource, Unavailable, dismiss_row, get, get_board, get_problems, position,
-    post_lines,
+    EventReader, EventSource, Unavailable, dismiss_row, get, get_board, get_problems, get_rows,
+    position, post_lines,
 };
 pub(crate) use http::percent_encoded;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};

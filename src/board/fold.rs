@@ -276,7 +276,6 @@ impl Fold<'_> {
                 asks,
                 question_id,
                 dialogue,
-                source,
                 detail,
                 ..
             } => {
@@ -284,7 +283,8 @@ impl Fold<'_> {
                 self.row_of(id, pane.as_ref(), agent_id, |row, at| {
                     let is_shell = agent.as_deref().is_some_and(|agent| agent == "shell");
                     let is_idle = *state == AgentState::Idle;
-                    if is_shell && (row.state == RowState::Failed || row.runs_script && is_idle) {
+                    let is_news = row.state == RowState::Failed && *state != AgentState::Waiting;
+                    if is_shell && (is_news || row.runs_script && is_idle) {
                         // The shell goes on, and the failure is still news; a script's own prompt is work.
                         return;
                     }

@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use serde_json::json;
@@ -24,7 +23,7 @@ use super::output;
 use super::signals::Signals;
 use super::status::pane_named;
 use crate::agent::Markers;
-use crate::api::{Input, Observer};
+use crate::api::{Input, get_rows};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -288,8 +287,7 @@ impl BoardRows {
 
     /// Returns the present row of a pane.
     fn row_of(&self, pane: &PaneId) -> Result<Option<Row>, Error> {
-        let board = Observer::At(self.api.clone()).board(None, Duration::ZERO)?;
-        let (rows, _) = board.unwrap_or_default();
+        let rows = get_rows(&self.api, ask::SILENCE)?;
         let is_of_pane = |row: &Row| {
             let server = row.server.as_deref().map(Path::new);
             row.pane.as_ref() == Some(pane) && server == Some(&self.server) && !row.has_ended()

@@ -23,7 +23,7 @@ use crate::tmux::{Server, Target};
 use crate::wait::{Lead, WaitMatch, WaitOutcome};
 
 /// The silence after which an observer counts as stopped: four times the interval of its signs of life.
-const SILENCE: Duration = Duration::from_secs(2);
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// The observer in which a wait runs.
 #[derive(Clone, Debug)]
