@@ -24,7 +24,9 @@ pub(crate) use crate::event::AgentState;
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
 pub(crate) use program::{AgentProgram, KnownAgent, program_name};
-pub(crate) use question::{Questions, is_same_question};
+pub(crate) use question::Questions;
+#[cfg(feature = "cli")]
+pub(crate) use question::is_same_question;
 pub(crate) use reports::{HookFile, is_session};
 pub(crate) use reports::{STATUS_BYTES_MAX, StatusFile};
 pub(crate) use reports::{state_of_title, work_in_title};

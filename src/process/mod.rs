@@ -48,8 +48,10 @@ pub(crate) use self::agents::{Presence, RunningAgent};
 #[cfg(any(feature = "cli", feature = "kernel"))]
 pub(crate) use self::command::ByteSink;
 pub(crate) use self::foreground::{Front, Program, foreground};
+#[cfg(feature = "cli")]
+pub(crate) use self::os::age;
 pub(crate) use self::os::{
-    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, age, directory, stat,
+    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
 };
 #[cfg(feature = "kernel")]
 pub(crate) use self::output::TextBatch;
