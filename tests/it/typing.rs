@@ -222,7 +222,7 @@ while :; do
   n=$((n + 1)); echo $n >n
   printf 'Delete directory build-%s? [y/N] ' $n
   echo "$n $(now)" >>questions
-  [ $((RANDOM % 5)) = 0 ] && { sleep $((RANDOM % 2)).$((RANDOM % 10)); now >>deaths; kill -9 $$; } &
+  [ $((RANDOM % 5)) = 0 ] && { sleep $((RANDOM % 2)).$((RANDOM % 10)); now >>deaths; kill -9 $$; } 2>/dev/null &
   if IFS= read -r -t $((RANDOM % 3)).$((RANDOM % 4 + 6)) answer; then echo "$n $answer" >>answers; fi
   echo
   case $((RANDOM % 8)) in
