@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::redraws::{Move, Redraws, next_move, split_cut_sequence};
 use crate::child::OutputStream;
-use crate::text::Utf8Decoder;
+use crate::text::{Utf8Decoder, first_bytes};
 
 /// The longest time that text is held for a batch. A reader cannot distinguish more than a hundred events a
 /// second.
@@ -443,6 +443,20 @@ impl LineAssembler {
 
     /// Moves the cursor of a terminal to another line.
     fn move_to(&mut self, movement: Move, now: Instant, out: &mut String) {
+        if movement == Move::Save {
+            return self.redraws.save(self.column.unwrap_or(self.line.len()));
+        }
+        if movement == Move::Restore {
+            let Some((movement, column)) = self.redraws.saved() else {
+                return;
+            };
+            if let Some(movement) = movement {
+                self.move_to(movement, now, out);
+            }
+            let column = first_bytes(&self.line, column).len();
+            self.column = Some(column).filter(|column| *column < self.line.len());
+            return;
+        }
         if !self.redraws.is_active() {
             if !matches!(movement, Move::Up(_)) {
                 // Nothing is below the open line.
@@ -598,7 +612,11 @@ impl LineAssembler {
     pub fn tick(&mut self, now: Instant, out: &mut String) -> Option<String> {
         self.due().filter(|due| now >= *due)?;
         if self.redraws_due().is_some_and(|due| now >= due) {
-            self.finish_redraws(out);
+            let column = self.column;
+            let text = std::mem::take(&mut self.line);
+            self.line = self.redraws.settle(text, out);
+            self.enter_row();
+            self.column = column.filter(|_| self.redraws.is_active());
             self.changed_at = Some(now).filter(|_| !self.line.is_empty());
             return None;
         }
@@ -624,6 +642,7 @@ impl LineAssembler {
         self.changed_at = None;
         if self.redraws.is_active() {
             self.redraws.is_shown = true;
+            self.redraws.touch(now);
             let line = if self.line.is_empty() {
                 self.redraws.shown()
             } else {
@@ -1086,6 +1105,106 @@ mod tests {
             }
             lines.finish(now());
             assert_eq!(lines.take_ready(), "a\nb\nA\nC\nend");
+        }
+
+        /// What programs print that draw lines again, in rounds of 50 ms, and the lines that are reported of it.
+        #[test]
+        fn each_changed_line_has_its_first_and_its_last_state() {
+            let cases: [(&str, &[&str], &str); 9] = [
+                (
+                    "docker: each line is updated alone, and the cursor returns to the end",
+                    &[
+                        "a: 0\r\nb: 0\r\nc: 0\r\n",
+                        "\x1b[3A\x1b[2K\ra: 1\x1b[3B\r\x1b[1A\x1b[2K\rc: 1\x1b[1B\r",
+                        "\x1b[3A\x1b[2K\ra: 2\x1b[3B\r",
+                        "Done\r\n",
+                    ],
+                    "a: 0\nb: 0\nc: 0\na: 2\nc: 1\nDone\n",
+                ),
+                (
+                    "docker: a line is added in each round",
+                    &[
+                        "a: 0\r\n",
+                        "\x1b[1A\x1b[2K\ra: 1\x1b[1B\r\nb: 0\r\n",
+                        "\x1b[3A\x1b[2K\ra: 2\x1b[3B\r\nc: 0\r\n",
+                    ],
+                    "a: 0\na: 2\n\nb: 0\n\nc: 0\n",
+                ),
+                (
+                    "compose: the whole list again, longer in each round",
+                    &[
+                        "[+] 0/1\r\nx\r\n",
+                        "\x1b[2A\x1b[0G[+] 0/2\r\nx\r\ny\r\n",
+                        "\x1b[3A\x1b[0G[+] 3/3\r\nx\r\ny\r\nz\r\n",
+                    ],
+                    "[+] 0/1\nx\n[+] 3/3\ny\nz\n",
+                ),
+                (
+                    "npm: lines are erased from the last one up",
+                    &[
+                        "x 1\r\ny 1\r\n",
+                        "\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2K\x1b[Gx 2\r\ny 2\r\n",
+                        "\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2K\x1b[Gx 3\r\n",
+                    ],
+                    "x 1\ny 1\nx 3\n",
+                ),
+                (
+                    "pip and cargo: one line with carriage returns",
+                    &["Get\r\n 1/2\r", " 2/2\r", "\x1b[KDone\r\n"],
+                    "Get\nDone\n",
+                ),
+                (
+                    "reverse index",
+                    &["a 0\r\nb 0\r\n", "\x1bM\x1bM\x1b[2Ka 1\r\nb 1\r\n"],
+                    "a 0\nb 0\na 1\nb 1\n",
+                ),
+                (
+                    "a saved place above",
+                    &[
+                        "\x1b7a 0\r\nb 0\r\n",
+                        "\x1b8a 1\r\nb 1\r\n",
+                        "\x1b8a 2\r\nb 2\r\n",
+                    ],
+                    "a 0\nb 0\na 2\nb 2\n",
+                ),
+                (
+                    "a saved place in the line",
+                    &[
+                        "Loading: \x1b[s1 %",
+                        "\x1b[u\x1b[K50 %",
+                        "\x1b[u\x1b[K100 %\r\nend\r\n",
+                    ],
+                    "Loading: 100 %\nend\n",
+                ),
+                (
+                    "the cursor rests above, for longer than lines are held",
+                    &[
+                        "a 0\r\nb 0\r\n\x1b[2A",
+                        "PAUSE",
+                        "a 1\r\nb 0\r\n\x1b[2A",
+                        "PAUSE",
+                        "a 2\r\nb 0\r\n",
+                    ],
+                    "a 0\nb 0\na 1\na 2\n",
+                ),
+            ];
+            for (name, rounds, expected) in cases {
+                let (mut lines, mut at) = (Lines::new(true), now());
+                let mut kept = String::new();
+                for round in rounds {
+                    let is_pause = *round == "PAUSE";
+                    if !is_pause {
+                        lines.push(round.as_bytes(), at);
+                    }
+                    at += Duration::from_millis(if is_pause { 1500 } else { 50 });
+                    lines.tick(at);
+                    kept += &lines.take_ready();
+                }
+                lines.finish(at);
+                kept += &lines.take_ready();
+                let kept = crate::escapes::without_escapes(&kept);
+                assert_eq!(read(&kept).join("\n"), expected, "{name}");
+            }
         }
 
         #[test]

@@ -2,10 +2,13 @@
 //! printed there (pure).
 //!
 //! The first state of such lines is reported as it is printed. From the first movement on they are held, and
-//! their last state is reported when the program has printed for a while without moving up, or has ended.
+//! their last state is reported when the program has printed for a while without moving up, or has ended. If
+//! the cursor then rests above the last of them, they can be drawn again from there, and stay held.
 
 use std::collections::VecDeque;
 use std::time::Instant;
+
+use crate::escapes::without_escapes;
 
 /// The lines to which a program can move back: more rows than a terminal has.
 const LINES_MAX: usize = 200;
@@ -17,6 +20,10 @@ pub(super) enum Move {
     Down(usize),
     /// All lines below the cursor are erased.
     EraseBelow,
+    /// The place of the cursor is saved.
+    Save,
+    /// The cursor moves to the saved place.
+    Restore,
 }
 
 /// Returns the text before the first movement, the movement, and the text after it.
@@ -24,18 +31,31 @@ pub(super) fn next_move(text: &str) -> Option<(&str, Move, &str)> {
     let mut from = 0;
     while let Some(found) = memchr::memchr(0x1b, &text.as_bytes()[from..]) {
         let at = from + found;
-        let Some(sequence) = text[at..].strip_prefix("\x1b[") else {
-            from = at + 1;
-            continue;
-        };
-        let digits = sequence.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, rest) = sequence.split_at(digits);
-        let count = number.parse::<usize>().unwrap_or(0);
-        let movement = match rest.as_bytes().first() {
-            Some(b'A' | b'F') => Some(Move::Up(count.max(1))),
-            Some(b'B' | b'E') => Some(Move::Down(count.max(1))),
-            Some(b'J') if count == 0 => Some(Move::EraseBelow),
-            _ => None,
+        let sequence = &text[at + 1..];
+        let (movement, rest) = match sequence.strip_prefix('[') {
+            Some(parameters) => {
+                let digits = parameters.bytes().take_while(u8::is_ascii_digit).count();
+                let (number, rest) = parameters.split_at(digits);
+                let count = number.parse::<usize>().unwrap_or(0);
+                let movement = match rest.as_bytes().first() {
+                    Some(b'A' | b'F') => Some(Move::Up(count.max(1))),
+                    Some(b'B' | b'E') => Some(Move::Down(count.max(1))),
+                    Some(b'J') if count == 0 => Some(Move::EraseBelow),
+                    Some(b's') if digits == 0 => Some(Move::Save),
+                    Some(b'u') if digits == 0 => Some(Move::Restore),
+                    _ => None,
+                };
+                (movement, rest)
+            }
+            None => {
+                let movement = match sequence.as_bytes().first() {
+                    Some(b'M') => Some(Move::Up(1)),
+                    Some(b'7') => Some(Move::Save),
+                    Some(b'8') => Some(Move::Restore),
+                    _ => None,
+                };
+                (movement, sequence)
+            }
         };
         if let Some(movement) = movement {
             return Some((&text[..at], movement, &rest[1..]));
@@ -81,6 +101,10 @@ pub(super) struct Redraws {
     rows: Vec<Row>,
     /// The row of the cursor.
     at: usize,
+    /// The number of complete lines above these rows.
+    above: usize,
+    /// The saved place of the cursor: a number of lines above it, and a byte of its line.
+    saved: Option<(usize, usize)>,
     /// The time of the last movement up.
     moved_at: Option<Instant>,
     /// A state was reported for viewers only.
@@ -94,6 +118,14 @@ struct Row {
     reported: Option<String>,
 }
 
+impl Row {
+    /// Returns true if what the row shows was not reported. A line that is erased and printed again is the same.
+    fn is_new(&self) -> bool {
+        let reported = self.reported.as_deref();
+        reported.is_none_or(|reported| without_escapes(reported) != without_escapes(&self.text))
+    }
+}
+
 impl Redraws {
     /// Returns true if lines are drawn again.
     pub fn is_active(&self) -> bool {
@@ -105,8 +137,31 @@ impl Redraws {
         self.moved_at.filter(|_| self.is_active())
     }
 
+    /// Reports the lines in a while, although the cursor does not move up.
+    pub fn touch(&mut self, now: Instant) {
+        self.moved_at.get_or_insert(now);
+    }
+
+    /// Saves the place of the cursor, which is at this byte of its line.
+    pub fn save(&mut self, column: usize) {
+        self.saved = Some((self.above + self.at, column));
+    }
+
+    /// Returns the movement to the saved line, if it is another one, and the saved byte of that line.
+    pub fn saved(&self) -> Option<(Option<Move>, usize)> {
+        let (line, column) = self.saved?;
+        let here = self.above + self.at;
+        let movement = match line.cmp(&here) {
+            std::cmp::Ordering::Less => Some(Move::Up(here - line)),
+            std::cmp::Ordering::Equal => None,
+            std::cmp::Ordering::Greater => Some(Move::Down(line - here)),
+        };
+        Some((movement, column))
+    }
+
     /// Remembers complete lines that were reported.
     pub fn remember(&mut self, lines: &[impl AsRef<str>]) {
+        self.above += lines.len();
         let last = &lines[lines.len().saturating_sub(LINES_MAX)..];
         self.recent
             .extend(last.iter().map(|line| line.as_ref().to_owned()));
@@ -134,11 +189,13 @@ impl Redraws {
                     })
                     .collect();
                 self.rows.splice(..0, above);
+                self.above -= missing;
                 self.at = (self.at + missing).saturating_sub(rows);
                 self.moved_at = Some(now);
             }
             Move::Down(rows) => self.at = (self.at + rows).min(self.rows.len() - 1),
             Move::EraseBelow => self.rows.truncate(self.at + 1),
+            Move::Save | Move::Restore => {}
         }
         std::mem::take(&mut self.rows[self.at].text)
     }
@@ -165,30 +222,50 @@ impl Redraws {
         shown.next().unwrap_or_default()
     }
 
+    /// Reports the last states of the lines after a while. Returns the text of the cursor's line, which has
+    /// this text, and is open if it is the last one.
+    pub fn settle(&mut self, text: String, out: &mut String) -> String {
+        if self.at + 1 == self.rows.len() {
+            return self.finish(text, out);
+        }
+        self.rows[self.at].text = text;
+        self.moved_at = None;
+        self.report(out);
+        std::mem::take(&mut self.rows[self.at].text)
+    }
+
     /// Reports the last states of all lines but the open one, which it returns. The cursor's line has this
     /// text.
     pub fn finish(&mut self, text: String, out: &mut String) -> String {
         self.rows[self.at].text = text;
-        let mut rows = std::mem::take(&mut self.rows);
-        let is_last = self.at + 1 == rows.len();
-        let open = if is_last { rows.pop() } else { None };
-        // Blank lines below the cursor are what a longer drawing has left.
-        let last = rows.iter().rposition(|row| !is_blank(&row.text));
-        let kept = last.map_or(0, |last| last + 1).max(self.at);
+        let is_last = self.at + 1 == self.rows.len();
+        let open = if is_last { self.rows.pop() } else { None };
+        let reported = self.report(out);
+        self.above += reported;
+        let rows = self.rows.drain(..).take(reported);
+        self.recent.extend(rows.map(|row| row.text));
+        self.rows.clear();
+        self.at = 0;
+        let surplus = self.recent.len().saturating_sub(LINES_MAX);
+        self.recent.drain(..surplus);
+        let open = open.filter(Row::is_new);
+        open.map_or_else(String::new, |row| row.text)
+    }
+
+    /// Reports the rows that have changed, and returns the number of rows that are lines.
+    fn report(&mut self, out: &mut String) -> usize {
         if std::mem::take(&mut self.is_shown) {
             out.push('\r');
         }
-        for row in rows.into_iter().take(kept) {
-            if row.reported.as_ref() != Some(&row.text) {
-                out.push_str(&row.text);
-                out.push('\n');
-            }
-            self.recent.push_back(row.text);
+        // Blank lines below the cursor are what a longer drawing has left.
+        let last = self.rows.iter().rposition(|row| !is_blank(&row.text));
+        let lines = last.map_or(0, |last| last + 1).max(self.at);
+        for row in self.rows[..lines].iter_mut().filter(|row| row.is_new()) {
+            out.push_str(&row.text);
+            out.push('\n');
+            row.reported = Some(row.text.clone());
         }
-        let surplus = self.recent.len().saturating_sub(LINES_MAX);
-        self.recent.drain(..surplus);
-        let open = open.filter(|row| row.reported.as_ref() != Some(&row.text));
-        open.map_or_else(String::new, |row| row.text)
+        lines
     }
 }
 

@@ -162,3 +162,93 @@ fn the_terminal_is_restored_after_a_killed_program() {
     typed.shows("code=6");
     typed.is_at_the_prompt();
 }
+
+/// Returns a text without its control sequences, all of which begin with `ESC [` and end with a letter.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| {
+        part.split_once(char::is_alphabetic)
+            .map_or("", |(_, text)| text)
+    });
+    first + &rest.collect::<String>()
+}
+
+/// The lines that are left of a progress that moves the cursor up are those that a pane shows at its end.
+#[test]
+fn lines_that_are_drawn_again_end_as_in_a_pane() {
+    let scripts = [
+        (
+            "docker",
+            r"for n in 1 2 3 4 5; do printf 'layer %s: Waiting\n' $n; done
+            for p in 1 2 3 4; do for n in 5 3 1; do
+            printf '\033[%sA\033[2K\rlayer %s: %s/4\033[%sB\r' $((6-n)) $n $p $((6-n)); sleep 0.02; done; done
+            printf 'Digest: done\n'",
+        ),
+        (
+            "compose",
+            r"printf '[+] Running 0/1\n 1 begins\n'
+            for n in 2 3 4 5 6; do printf '\033[%sA\033[0G[+] Running %s/6\033[K\n' $n $n
+            for i in $(seq $n); do printf ' %s is at %s of 6\033[K\n' $i $n; done; sleep 0.05; done",
+        ),
+        (
+            "npm",
+            r"for n in 1 2 3 4 5 6; do test $n = 1 || printf '\033[2K\033[1A\033[2K\033[1A\033[2K\033[1A\033[2K\033[G'
+            printf 'fetch %s\nbuild %s\nlink %s\n' $n $n $n; sleep 0.05; done; echo 'added 6 packages'",
+        ),
+        (
+            "pip",
+            r"echo Collecting; for n in 1 2 3 4; do printf '\r   %s/4 MB' $n; sleep 0.05; done
+            printf '\r\033[KDownloaded\nInstalled\n'",
+        ),
+        (
+            "cargo",
+            r"for n in 1 2 3 4; do printf '\r\033[K   Compiling unit-%s\n  Building [=> ] %s/4' $n $n; sleep 0.05; done
+            printf '\r\033[K    Finished\n'",
+        ),
+        (
+            "saved",
+            r"echo begin; printf '\n\n\n\033[3A\0337'
+            for n in 1 2 3 4 5; do printf '\0338one %s\033[K\ntwo %s\033[K\n' $n $n; sleep 0.05; done; echo end",
+        ),
+        (
+            "reversed",
+            r"printf 'one 0\ntwo 0\n'
+            for n in 1 2 3 4 5; do printf '\033M\033M\r\033[2Kone %s\n\033[2Ktwo %s\n' $n $n; sleep 0.05; done; echo end",
+        ),
+    ];
+    let tmux = crate::support::TmuxServer::new();
+    for (name, script) in scripts {
+        let data = tempfile::tempdir().unwrap();
+        let (output, events) = events_of(&["--pty"], script, data.path());
+        assert_code(&output, 0);
+        let text = plain(&text_of(&events, "stdout"));
+        // A carriage return replaces what was reported of its line.
+        let lines = text
+            .lines()
+            .map(|line| line.rsplit('\r').next().unwrap_or_default());
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+
+        let whole = format!("{script}\nprintf 'THE END'; sleep 1000");
+        let pane = tmux.new_session(name, 80, 24, &whole);
+        tmux.wait_for_text(&pane, "THE END");
+        let screen = tmux.screen(&pane);
+        let rows = screen
+            .lines()
+            .filter(|row| !row.is_empty() && *row != "THE END");
+        let rows: Vec<&str> = rows.map(str::trim_end).collect();
+        // After the first states, the last ones have the order of the rows.
+        let last = |row: &&str| lines.iter().rposition(|line| line == row);
+        for row in &rows {
+            assert!(
+                last(row).is_some(),
+                "{name}: {row:?} is missing: {lines:#?}"
+            );
+        }
+        assert_eq!(lines.last(), rows.last(), "{name}: {lines:#?}");
+        assert!(
+            lines.len() <= 2 * rows.len(),
+            "{name}: {lines:#?} for {rows:#?}"
+        );
+    }
+}
