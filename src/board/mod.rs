@@ -110,11 +110,12 @@ impl Board {
 
     /// Records that an execution has no observer any more: rows that go on are not observed, and the others have
     /// ended. Returns true if any row has changed. A background agent that is done or has failed has ended already,
-    /// and stays so.
+    /// and stays so. The ended rows are cut off if the writer of the run died.
     pub(crate) fn end(
         &mut self,
         id: &ExecutionId,
         exit_status: Option<i32>,
+        is_cut_off: bool,
         at: Timestamp,
         goes_on: impl Fn(&Row) -> bool,
     ) -> bool {
@@ -127,9 +128,9 @@ impl Board {
             if goes_on(row) {
                 row.leave(at);
             } else {
-                row.end_with_observer(exit_status, at);
+                row.end_with_observer(exit_status, is_cut_off, at);
             }
-            has_changed |= row.state != before;
+            has_changed |= row.ended || row.state != before;
         }
         has_changed
     }

@@ -227,6 +227,9 @@ pub struct Row {
     /// True if the user has dismissed the row since its last change.
     #[serde(default)]
     pub dismissed: bool,
+    /// True if the row has ended because the writer of its run died: `runs` shows the run as `cut off`.
+    #[serde(default)]
+    pub cut_off: bool,
     /// The end of the agent's present answer. Not part of the JSON.
     #[serde(skip)]
     pub(super) answer: AnswerEnd,
@@ -283,6 +286,7 @@ impl Row {
             phases: None,
             dismissed: false,
             ended: false,
+            cut_off: false,
             answer: AnswerEnd::default(),
             began: None,
             runs_script: false,
@@ -413,6 +417,7 @@ impl Row {
 
     /// Enters a state; returns false if the row is already in that state.
     pub(super) fn enter(&mut self, state: RowState, at: Timestamp) -> bool {
+        self.cut_off = false;
         if self.state == state {
             return false;
         }
@@ -540,9 +545,15 @@ impl Row {
     }
 
     /// Ends the row because its observer has ended, and it with the observer or meanwhile.
-    pub(super) fn end_with_observer(&mut self, exit_status: Option<i32>, at: Timestamp) {
+    pub(super) fn end_with_observer(
+        &mut self,
+        exit_status: Option<i32>,
+        is_cut_off: bool,
+        at: Timestamp,
+    ) {
         self.remember();
         self.end(exit_status, at);
+        self.cut_off = is_cut_off;
     }
 
     /// Marks a row that goes on, although its observer has ended.
@@ -697,6 +708,7 @@ impl Serialize for Row {
         map.serialize_entry("phases", &self.phases)?;
         map.serialize_entry("dismissed", &self.dismissed)?;
         map.serialize_entry("began", &self.began)?;
+        map.serialize_entry("cut_off", &self.cut_off)?;
         map.serialize_entry("attention", &self.attention())?;
         map.end()
     }

@@ -121,6 +121,11 @@ const FIELDS: &[RowField] = &[
         || or_null(time()),
     ),
     (
+        "cut_off",
+        "True if it has ended because the writer of its run died, as `runs` shows by `cut off`.",
+        bool::schema,
+    ),
+    (
         "attention",
         "The urgency with which the row asks for the user.",
         || names(Attention::ALL.map(Attention::as_str)),

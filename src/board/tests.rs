@@ -337,9 +337,13 @@ fn a_state_that_outlives_its_observer_has_lasted() {
             at(5, seen("b", "%2")),
         ]);
         for id in ["a", "b"] {
-            board.end(&id.into(), None, Timestamp::from_micros(9 * SECOND), |_| {
-                true
-            });
+            board.end(
+                &id.into(),
+                None,
+                false,
+                Timestamp::from_micros(9 * SECOND),
+                |_| true,
+            );
         }
         for event in [
             opened("a", "%1", "claude"),
@@ -367,6 +371,7 @@ fn a_state_reached_without_an_observer_is_unseen() {
     board.end(
         &"a".into(),
         None,
+        false,
         Timestamp::from_micros(9 * SECOND),
         |_| true,
     );
@@ -391,8 +396,8 @@ fn what_goes_on_without_an_observer_is_not_observed_and_keeps_its_times() {
     board.tick(Timestamp::from_micros(2 * SECOND));
     let nine = Timestamp::from_micros(9 * SECOND);
     let is_first = |row: &Row| row.pane.as_ref().is_some_and(|pane| pane == "%1");
-    assert!(board.end(&"a".into(), Some(3), nine, is_first));
-    assert!(!board.end(&"a".into(), Some(3), nine, is_first));
+    assert!(board.end(&"a".into(), Some(3), true, nine, is_first));
+    assert!(!board.end(&"a".into(), Some(3), true, nine, is_first));
     let states = |board: &Board| -> Vec<(String, i64)> {
         let ids = ["%1", "%2"].map(|pane| RowKey {
             execution_id: "a".into(),
@@ -410,6 +415,46 @@ fn what_goes_on_without_an_observer_is_not_observed_and_keeps_its_times() {
     assert_eq!(states(&board)[0], ("unknown".to_owned(), 20));
     board.tick(Timestamp::from_micros(21 * SECOND));
     assert_eq!(states(&board)[0], ("running".to_owned(), 0));
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn what_ends_with_a_killed_writer_is_cut_off_and_a_failure_stays() {
+    let mut board = board(&[
+        at(0, opened("a", "%1", "bash")),
+        at(0, opened("a", "%2", "cat")),
+        at(0, opened("b", "%3", "cat")),
+        at(0, job("make")),
+        at(9, job_over(2, 9_000)),
+    ]);
+    let ten = Timestamp::from_micros(10 * SECOND);
+    // The failure is as before, but it has ended: viewers hear of it, once.
+    let is_second = |row: &Row| row.pane.as_ref().is_some_and(|pane| pane == "%2");
+    assert!(board.end(&"a".into(), None, true, ten, is_second));
+    assert!(!board.end(&"a".into(), None, true, ten, is_second));
+    assert!(board.end(&"b".into(), None, true, ten, |_| false));
+    let shown = |board: &Board| {
+        let rows = board.rows().map(|row| {
+            let (state, pane) = (row.state.as_str().to_owned(), row.pane.clone());
+            (pane.unwrap().to_string(), state, row.ended, row.cut_off)
+        });
+        rows.collect::<std::collections::BTreeSet<_>>()
+    };
+    let states = [
+        ("%1", "failed", true, true),
+        ("%2", "not_observed", false, false),
+        ("%3", "exited", true, true),
+    ];
+    let states =
+        states.map(|(pane, state, ended, cut)| (pane.to_owned(), state.to_owned(), ended, cut));
+    assert_eq!(shown(&board), states.into());
+    // An observer that finds it again knows better.
+    board.apply(&at(20, opened("b", "%3", "cat")));
+    assert!(
+        !board
+            .rows()
+            .any(|row| row.pane.as_ref().is_some_and(|pane| pane == "%3") && row.cut_off)
+    );
 }
 
 #[test]
@@ -755,9 +800,13 @@ fn a_command_and_a_loop_have_one_row_with_their_agent() {
     let last = board.rows().find(|row| row.name == "nightly").unwrap();
     assert_eq!(last.last_line, "rate limited");
     // The end of the observer is not the end of an agent that has ended.
-    board.end(&"agents".into(), None, Timestamp::from_micros(100), |_| {
-        true
-    });
+    board.end(
+        &"agents".into(),
+        None,
+        true,
+        Timestamp::from_micros(100),
+        |_| true,
+    );
     let agent = board.rows().find(|row| row.name == "a003").unwrap();
     assert_eq!(agent.state.as_str(), "error");
 }

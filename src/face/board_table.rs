@@ -7,6 +7,7 @@ use super::describe::phases_ahead;
 use super::sanitize::{one_line, with_ellipsis};
 use crate::board::{Attention, ExecutionKind, Row, RowState};
 use crate::event::{ExecutionId, PaneId};
+use crate::history::RunStatus;
 use crate::timestamp::Timestamp;
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr;
@@ -202,10 +203,11 @@ pub(super) fn phases_of(row: &Row) -> Option<String> {
     }
 }
 
-/// Returns the state of a row, with its exit status if it has one.
+/// Returns the state of a row, with its exit status if it has one. That of a killed writer is the word of `runs`.
 pub(super) fn state_in_words(row: &Row) -> String {
     match row.exit_status {
         Some(status) if row.state == RowState::Failed => format!("failed {status}"),
+        None if row.cut_off => RunStatus::CutOff.as_str().to_owned(),
         Some(status) if row.has_ended() => format!("exited {status}"),
         _ => one_line(row.state.as_str()).replace('_', " "),
     }

@@ -271,11 +271,12 @@ impl Feed {
         &self,
         id: &ExecutionId,
         exit_status: Option<i32>,
+        is_cut_off: bool,
         at: Timestamp,
         goes_on: impl Fn(&Row) -> bool,
     ) {
         let mut state = self.lock();
-        if state.others.remove(id) && state.board.end(id, exit_status, at, goes_on) {
+        if state.others.remove(id) && state.board.end(id, exit_status, is_cut_off, at, goes_on) {
             state.version += 1;
             drop(state);
             self.shared.arrived.notify_all();

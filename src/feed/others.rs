@@ -15,7 +15,9 @@ use super::survivors::Survivors;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, LogGapRange};
-use crate::history::{Change, DataDir, Query, RunChanges, RunDirectory, RunMetadata, host};
+use crate::history::{
+    Change, DataDir, Query, RunChanges, RunDirectory, RunMetadata, RunState, host,
+};
 use crate::thread::{self, Handle, Panicked};
 use crate::timestamp::Timestamp;
 
@@ -249,10 +251,16 @@ impl OthersFollower {
                 // The exit status is unknown if the metadata have none.
                 let metadata = run.metadata().ok().flatten();
                 let exit_status = metadata.as_ref().and_then(|metadata| metadata.exit_status);
+                // The writer has not recorded its end.
+                let is_cut_off = metadata
+                    .as_ref()
+                    .is_some_and(|metadata| metadata.state == RunState::Running);
                 let mut survivors = Survivors::new(self.clock.clone());
                 let survivors = survivors.of(metadata.as_ref());
                 let id = run.execution_id();
-                (self.feed).end_other(id, exit_status, known.last, |row| survivors.contains(row));
+                (self.feed).end_other(id, exit_status, is_cut_off, known.last, |row| {
+                    survivors.contains(row)
+                });
             }
         }
         while self.followed.len() < FOLLOWED_MAX

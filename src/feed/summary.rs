@@ -13,9 +13,7 @@ use crate::board::{Board, ENDED_AGE_MAX, Row};
 use crate::board::{ExecutionKind, RowKey};
 use crate::clock::Clock;
 use crate::error::Result;
-#[cfg(feature = "tui")]
-use crate::history::RunSummary;
-use crate::history::{DataDir, RunDirectory, RunMetadata, RunStatus};
+use crate::history::{DataDir, RunDirectory, RunMetadata, RunStatus, RunSummary};
 
 /// The field of the summary in a run's metadata.
 const FIELD: &str = "board";
@@ -61,8 +59,7 @@ pub(crate) fn board_of_history(
             Ok(seq) => {
                 if run.state != RunStatus::Running {
                     let survivors = survivors.of(metadata.as_ref());
-                    let goes_on = |row: &Row| survivors.contains(row);
-                    board.end(&run.execution_id, run.exit_status, run.last_event, goes_on);
+                    end(&mut board, &run, |row| survivors.contains(row));
                 }
                 numbers.insert(run.execution_id, seq.max(run.events));
             }
@@ -97,6 +94,18 @@ fn add_run(board: &mut Board, run: &RunDirectory, metadata: Option<&RunMetadata>
     Ok(seq)
 }
 
+/// Ends the rows of a run that nothing writes, or marks those that go on.
+fn end(board: &mut Board, run: &RunSummary, goes_on: impl Fn(&Row) -> bool) {
+    let is_cut_off = run.state == RunStatus::CutOff;
+    board.end(
+        &run.execution_id,
+        run.exit_status,
+        is_cut_off,
+        run.last_event,
+        goes_on,
+    );
+}
+
 /// Returns the rows of an ended run from its metadata, without reading its log.
 #[cfg(feature = "tui")]
 pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
@@ -123,9 +132,7 @@ pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
         };
         board.restore(Row::new(&key, name, kind, run.started));
     }
-    board.end(&run.execution_id, run.exit_status, run.last_event, |_| {
-        false
-    });
+    end(&mut board, run, |_| false);
     board.rows().cloned().collect()
 }
 

@@ -349,7 +349,11 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
             if let Some(agent) = &row.agent {
                 title.push_str(&format!(" · {agent}"));
             }
-            one_line(&format!("{title} · {}", row.state.as_str()))
+            let state = match row.exit_status {
+                None => state_in_words(row),
+                Some(_) => row.state.as_str().to_owned(),
+            };
+            one_line(&format!("{title} · {state}"))
         });
     let left = format!("{} {}", model.view.kind.name(), name.unwrap_or_default());
     let phases = model.board.row().and_then(phases_of);

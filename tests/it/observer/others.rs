@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 impl Home {
     /// Starts the program with an open input.
-    fn start_with_input(&self, args: &[&str]) -> (Running, ChildStdin) {
+    pub fn start_with_input(&self, args: &[&str]) -> (Running, ChildStdin) {
         let mut command = self.command(args);
         command.stdin(Stdio::piped());
         let mut running = Running::start(command);
@@ -33,7 +33,7 @@ impl Home {
 
     /// Waits until the row of a run satisfies the predicate; returns it and the time that it took.
     #[track_caller]
-    fn wait_for_run(&self, id: &str, is_met: impl Fn(&Value) -> bool) -> (Value, Duration) {
+    pub fn wait_for_run(&self, id: &str, is_met: impl Fn(&Value) -> bool) -> (Value, Duration) {
         let began = Instant::now();
         let row = wait_for(id, CEILING, || {
             let rows = self.board();
@@ -133,11 +133,17 @@ fn a_killed_command_ends_and_an_earlier_one_continues() {
     eprintln!("its end was on the board after {took:?}");
     assert!(took < SOON, "{took:?}");
     assert_eq!(row["exit_status"], Value::Null);
+    assert_eq!(row["cut_off"], true);
+    let shown = text(&home.run(&["status"]).stdout);
+    assert!(shown.contains("cut off"), "{shown}");
     drop(input);
     drop(run.end());
     let runs = text(&home.run(&["runs", "--json"]).stdout);
     assert!(runs.contains("\"state\":\"cut off\""), "{runs}");
     assert_code(&home.run(&["stop"]), 0);
+    // All faces have the same word, also without an observer.
+    let shown = text(&home.run(&["status"]).stdout);
+    assert!(shown.contains("cut off"), "{shown}");
 }
 
 #[test]
