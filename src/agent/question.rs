@@ -2,6 +2,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use super::is_same_dialogue;
+use crate::event::Dialogue;
+
 /// The questions of one agent, of which at most one is open.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
@@ -17,16 +20,21 @@ struct OpenQuestion {
     id: String,
     /// The question in one line, as far as it was known.
     asks: Option<String>,
+    /// Its dialogue, as far as it was known.
+    dialogue: Option<Dialogue>,
 }
 
 impl Questions {
     /// Returns the id of the question that the agent asks now: a new one if none was open, or another.
-    pub fn ask(&mut self, asks: Option<&str>) -> String {
+    pub fn ask(&mut self, asks: Option<&str>, dialogue: Option<&Dialogue>) -> String {
         if let Some(open) = &mut self.open
-            && is_same_question(open.asks.as_deref(), asks)
+            && open.is_same(asks, dialogue)
         {
             if let Some(asks) = asks {
                 open.asks = Some(asks.to_owned());
+            }
+            if let Some(dialogue) = dialogue {
+                open.dialogue = Some(dialogue.clone());
             }
             return open.id.clone();
         }
@@ -36,13 +44,30 @@ impl Questions {
         self.open = Some(OpenQuestion {
             id: id.clone(),
             asks: asks.map(str::to_owned),
+            dialogue: dialogue.cloned(),
         });
         id
+    }
+
+    /// Returns the id of the open question.
+    pub fn open(&self) -> Option<String> {
+        self.open.as_ref().map(|open| open.id.clone())
     }
 
     /// Closes the open question, because the agent does not wait any more. The next one has another id.
     pub fn close(&mut self) {
         self.open = None;
+    }
+}
+
+impl OpenQuestion {
+    /// Returns true if the agent still asks this. One question may begin with the whole text of another, so that
+    /// their dialogues decide.
+    fn is_same(&self, asks: Option<&str>, dialogue: Option<&Dialogue>) -> bool {
+        let is_equal = asks.is_some() && self.asks.as_deref() == asks;
+        let dialogues = self.dialogue.as_ref().zip(dialogue);
+        let differ = dialogues.is_some_and(|(before, now)| !is_same_dialogue(before, now));
+        is_same_question(self.asks.as_deref(), asks) && (is_equal || !differ)
     }
 }
 
@@ -65,7 +90,7 @@ mod tests {
     #[test]
     fn each_question_has_its_own_id_while_it_is_open() {
         let mut questions = Questions::default();
-        let first = questions.ask(Some("rm -rf build"));
+        let first = questions.ask(Some("rm -rf build"), None);
         // Drawn again, cut by a narrow pane, hidden for a moment, and whole again.
         for same in [
             Some("rm -rf build"),
@@ -73,12 +98,12 @@ mod tests {
             None,
             Some("rm -rf build"),
         ] {
-            assert_eq!(questions.ask(same), first, "{same:?}");
+            assert_eq!(questions.ask(same, None), first, "{same:?}");
         }
-        let second = questions.ask(Some("git push --force"));
+        let second = questions.ask(Some("git push --force"), None);
         questions.close();
-        let again = questions.ask(Some("git push --force"));
-        let another_observer = Questions::default().ask(Some("rm -rf build"));
+        let again = questions.ask(Some("git push --force"), None);
+        let another_observer = Questions::default().ask(Some("rm -rf build"), None);
         let mut ids = [first, second, again, another_observer];
         ids.sort();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
@@ -87,9 +112,9 @@ mod tests {
     #[test]
     fn a_question_that_becomes_known_is_not_taken_for_the_unknown_one() {
         let mut questions = Questions::default();
-        let unknown = questions.ask(None);
-        assert_eq!(questions.ask(None), unknown);
+        let unknown = questions.ask(None, None);
+        assert_eq!(questions.ask(None, None), unknown);
         // Nobody knows if it is the one that was open.
-        assert_ne!(questions.ask(Some("rm -rf build")), unknown);
+        assert_ne!(questions.ask(Some("rm -rf build"), None), unknown);
     }
 }

@@ -9,7 +9,8 @@
 use std::time::{Duration, Instant};
 
 use super::question::is_same_question;
-use super::{AgentState, DetectedState, one_line};
+use super::{AgentState, DetectedState, is_same_dialogue, one_line};
+use crate::event::Dialogue;
 pub(crate) use crate::event::StateSource;
 
 /// The time for which a claim must hold before it counts without the source that may confirm or
@@ -53,6 +54,8 @@ pub(crate) struct StateClaim {
 pub(crate) struct ResolvedState {
     pub source: StateSource,
     pub claim: StateClaim,
+    /// The dialogue on the screen in which the agent waits.
+    pub dialogue: Option<Dialogue>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +78,10 @@ pub(crate) struct StateResolver {
     held: [Option<HeldClaim>; StateSource::ALL.len()],
     /// The state on the last screen, and its start.
     on_screen: Option<(DetectedState, Instant)>,
+    /// When the dialogue on the last screen was first seen.
+    dialogue_since: Option<Instant>,
+    /// When the last state was reported in which the agent did not wait.
+    went_on_at: Option<Instant>,
     /// The last state that has settled on the screen.
     pub settled: Option<DetectedState>,
     reported: Option<ResolvedState>,
@@ -119,6 +126,16 @@ impl StateResolver {
     /// screen without a state leaves the claim as it is.
     pub fn set_screen(&mut self, detected: Option<DetectedState>, now: Instant) {
         let before = self.on_screen.take();
+        let shown = before
+            .as_ref()
+            .and_then(|(shown, _)| shown.dialogue.as_ref());
+        let now_shown = detected.as_ref().and_then(|now| now.dialogue.as_ref());
+        let is_same = shown
+            .zip(now_shown)
+            .is_some_and(|(before, now)| is_same_dialogue(before, now));
+        if !is_same {
+            self.dialogue_since = Some(now);
+        }
         self.on_screen = detected.map(|detected| match before {
             Some((before, since)) if is_same_screen(&before, &detected) => (detected, since),
             _ => (detected, now),
@@ -171,6 +188,7 @@ impl StateResolver {
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
         let deadlines = settles.chain(self.screen_settles_at());
+        let deadlines = deadlines.chain(self.dialogue_settles_at());
         self.deadline = deadlines.filter(|at| *at > now).min();
         let report = self.decide(now)?;
         // A turn that begins and ends between two polls shows only its end.
@@ -180,7 +198,9 @@ impl StateResolver {
             before.claim.state == report.claim.state
                 // A question that is no longer known does not count as a new one. The words of a failure may
                 // count down.
-                && (report.claim.state != AgentState::Waiting || is_same_question(before.claim.asks.as_deref(), report.claim.asks.as_deref()))
+                && (report.claim.state != AgentState::Waiting
+                    || is_same_question(before.claim.asks.as_deref(), report.claim.asks.as_deref())
+                        && is_known_dialogue(before.dialogue.as_ref(), report.dialogue.as_ref()))
         });
         if is_same && !is_next_turn {
             return None;
@@ -189,6 +209,8 @@ impl StateResolver {
         self.turn = known.map_or(self.turn, |held| held.claim.turn);
         if report.claim.state == AgentState::Waiting {
             self.last_question.clone_from(&report.claim.asks);
+        } else {
+            self.went_on_at = Some(now);
         }
         self.reported = Some(report.clone());
         Some(report)
@@ -199,8 +221,11 @@ impl StateResolver {
     }
 
     fn report(&self, source: StateSource) -> Option<ResolvedState> {
-        let claim = self.get(source)?.claim.clone();
-        Some(ResolvedState { source, claim })
+        Some(ResolvedState {
+            source,
+            claim: self.get(source)?.claim.clone(),
+            dialogue: None,
+        })
     }
 
     /// Returns true if the claim of a source has settled.
@@ -234,8 +259,27 @@ impl StateResolver {
         let is_old = self.last_question == report.claim.asks
             && report.source != StateSource::Screen
             && !was_waiting;
+        // It may become known later, because other sources are ahead of the screen; then it is reported again.
+        report.dialogue = self.dialogue(now);
         let is_unknown = report.claim.asks.is_none() || is_old;
         (!is_unknown || self.has_settled(report.source, now)).then_some(report)
+    }
+
+    /// Returns the dialogue on the screen, once it has settled.
+    fn dialogue(&self, now: Instant) -> Option<Dialogue> {
+        let (shown, _) = self.on_screen.as_ref()?;
+        let since = self.dialogue_since?;
+        // An answered dialogue stands until the screen is drawn again.
+        let is_next = self.went_on_at.is_none_or(|at| at < since);
+        let has_settled = self.dialogue_settles_at().is_some_and(|at| at <= now);
+        shown.dialogue.clone().filter(|_| is_next && has_settled)
+    }
+
+    /// Returns when the dialogue on the screen settles: it is drawn in steps.
+    fn dialogue_settles_at(&self) -> Option<Instant> {
+        let (shown, _) = self.on_screen.as_ref()?;
+        shown.dialogue.as_ref()?;
+        Some(self.dialogue_since? + settle_time(StateSource::Screen))
     }
 
     fn decide_by_status_file(&self, status: &HeldClaim, now: Instant) -> Option<ResolvedState> {
@@ -340,6 +384,15 @@ impl StateResolver {
     }
 }
 
+/// Returns true if a dialogue tells no more than the one that was reported.
+fn is_known_dialogue(before: Option<&Dialogue>, now: Option<&Dialogue>) -> bool {
+    match (before, now) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(before), Some(now)) => before == now,
+    }
+}
+
 /// Returns true if two screens show the same state. Another dialogue is another state, if the screen
 /// shows its question.
 fn is_same_screen(a: &DetectedState, b: &DetectedState) -> bool {
@@ -387,6 +440,7 @@ mod tests {
                 line: String::new(),
                 inferred: false,
                 asks: asks.map(str::to_owned),
+                dialogue: None,
             })
         }
 
@@ -614,6 +668,69 @@ mod tests {
             let screens = screens.map(|(at, state)| (at, screen(state, None)));
             let expected = [(300, Done), (1_300, Working), (1_700, Idle)];
             assert_eq!(settled(&screens), expected);
+        }
+
+        /// A screen with a dialogue, of which this choice is selected.
+        fn dialogue(asks: &str, chosen: usize) -> Option<DetectedState> {
+            let choice = |(number, label): (usize, &str)| crate::event::DialogueChoice {
+                key: (number + 1).to_string(),
+                label: label.to_owned(),
+                selected: number == chosen,
+            };
+            screen(Waiting, Some(asks)).map(|detected| DetectedState {
+                dialogue: Some(Dialogue {
+                    text: format!("Bash command\n{asks}"),
+                    choices: ["Yes", "No"].into_iter().enumerate().map(choice).collect(),
+                    again: false,
+                }),
+                ..detected
+            })
+        }
+
+        /// Returns the reported question, and the commands and selected choice of its dialogue.
+        fn asked(claims: &mut StateResolver, now: u64) -> Option<(Option<String>, Option<String>)> {
+            let report = claims.next_change(ms(now))?;
+            let dialogue = report.dialogue.map(|dialogue| {
+                let chosen = dialogue.choices.iter().position(|choice| choice.selected);
+                format!("{} {chosen:?}", dialogue.text.replace('\n', " "))
+            });
+            Some((report.claim.asks, dialogue))
+        }
+
+        fn words(asks: &str, dialogue: Option<&str>) -> (Option<String>, Option<String>) {
+            (Some(asks.to_owned()), dialogue.map(str::to_owned))
+        }
+
+        #[test]
+        fn a_dialogue_is_reported_when_it_becomes_known_and_when_another_choice_is_selected() {
+            let mut claims = StateResolver::default();
+            claims.set_claim(Title, claim(Waiting, Some("ls")), ms(0));
+            assert_eq!(asked(&mut claims, 0), Some(words("ls", None)));
+            claims.set_screen(dialogue("ls", 0), ms(100));
+            assert_eq!(asked(&mut claims, 100), None, "it may be half drawn");
+            let due = claims.deadline.unwrap();
+            assert_eq!(due, ms(400));
+            claims.settle_screen(due);
+            let first = words("ls", Some("Bash command ls Some(0)"));
+            assert_eq!(asked(&mut claims, 400), Some(first));
+            assert_eq!(asked(&mut claims, 500), None, "once");
+            claims.set_screen(dialogue("ls", 1), ms(900));
+            let second = words("ls", Some("Bash command ls Some(1)"));
+            assert_eq!(asked(&mut claims, 900), Some(second));
+        }
+
+        #[test]
+        fn an_answered_dialogue_is_not_that_of_the_next_question() {
+            let mut claims = StateResolver::default();
+            claims.set_screen(dialogue("ls", 0), ms(0));
+            claims.settle_screen(ms(300));
+            claims.set_claim(Title, claim(Waiting, Some("ls")), ms(300));
+            assert!(asked(&mut claims, 300).unwrap().1.is_some());
+            claims.set_claim(Title, claim(Working, None), ms(1000));
+            assert!(claims.next_change(ms(1000)).is_some());
+            // The screen is not drawn again yet.
+            claims.set_claim(Title, claim(Waiting, Some("rm a")), ms(1100));
+            assert_eq!(asked(&mut claims, 1100), Some(words("rm a", None)));
         }
 
         #[test]

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::agent::{AgentScreen, DetectedState, StateRules, is_same_question};
+use crate::agent::{AgentScreen, DetectedState, StateRules, is_same_dialogue, is_same_question};
 use crate::board::{Row, RowState};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{AgentState, PaneId, StateEvidence, StateSource};
+use crate::event::{AgentState, Dialogue, DialogueChoice, PaneId, StateEvidence, StateSource};
 use crate::process::{ForegroundGroup, Program, RunningAgent, Stat, age, foreground, stat};
-use crate::redact::Rules;
+use crate::redact::{MARKER, Rules};
 use crate::thread::Stop;
 use crate::tmux::{Look, Moment, Permission, Server, Typing};
 
@@ -26,16 +26,21 @@ pub(crate) struct Input<'a> {
     pub answers: Option<&'a str>,
 }
 
-/// Returns true if a text is the key of a choice in the menu of a row, which takes it at once.
-fn is_choice_of_menu(row: &Row, text: &str) -> bool {
+/// Returns the key that a text stands for in the menu of a row, which takes it at once: the key of a choice, or its label.
+fn key_of_choice<'t>(row: &'t Row, text: &'t str) -> Option<&'t str> {
+    let reads_lines = matches!(row.agent.as_deref(), None | Some("shell" | "aider"));
+    if reads_lines {
+        return None;
+    }
     let choices = row.dialogue.as_deref().map(|dialogue| &*dialogue.choices);
     let choices = choices.unwrap_or_default();
     if choices.is_empty() {
-        let reads_lines = matches!(row.agent.as_deref(), None | Some("shell" | "aider"));
-        return !reads_lines && text.chars().count() == 1;
+        return (text.chars().count() == 1).then_some(text);
     }
-    // A question without a selected choice is answered by a line.
-    choices.iter().any(|choice| choice.selected) && choices.iter().any(|choice| choice.key == text)
+    let is_meant = |choice: &&DialogueChoice| {
+        !choice.key.is_empty() && (choice.key == text || choice.label.eq_ignore_ascii_case(text))
+    };
+    choices.iter().find(is_meant).map(|choice| &*choice.key)
 }
 
 impl Input<'_> {
@@ -66,9 +71,9 @@ impl Input<'_> {
             && self.may_leave_enter
             && self.answers.is_some()
             && let Some(row) = row_of(&pane)?
-            && is_choice_of_menu(&row, text)
+            && let Some(key) = key_of_choice(&row, text)
         {
-            typing = Typing::keys(vec![text.clone()])?;
+            typing = Typing::keys(vec![key.to_owned()])?;
         }
         typing.send(server, &pane, &mut judge, (stop, clock))?;
         Ok(pane)
@@ -209,7 +214,7 @@ fn question_on(rules: &StateRules, look: &Look) -> Option<DetectedState> {
 /// Checks that the screen still shows the question of a row, if it was read there.
 fn check_screen(row: &Row, shown: Option<DetectedState>) -> Result<()> {
     let source = row.source.as_ref().and_then(|source| source.known());
-    if source != Some(StateSource::Screen) {
+    if source != Some(StateSource::Screen) && row.dialogue.is_none() {
         return Ok(());
     }
     let Some(shown) = shown else {
@@ -217,6 +222,16 @@ fn check_screen(row: &Row, shown: Option<DetectedState>) -> Result<()> {
             "the question is not on the screen any more: look at the pane",
         ));
     };
+    if let (Some(before), Some(now)) = (&row.dialogue, &shown.dialogue)
+        && !is_same_shown(before, now)
+    {
+        return Err(Error::invalid(
+            "the dialogue on the screen has changed, and the board is about to have the present one: look at the pane",
+        ));
+    }
+    if source != Some(StateSource::Screen) {
+        return Ok(());
+    }
     let Some(now) = shown.asks else {
         return Ok(());
     };
@@ -229,6 +244,29 @@ fn check_screen(row: &Row, shown: Option<DetectedState>) -> Result<()> {
     Err(Error::invalid(format!(
         "the question has changed: the pane asks {redacted:?}, and the board is about to have the id of this question"
     )))
+}
+
+/// Returns true if a screen shows the dialogue of a row, which is redacted, with the same choice selected, which
+/// Enter takes.
+fn is_same_shown(of_row: &Dialogue, shown: &Dialogue) -> bool {
+    let rules = Rules::builtin();
+    let mut redacted = shown.clone();
+    redacted.text = rules.text(&shown.text).into_owned();
+    for choice in &mut redacted.choices {
+        choice.label = rules.text(&choice.label).into_owned();
+    }
+    let selected = |dialogue: &Dialogue| dialogue.choices.iter().position(|choice| choice.selected);
+    // A user's own patterns have redacted more.
+    let has_gaps = of_row.text.contains(MARKER);
+    let is_same = |now: &Dialogue| {
+        let text = if has_gaps { &of_row.text } else { &now.text };
+        let now = Dialogue {
+            text: text.clone(),
+            ..now.clone()
+        };
+        is_same_dialogue(of_row, &now)
+    };
+    selected(of_row) == selected(shown) && (is_same(shown) || is_same(&redacted))
 }
 
 /// Checks that the agent of a row is in the foreground of the pane's terminal, and no shell that reads commands. If it

@@ -614,6 +614,7 @@ fn shown(dialogue: &Dialogue) -> Dialogue {
     Dialogue {
         text: plain(&dialogue.text).into_owned(),
         choices: choices.collect(),
+        again: false,
     }
 }
 

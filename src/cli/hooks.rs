@@ -21,8 +21,8 @@ use crate::child::{self, Invocation};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::event::{
-    AgentState, CompletionReason, Envelope, EventKind, ExecutionId, PaneId, SessionEndReason,
-    TdEvent,
+    AgentState, CompletionReason, Dialogue, Envelope, EventKind, ExecutionId, PaneId,
+    SessionEndReason, TdEvent,
 };
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
@@ -231,6 +231,7 @@ impl Dispatcher {
                 self.unread.insert(pane.clone(), envelope.ts);
             }
             TdEvent::AgentState { .. } if self.is_present_state(&envelope) => {}
+            TdEvent::AgentState { dialogue, .. } if Dialogue::is_again(dialogue.as_deref()) => {}
             TdEvent::AgentState { state, .. } => {
                 let is_wanted = |on: &&OnState| on.state.is_none_or(|wanted| *state == wanted);
                 let wanted = self.config.on_state.iter().filter(is_wanted);

@@ -317,7 +317,11 @@ impl FieldSchema for Box<Dialogue> {
             ("selected", bool::schema()),
         ]);
         let choices = json!({"type": "array", "items": choice});
-        object(&[("text", String::schema()), ("choices", choices)])
+        let mut dialogue = object(&[("text", String::schema()), ("choices", choices)]);
+        if let Some(Value::Object(properties)) = dialogue.get_mut("properties") {
+            properties.insert("again".to_owned(), bool::schema());
+        }
+        dialogue
     }
 }
 

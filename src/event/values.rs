@@ -59,6 +59,18 @@ pub struct Dialogue {
     pub text: String,
     /// The choices, in their order; empty for a question that is answered by text.
     pub choices: Vec<DialogueChoice>,
+    /// True in an event if the question was reported before, and only its dialogue is new, or another choice is
+    /// selected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+}
+
+#[cfg(feature = "cli")]
+impl Dialogue {
+    /// Returns true if an event reports a dialogue whose question was reported before.
+    pub(crate) fn is_again(dialogue: Option<&Dialogue>) -> bool {
+        dialogue.is_some_and(|dialogue| dialogue.again)
+    }
 }
 
 /// One choice of a dialogue.

@@ -17,7 +17,7 @@ use super::sanitize::{Tone, push_styled};
 use super::session_labels::{Label, SessionLabels, live_text, push_event, push_row};
 use super::stream_lines::StreamLines;
 use crate::agent::StateRules;
-use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent};
+use crate::event::{AgentState, Dialogue, Envelope, PaneId, Styles, TdEvent};
 use crate::track::cut;
 use line_buffer::BufferedLine;
 use pane_display::{PaneDisplay, PanePolicy, PaneSink, Panes};
@@ -468,6 +468,7 @@ impl Alerts {
         // A failed command is shown for five minutes, unless another command starts in its pane.
         let failed_until = at.saturating_add(300_000_000);
         match event {
+            TdEvent::AgentState { dialogue, .. } if Dialogue::is_again(dialogue.as_deref()) => {}
             TdEvent::AgentState {
                 pane: Some(pane),
                 state,

@@ -4,7 +4,7 @@
 
 use super::sanitize::Tone;
 use crate::event::{
-    AgentState, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, PaneCloseReason,
+    AgentState, Dialogue, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, PaneCloseReason,
     PaneViewer, SessionEndReason, StateSource, TdEvent, TurnEvidence,
 };
 use crate::observe::PIPE_CONTEXT;
@@ -598,6 +598,7 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
         source,
         asks,
         detail,
+        dialogue,
         ..
     } = event
     else {
@@ -657,7 +658,8 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
             format!("{agent} {phrase}{evidence}{}", reason.unwrap_or_default())
         }
     };
-    let is_detail = (tone == Tone::Dim || has_own_event) && !is_interrupted;
+    let is_again = Dialogue::is_again(dialogue.as_deref());
+    let is_detail = (tone == Tone::Dim || has_own_event || is_again) && !is_interrupted;
     Some(Description::statement(tone, text).detail_if(is_detail))
 }
 

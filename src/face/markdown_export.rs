@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::sanitize::{one_line, push_sanitized};
 use super::session_labels::SessionLabels;
 use crate::agent::tool_question;
-use crate::event::{AgentState, Envelope, PaneId, TdEvent};
+use crate::event::{AgentState, Dialogue, Envelope, PaneId, TdEvent};
 
 /// Collects the conversations, one envelope at a time.
 #[derive(Debug, Default)]
@@ -55,6 +55,9 @@ impl MarkdownExport {
                 result_summary,
                 ..
             } => Entry::Result(*success, result_summary),
+            TdEvent::AgentState { dialogue, .. } if Dialogue::is_again(dialogue.as_deref()) => {
+                return;
+            }
             TdEvent::AgentState { state, asks, .. } if *state == AgentState::Waiting => {
                 match asks.as_deref() {
                     Some(asks) => Entry::Question(asks),

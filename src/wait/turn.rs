@@ -12,6 +12,9 @@ use crate::timestamp::Timestamp;
 /// are read up to a second later.
 const TRANSCRIPT_LATER: Duration = Duration::from_secs(3);
 
+/// The time for which the dialogue of a question is awaited, which other sources report before the screen shows it.
+const DIALOGUE_LATER: Duration = Duration::from_millis(800);
+
 /// The most bytes of an answer that are kept.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -67,6 +70,8 @@ pub(crate) struct FollowedTurn {
     over_at: Option<Instant>,
     /// That state is `done`, and not `idle`, as after an interrupt.
     is_done: bool,
+    /// The agent asks this, and its dialogue is awaited until this time.
+    asked: Option<(Question, Instant)>,
     end: Option<TurnEnd>,
 }
 
@@ -86,6 +91,7 @@ impl FollowedTurn {
             failure: None,
             over_at: None,
             is_done: false,
+            asked: None,
             end: None,
         }
     }
@@ -182,6 +188,7 @@ impl FollowedTurn {
     }
 
     fn note_state(&mut self, state: Option<AgentState>, question: Question, now: Instant) {
+        self.asked = None;
         match state {
             Some(AgentState::Working) => {
                 self.has_begun = true;
@@ -190,7 +197,11 @@ impl FollowedTurn {
             Some(AgentState::Waiting)
                 if self.answered.is_none() || self.answered != question.id =>
             {
-                self.end = Some(TurnEnd::Asks(question));
+                let until = match question.dialogue {
+                    Some(_) => now,
+                    None => now + DIALOGUE_LATER,
+                };
+                (self.asked, self.over_at) = (Some((question, until)), None);
             }
             Some(AgentState::Error | AgentState::Limited) if self.has_begun => {
                 let words = Some(question.asks).filter(|words| !words.is_empty());
@@ -211,16 +222,20 @@ impl FollowedTurn {
 
     /// Returns when [`FollowedTurn::end`] must be asked if no event arrives.
     pub fn deadline(&self) -> Option<Instant> {
-        self.over_at.map(|at| at + TRANSCRIPT_LATER)
+        let over = self.over_at.map(|at| at + TRANSCRIPT_LATER);
+        let asked = self.asked.as_ref().map(|(_, until)| *until);
+        [over, asked].into_iter().flatten().min()
     }
 
     /// Returns how the turn has ended by now, if it has.
     pub fn end(&mut self, now: Instant) -> Option<&TurnEnd> {
         if self.end.is_none() && self.deadline().is_some_and(|at| at <= now) {
-            self.end = Some(if self.answer().is_empty() && !self.is_done {
-                TurnEnd::Failed("the turn was interrupted".to_owned())
-            } else {
-                TurnEnd::Answered
+            self.end = Some(match self.asked.take() {
+                Some((question, _)) => TurnEnd::Asks(question),
+                None if self.answer().is_empty() && !self.is_done => {
+                    TurnEnd::Failed("the turn was interrupted".to_owned())
+                }
+                None => TurnEnd::Answered,
             });
         }
         self.end.as_ref()
@@ -366,6 +381,8 @@ mod tests {
     fn questions_limits_and_ends_are_told_apart() {
         let asks = |id| state(AgentState::Waiting, Some((id, "touch a?")));
         let (mut turn, now) = followed(None, &[prompt(), asks("q1")]);
+        assert_eq!(turn.end(now), None, "its dialogue may follow");
+        let now = now + DIALOGUE_LATER;
         assert!(
             matches!(turn.end(now), Some(TurnEnd::Asks(question)) if question.asks == "touch a?")
         );
@@ -374,7 +391,18 @@ mod tests {
         let (mut turn, now) = followed(Some("q1"), &[asks("q1")]);
         assert_eq!(turn.end(now), None);
         turn.note(&asks("q2"), now);
-        assert!(matches!(turn.end(now), Some(TurnEnd::Asks(_))));
+        let dialogue = Dialogue {
+            text: "touch a?".to_owned(),
+            choices: Vec::new(),
+            again: false,
+        };
+        let mut whole = asks("q2");
+        if let TdEvent::AgentState { dialogue: d, .. } = &mut whole.event {
+            *d = Some(Box::new(dialogue));
+        }
+        assert_eq!(turn.end(now), None);
+        turn.note(&whole, now);
+        assert!(matches!(turn.end(now), Some(TurnEnd::Asks(q)) if q.dialogue.is_some()));
         let limited = state(AgentState::Limited, Some(("", "try again at 6:06 PM")));
         let (mut turn, now) = followed(None, &[prompt(), limited]);
         assert_eq!(

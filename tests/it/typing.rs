@@ -122,6 +122,74 @@ fn a_question_is_answered_only_with_its_id() {
     assert_eq!(screen.matches("got <").count(), 2, "{screen}");
 }
 
+/// Draws the dialogue of an agent. `j` selects the next choice, and a digit chooses.
+const MENU: &str = r#"
+import os, sys, tty
+tty.setraw(0)
+chosen, labels = 0, ["Yes", "Yes, and always allow access to this very long path of a project that", "No"]
+def draw():
+    rows = ["\u2500" * 60, " Bash command", "", "   touch /tmp/a; echo Untrusted Command Flags", "", " Do you want to proceed?"]
+    for n, label in enumerate(labels):
+        mark = "\u276f" if n == chosen else " "
+        rows.append(f" {mark} {n + 1}. {label}")
+        if n == 1: rows.append("      is asked about")
+    rows += ["", " Esc to cancel \u00b7 Tab to amend"]
+    os.write(1, ("\x1b[2J\x1b[H" + "\r\n".join(rows)).encode())
+draw()
+while True:
+    key = os.read(0, 1).decode()
+    if key == "j":
+        chosen = (chosen + 1) % 3
+        draw()
+    else:
+        os.write(1, f"\x1b[2J\x1b[Hchose <{key}>".encode())
+"#;
+
+#[test]
+fn a_dialogue_is_on_the_board_and_a_choice_is_its_key_or_its_label() {
+    let home = Home::new();
+    let script = home.directory().join("menu.py");
+    fs::write(&script, MENU).unwrap();
+    home.server.new_session("keep", 80, 20, "exec cat");
+    home.start_with(&["--allow-input"]);
+    let program = format!("exec python3 {}", script.display());
+    let pane = home.server.new_session("menu", 80, 24, &program);
+    let row = home.wait_for_row("menu", |row| row["dialogue"].is_object());
+    let choice = |key: &str, label: &str, selected: bool| json!({"key": key, "label": label, "selected": selected});
+    let long =
+        "Yes, and always allow access to this very long path of a project that is asked about";
+    let dialogue = |chosen| {
+        json!({
+            "text": "Bash command\n\n  touch /tmp/a; echo Untrusted Command Flags\n\nDo you want to proceed?",
+            "choices": [choice("1", "Yes", chosen == 0), choice("2", long, chosen == 1), choice("3", "No", chosen == 2)],
+        })
+    };
+    assert_eq!(row["dialogue"], dialogue(0));
+    let id = &row["question_id"];
+    // Somebody at the pane selects another choice: the question is the same.
+    home.server.tmux(&["send-keys", "-t", &pane, "j"]);
+    let moved = home.wait_for_row("menu", |row| row["dialogue"] == dialogue(1));
+    assert_eq!(&moved["question_id"], id);
+    // The board does not have what Enter would choose now.
+    home.server.tmux(&["send-keys", "-t", &pane, "j"]);
+    let (status, problem) = input(&home, &pane, &json!({"text": "No", "answers": id}));
+    assert!(status == 200 || status == 409, "{problem}");
+    if status == 409 {
+        home.wait_for_row("menu", |row| row["dialogue"] == dialogue(2));
+        let (status, problem) = input(&home, &pane, &json!({"text": "no", "answers": id}));
+        assert_eq!(status, 200, "{problem}");
+    }
+    home.server.wait_for_text(&pane, "chose <3>");
+    let logged = home.run(&["log", "--type", "AgentState"]);
+    let words = text(&logged.stdout);
+    assert_eq!(words.matches("waits for you").count(), 1, "{words}");
+    let logged = home.run(&["log", "--type", "AgentState", "--json"]);
+    assert!(
+        text(&logged.stdout).contains(r#""again":true"#),
+        "{logged:?}"
+    );
+}
+
 /// A program that takes a text of a few lines to its end, and stores it.
 fn readers(directory: &Path) -> HashMap<&'static str, String> {
     let reader = directory.join("reader.py");

@@ -186,6 +186,8 @@ struct WireRow {
 struct WireDialogue {
     text: String,
     choices: Vec<WireChoice>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    again: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -307,6 +309,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             asks: Some(Box::new(s("go on?"))), detail: None,
             question_id: Some(Box::new(s("q1"))), dialogue: Some(Box::new(Dialogue {
                 text: s("go on?"), choices: vec![DialogueChoice { key: s("y"), label: s("yes"), selected: true }],
+                again: true,
             })),
         }).into(),
         K::PollerRestarted => single(E::PollerRestarted { execution_id, source: s("pane:build"), cause: s("panicked") }),

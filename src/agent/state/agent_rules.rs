@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::super::decoration::{LineKind, bare_line};
 use super::super::one_line;
+use super::dialogue::DialogueRules;
 use super::screen::{InputBox, InputFrame, RuleScreen, ShellRules, inner, plain};
-use crate::event::{AgentState, StateEvidence};
+use crate::event::{AgentState, Dialogue, StateEvidence};
 use crate::text::first_chars;
 use regex::Regex;
 use serde::Deserialize;
@@ -25,6 +26,8 @@ pub struct DetectedState {
     pub inferred: bool,
     /// The question of a dialogue in one line, if the screen shows it.
     pub asks: Option<String>,
+    /// The dialogue in full, if the agent's rules describe it.
+    pub dialogue: Option<Dialogue>,
 }
 
 impl DetectedState {
@@ -59,6 +62,7 @@ pub(super) struct AgentRules {
     pub rules: Vec<StateRule>,
     /// The queries for the question of a dialogue; the first match counts.
     pub asks: Vec<RowQuery>,
+    pub dialogue: Option<DialogueRules>,
     pub shell: Option<ShellRules>,
 }
 
@@ -160,16 +164,15 @@ impl Candidate<'_, '_> {
                 return None;
             }
             let line = rule.query.find(&self.view)?;
+            let is_waiting = rule.state == AgentState::Waiting;
             Some(DetectedState {
                 agent: self.agent.name.clone(),
                 state: rule.state,
                 rule: rule.id.clone(),
                 line: first_chars(inner(line), LINE_CHARS_MAX).to_owned(),
                 inferred: rule.inferred,
-                asks: match rule.state {
-                    AgentState::Waiting => self.asks(),
-                    _ => None,
-                },
+                asks: if is_waiting { self.asks() } else { None },
+                dialogue: if is_waiting { self.dialogue() } else { None },
             })
         })
     }
@@ -180,6 +183,10 @@ impl Candidate<'_, '_> {
             let question = query.pattern.captures(line)?.get(1)?;
             Some(one_line(question.as_str())).filter(|question| !question.is_empty())
         })
+    }
+
+    fn dialogue(&self) -> Option<Dialogue> {
+        self.agent.dialogue.as_ref()?.read(self.view.screen)
     }
 
     /// Returns the index of the row below the input box.

@@ -14,12 +14,13 @@ use crate::text::first_chars;
 pub use agent_rules::DetectedState;
 pub(crate) use agent_rules::RowKind;
 use agent_rules::{AgentRules, Candidate, Confidence, LINE_CHARS_MAX};
+pub(crate) use dialogue::is_same_dialogue;
 use rule_file::read;
 pub use screen::AgentScreen;
 use screen::{RuleScreen, ShellRules};
 
 mod agent_rules;
-
+mod dialogue;
 mod rule_file;
 mod screen;
 
@@ -216,5 +217,6 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         line: first_chars(line, LINE_CHARS_MAX).to_owned(),
         inferred: true,
         asks: None,
+        dialogue: None,
     }
 }

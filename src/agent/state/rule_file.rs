@@ -1,11 +1,14 @@
 //! Parses, validates and compiles rules from TOML (pure).
 
+use std::collections::BTreeMap;
+
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::AgentState;
 use super::agent_rules::{AgentRules, InputCondition, Signature, StateRule};
 use super::agent_rules::{LINES_MAX, Region, RowQuery};
+use super::dialogue::DialogueRules;
 use super::screen::ShellRules;
 use super::screen::{InputBox, InputFrame};
 use crate::error::{Error, Result};
@@ -31,6 +34,19 @@ struct RuleFile {
     rule: Vec<RuleSpec>,
     #[serde(default)]
     asks: Vec<QuestionSpec>,
+    dialogue: Option<DialogueSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DialogueSpec {
+    first: String,
+    choice: Option<String>,
+    buttons: Option<String>,
+    inline: Option<String>,
+    omit: Option<String>,
+    #[serde(default)]
+    keys: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -219,8 +235,10 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         }
         questions.push(query);
     }
+    let dialogue = file.dialogue.map(DialogueRules::new).transpose()?;
     Ok(AgentRules {
         name: file.agent,
+        dialogue,
         asks: questions,
         is_fallback: file.fallback,
         shell: file.shell.map(ShellRules::new).transpose()?,
@@ -272,6 +290,31 @@ impl InputBox {
             below: spec.below,
             foot: regex("input: foot", &spec.foot)?,
             hints: optional("input: hints", spec.hints.as_deref())?,
+        })
+    }
+}
+
+impl DialogueRules {
+    fn new(spec: DialogueSpec) -> Result<Self, String> {
+        let with_groups = |what: &str, pattern: &Option<String>| {
+            let pattern = optional(what, pattern.as_deref())?;
+            let has = |pattern: &Regex, name: &str| {
+                pattern.capture_names().flatten().any(|known| known == name)
+            };
+            match pattern {
+                Some(pattern) if !has(&pattern, "key") || !has(&pattern, "label") => Err(format!(
+                    "{what}: name the groups of the key and the text: (?<key>…) and (?<label>…)"
+                )),
+                pattern => Ok(pattern),
+            }
+        };
+        Ok(Self {
+            first: regex("dialogue: first", &spec.first)?,
+            choice: with_groups("dialogue: choice", &spec.choice)?,
+            buttons: optional("dialogue: buttons", spec.buttons.as_deref())?,
+            inline: with_groups("dialogue: inline", &spec.inline)?,
+            omit: optional("dialogue: omit", spec.omit.as_deref())?,
+            keys: spec.keys,
         })
     }
 }

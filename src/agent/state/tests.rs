@@ -619,3 +619,70 @@ fn the_shell_is_the_fallback() {
         Some(AgentState::Idle)
     );
 }
+
+/// The dialogues of all screens on which an agent waits, as faces get them.
+#[test]
+fn dialogues_are_read_whole() {
+    let mut all = String::new();
+    for (name, _, screen) in screens::all() {
+        let Some(detected) = detect(screen).filter(|d| d.state == AgentState::Waiting) else {
+            continue;
+        };
+        all.push_str(&format!("=== {}, {name}\n", detected.agent));
+        let Some(dialogue) = detected.dialogue else {
+            all.push_str("none\n");
+            continue;
+        };
+        all.push_str(&dialogue.text);
+        for choice in &dialogue.choices {
+            let mark = if choice.selected { '>' } else { ' ' };
+            all.push_str(&format!("\n{mark} [{}] {}", choice.key, choice.label));
+        }
+        all.push('\n');
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("tests");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("dialogues", all));
+}
+
+#[test]
+fn a_dialogue_that_fills_its_pane_says_that_its_beginning_is_missing() {
+    let rows = " line of a long command\n".repeat(30);
+    let screen = format!(
+        "{rows} Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend"
+    );
+    let dialogue = detect(&screen).unwrap().dialogue.unwrap();
+    assert!(dialogue.text.starts_with("…\n"), "{}", dialogue.text);
+    assert!(dialogue.text.ends_with("\nDo you want to proceed?"));
+    assert_eq!(dialogue.choices.len(), 2);
+}
+
+#[test]
+fn a_dialogue_is_bounded_and_keeps_its_title_and_its_question() {
+    let command = format!(" {}\n", "é".repeat(90)).repeat(200);
+    let screen = format!(
+        "{RULE}\n Bash command\n\n{command}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend"
+    );
+    let dialogue = detect(&screen).unwrap().dialogue.unwrap();
+    assert!(dialogue.text.len() <= 4096, "{}", dialogue.text.len());
+    assert!(dialogue.text.starts_with("Bash command\n\né"));
+    assert!(dialogue.text.ends_with("\n\nDo you want to proceed?"));
+}
+
+/// A numbered list above a menu is text; only the menu's own numbers are choices.
+#[test]
+fn a_plan_above_the_choices_is_text() {
+    let screen = format!(
+        "{RULE}\n Ready to code?\n\n 1. Do this\n 2. Do that\n 3. Check\n\n Would you like to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend"
+    );
+    let dialogue = detect(&screen).unwrap().dialogue.unwrap();
+    let labels: Vec<&str> = dialogue
+        .choices
+        .iter()
+        .map(|choice| choice.label.as_str())
+        .collect();
+    assert_eq!(labels, ["Yes", "No"]);
+    assert!(dialogue.text.contains("3. Check"), "{}", dialogue.text);
+}

@@ -11,7 +11,7 @@ use crate::agent::{
     AgentEvent, AgentProgram, ResolvedState, ScreenReader, StateClaim, StateSource,
     exit_status_in_words, failure_in_words,
 };
-use crate::event::{AgentState, StateEvidence, TdEvent};
+use crate::event::{AgentState, Dialogue, StateEvidence, TdEvent};
 use crate::process::Front;
 use crate::track::{Capture, Change, PaneNumbers, ProcessExit};
 
@@ -236,14 +236,19 @@ impl Pane {
             StateEvidence::Inferred
         };
         let asks = report.claim.asks.as_deref();
+        let before = self.agent.questions.open();
         let question_id = if report.claim.state == AgentState::Waiting {
-            Some(Box::new(self.agent.questions.ask(asks)))
+            let dialogue = report.dialogue.as_ref();
+            Some(self.agent.questions.ask(asks, dialogue))
         } else {
             self.agent.questions.close();
             None
         };
-        self.listeners
-            .state_reported(report.claim.state, asks.unwrap_or(""));
+        let is_again = before.is_some() && before == question_id;
+        if !is_again {
+            self.listeners
+                .state_reported(report.claim.state, asks.unwrap_or(""));
+        }
         out.emit(TdEvent::AgentState {
             execution_id: out.execution_id.clone(),
             agent_id: None,
@@ -256,8 +261,13 @@ impl Pane {
             detail: Some(report.claim.detail)
                 .filter(|detail| !detail.is_empty())
                 .map(Box::new),
-            question_id,
-            dialogue: None,
+            question_id: question_id.map(Box::new),
+            dialogue: report.dialogue.map(|dialogue| {
+                Box::new(Dialogue {
+                    again: is_again,
+                    ..dialogue
+                })
+            }),
         });
     }
 

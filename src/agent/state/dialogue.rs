@@ -1,0 +1,264 @@
+//! Reads the dialogue of an agent from its screen (pure): its text, and its choices with their keys.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::super::decoration::is_frame;
+use super::super::one_line;
+use super::screen::{EDGES, RuleScreen};
+use crate::event::{Dialogue, DialogueChoice};
+use crate::text::{first_bytes, first_chars, last_bytes};
+use regex::{Captures, Regex};
+
+/// The maximum size of the text in bytes. It fits in an event; longer ones lose rows in the middle.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+/// The maximum number of choices. Menus of agents have up to nine.
+const CHOICES_MAX: usize = 20;
+/// The maximum number of characters of a choice's label.
+const LABEL_CHARS_MAX: usize = 300;
+/// The number of rows above the choices that count as the dialogue's if its first row is not shown.
+const ROWS_WITHOUT_FIRST: usize = 6;
+
+/// Returns true if two dialogues ask the same, whatever the width of the pane and the selected choice.
+pub(crate) fn is_same_dialogue(a: &Dialogue, b: &Dialogue) -> bool {
+    fn letters(dialogue: &Dialogue) -> impl Iterator<Item = char> {
+        let labels = dialogue.choices.iter().map(|choice| choice.label.as_str());
+        std::iter::once(dialogue.text.as_str())
+            .chain(labels)
+            .flat_map(str::chars)
+            .filter(|c| c.is_alphanumeric())
+    }
+    letters(a).eq(letters(b))
+}
+
+/// How an agent draws its dialogues.
+#[derive(Clone, Debug)]
+pub(super) struct DialogueRules {
+    /// Matches the first row; the lowest one above the choices counts.
+    pub first: Regex,
+    /// Matches the row of a choice, with the groups `key`, `label` and, if it is selected, `mark`.
+    pub choice: Option<Regex>,
+    /// Matches a row that holds all choices, without keys.
+    pub buttons: Option<Regex>,
+    /// Matches a choice within a line, with the groups `key` and `label`.
+    pub inline: Option<Regex>,
+    /// Matches rows that do not belong to the text.
+    pub omit: Option<Regex>,
+    /// The keys of choices that show none, by their labels.
+    pub keys: BTreeMap<String, String>,
+}
+
+/// The choices on a screen, and the row at which they begin.
+struct Choices {
+    start: usize,
+    list: Vec<DialogueChoice>,
+}
+
+impl DialogueRules {
+    /// Returns the dialogue at the foot of a screen that shows one.
+    pub fn read(&self, screen: &RuleScreen<'_>) -> Option<Dialogue> {
+        let found = self.numbered(screen);
+        let found = found.or_else(|| self.in_one_row(screen));
+        let Choices { start, list } = found?;
+        let first = (0..start)
+            .rev()
+            .find(|row| self.first.is_match(screen.row(*row)));
+        let rows = first.unwrap_or_else(|| screen.last_of(0..start, ROWS_WITHOUT_FIRST).start);
+        let rows = (rows..start).map(|row| screen.row(row));
+        let text = self.text(rows, first.is_some());
+        let choices = list.into_iter().take(CHOICES_MAX).collect();
+        Some(Dialogue {
+            text,
+            choices,
+            again: false,
+        })
+    }
+
+    /// Returns the lowest list of choices with ascending numbers.
+    fn numbered(&self, screen: &RuleScreen<'_>) -> Option<Choices> {
+        let pattern = self.choice.as_ref()?;
+        let mut found: Vec<(usize, Captures<'_>)> = Vec::new();
+        let mut expected: Option<u32> = None;
+        for row in screen.all().rev() {
+            let Some(captures) = pattern.captures(screen.row(row)) else {
+                continue;
+            };
+            let Some(number) = group(&captures, "key").parse::<u32>().ok() else {
+                continue;
+            };
+            // Rows that only look like choices, such as those of a plan above them, are passed over.
+            if expected.is_none_or(|expected| expected == number) {
+                expected = Some(number.saturating_sub(1));
+                found.push((row, captures));
+            }
+            if expected == Some(0) {
+                break;
+            }
+        }
+        found.reverse();
+        let start = found.first()?.0;
+        let width = screen.all().map(|row| columns(screen.row(row))).max()?;
+        let ends = found.iter().skip(1).map(|(row, _)| *row);
+        let ends: Vec<usize> = ends.chain([screen.all().end]).collect();
+        let list = found.iter().zip(ends).map(|((row, captures), end)| {
+            let label = captures.name("label").map_or(0, |label| label.start());
+            let column = screen.row(*row).get(..label).map_or(0, columns);
+            let below = (row + 1..end).map(|row| screen.row(row));
+            let below = below.take_while(|row| indent(row) >= column && !inner(row).is_empty());
+            DialogueChoice {
+                key: group(captures, "key").to_owned(),
+                label: label_of(
+                    screen.row(*row),
+                    group(captures, "label"),
+                    below.collect(),
+                    width,
+                ),
+                selected: captures.name("mark").is_some(),
+            }
+        });
+        let list = list.collect();
+        Some(Choices { start, list })
+    }
+
+    /// Returns choices that stand beside each other.
+    fn in_one_row(&self, screen: &RuleScreen<'_>) -> Option<Choices> {
+        if let Some(pattern) = &self.buttons {
+            let row = screen
+                .all()
+                .rev()
+                .find(|row| pattern.is_match(screen.row(*row)))?;
+            let labels = inner(screen.row(row)).split("     ").next()?;
+            let labels = labels.split("  ").map(str::trim);
+            let list = labels.filter(|label| !label.is_empty()).map(|label| {
+                let key = self.keys.get(label).map_or("", String::as_str);
+                DialogueChoice {
+                    key: key.to_owned(),
+                    label: label.to_owned(),
+                    selected: key == "Enter",
+                }
+            });
+            let list = list.collect();
+            return Some(Choices { start: row, list });
+        }
+        let pattern = self.inline.as_ref()?;
+        let end = screen.last(screen.all())?;
+        // A narrow pane wraps the line.
+        let start = (0..=end)
+            .rev()
+            .take_while(|row| screen.is_shown(*row))
+            .last()?;
+        let line = (start..=end).map(|row| screen.row(row));
+        let line = line.collect::<Vec<&str>>().join(" ");
+        let list: Vec<DialogueChoice> = pattern
+            .captures_iter(&line)
+            .map(|captures| {
+                let key = group(&captures, "key");
+                DialogueChoice {
+                    key: key.to_lowercase(),
+                    label: one_line(&format!("{key}{}", group(&captures, "label"))),
+                    selected: false,
+                }
+            })
+            .collect();
+        (!list.is_empty()).then_some(Choices {
+            start: end + 1,
+            list,
+        })
+    }
+
+    /// Returns the text of the rows above the choices, without frames. `is_whole`: the first row is shown.
+    fn text<'r>(&self, rows: impl Iterator<Item = &'r str>, is_whole: bool) -> String {
+        let is_omitted = |row: &str| self.omit.as_ref().is_some_and(|omit| omit.is_match(row));
+        let rows = rows.filter(|row| !is_omitted(row));
+        let rows: Vec<&str> = rows.map(beside_edges).collect();
+        let shown = rows.iter().filter(|row| !row.is_empty());
+        let margin = shown.map(|row| indent(row)).min().unwrap_or(0);
+        let mut text: Vec<Cow<'_, str>> = Vec::new();
+        if !is_whole {
+            text.push(Cow::Borrowed("…"));
+        }
+        for row in rows {
+            let start = row.char_indices().nth(margin);
+            let row = start.map_or("", |(start, _)| row.get(start..).unwrap_or_default());
+            let was_blank = text.last().is_none_or(|last| last.is_empty());
+            if !(row.is_empty() && was_blank) {
+                text.push(Cow::Borrowed(row));
+            }
+        }
+        text.pop_if(|last| last.is_empty());
+        bounded(&text)
+    }
+}
+
+/// Returns lines as a text of at most [`TEXT_BYTES_MAX`]: the title is at its beginning, the question at its end.
+fn bounded(lines: &[Cow<'_, str>]) -> String {
+    let all = lines.join("\n");
+    if all.len() <= TEXT_BYTES_MAX {
+        return all;
+    }
+    let half = TEXT_BYTES_MAX / 2 - 4;
+    let (head, tail) = (first_bytes(&all, half), last_bytes(&all, half));
+    format!("{head}\n…\n{tail}")
+}
+
+/// Returns the label of a choice with the rows below that belong to it: its rest where the row is full, else its
+/// description.
+fn label_of(row: &str, label: &str, below: Vec<&str>, width: usize) -> String {
+    let mut whole = aside(label);
+    let mut before = row;
+    for row in below {
+        let text = inner(row);
+        let word = text.split(' ').next().map_or(0, columns);
+        let is_full = columns(before) + 1 + word > width;
+        whole += if is_full { " " } else { " · " };
+        whole += &one_line(text);
+        before = row;
+    }
+    first_chars(&whole, LABEL_CHARS_MAX).to_owned()
+}
+
+/// Returns a label in one line, its description apart from it.
+fn aside(label: &str) -> String {
+    match label.split_once("  ") {
+        Some((label, description)) => format!("{} · {}", one_line(label), one_line(description)),
+        None => one_line(label),
+    }
+}
+
+fn group<'c>(captures: &'c Captures<'_>, name: &str) -> &'c str {
+    captures.name(name).map_or("", |group| group.as_str())
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn is_around(c: char) -> bool {
+    c.is_whitespace() || EDGES.contains(&c) || c == '█'
+}
+
+/// Returns the columns before a row's text.
+fn indent(row: &str) -> usize {
+    row.chars().take_while(|c| is_around(*c)).count()
+}
+
+/// Returns a row without blanks and edges around it; empty for a side of a box.
+fn inner(row: &str) -> &str {
+    let text = row.trim_matches(is_around);
+    if is_frame(text) { "" } else { text }
+}
+
+/// Returns the part of a row within all boxes, with its indent; empty for a side of a box.
+fn beside_edges(row: &str) -> &str {
+    if inner(row).is_empty() {
+        return "";
+    }
+    let row = row.trim_end_matches(is_around);
+    let before = row.len() - row.trim_start_matches(is_around).len();
+    let edge = row.get(..before).and_then(|before| before.rfind(EDGES));
+    let Some(edge) = edge else {
+        return row;
+    };
+    let rest = row.get(edge..).unwrap_or_default();
+    rest.trim_start_matches(EDGES)
+}
