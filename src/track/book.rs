@@ -107,6 +107,9 @@ impl Line {
     }
 }
 
+/// The number of remembered pieces: more than one update of a stream can report.
+const PIECES_MAX: usize = 64;
+
 /// The known lines with consecutive numbers: some history, and the used part of the screen.
 #[derive(Clone, Debug)]
 pub(super) struct Book {
@@ -117,8 +120,8 @@ pub(super) struct Book {
     pub(super) next: i64,
     /// The number of the cursor's line.
     pub(super) cursor_line: i64,
-    /// The last line that is not the first piece of a long one: it continues the line before it.
-    pub(super) piece: Option<i64>,
+    /// The last lines that are not the first piece of a long one, oldest first: each continues the line before it.
+    pieces: Vec<i64>,
 }
 
 impl Book {
@@ -129,8 +132,25 @@ impl Book {
             lines: Vec::new(),
             next,
             cursor_line: next,
-            piece: None,
+            pieces: Vec::new(),
         }
+    }
+
+    /// Notes lines that continue the lines before them.
+    pub fn note_pieces(&mut self, numbers: impl Iterator<Item = i64>) {
+        self.pieces.extend(numbers);
+        let excess = self.pieces.len().saturating_sub(PIECES_MAX);
+        self.pieces.drain(..excess);
+    }
+
+    /// Returns the last lines that continue the lines before them, oldest first.
+    pub fn pieces(&self) -> &[i64] {
+        &self.pieces
+    }
+
+    /// Returns the last line that continues the line before it.
+    pub fn last_piece(&self) -> Option<i64> {
+        self.pieces.last().copied()
     }
 
     /// Returns a known line.

@@ -140,6 +140,12 @@ impl Tracker {
         self.book.lines()
     }
 
+    /// Returns the last lines that continue the lines before them, oldest first: a stream reports a line of more
+    /// than 64 KiB in pieces.
+    pub(crate) fn pieces(&self) -> &[i64] {
+        self.book.pieces()
+    }
+
     /// Returns the number of the cursor's line.
     pub fn cursor_line(&self) -> i64 {
         self.book.cursor_line

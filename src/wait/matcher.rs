@@ -8,6 +8,7 @@ use regex::Regex;
 
 use crate::error::{Error, Result};
 use crate::event::{ScreenRow, lines_in};
+use crate::text::last_bytes;
 use crate::track::Change;
 
 /// The number of a pane's last lines in an outcome.
@@ -16,6 +17,9 @@ const LAST_LINES: usize = 20;
 /// The number of lines kept before them: a secret in the last lines may begin there, such as a private key of
 /// about fifty lines.
 const LINES_BEFORE: usize = 60;
+
+/// The end of the piece of a long line that is matched together with the next piece, in bytes.
+const TAIL_BYTES: usize = 4096;
 
 /// The last lines of a pane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,6 +108,8 @@ pub(super) struct PaneLines<'a> {
     pub numbering: Numbering,
     /// The line after a gap: its beginning may be lost with the gap.
     pub after_gap: Option<i64>,
+    /// Lines that continue the lines before them, as pieces of one long line.
+    pub pieces: &'a [i64],
 }
 
 /// The relation of line numbers to those of the previous capture.
@@ -200,10 +206,12 @@ impl Matcher {
         let mut first = None;
         for (number, text) in lines.changes.iter().flat_map(settled_lines) {
             self.keep(number, text);
-            first = LineMatch::first_of(first, self.match_line(number, text));
+            let before = self.continued(number, lines);
+            first = LineMatch::first_of(first, self.match_line(number, text, before));
         }
         for (number, text) in &lines.visible {
-            first = LineMatch::first_of(first, self.match_line(*number, text));
+            let before = self.continued(*number, lines);
+            first = LineMatch::first_of(first, self.match_line(*number, text, before));
         }
         self.keep_last(&lines.visible);
         self.echo.note(lines.cursor.0, lines.cursor.1);
@@ -272,7 +280,38 @@ impl Matcher {
         moved.is_some_and(|moved| moved == text.trim_end())
     }
 
-    fn match_line(&self, number: i64, text: &str) -> Option<LineMatch> {
+    /// Returns the piece before this line, if it is a later piece of a long one: empty if it is not known.
+    fn continued<'a>(&'a self, number: i64, lines: &'a PaneLines<'_>) -> Option<&'a str> {
+        if !lines.pieces.contains(&number) {
+            return None;
+        }
+        let before = self.known_before(number, &lines.visible).last();
+        let piece = before.filter(|(known, _)| *known == number - 1);
+        Some(piece.map_or("", |(_, text)| text))
+    }
+
+    /// Returns the known lines before this one, oldest first.
+    fn known_before<'a>(
+        &'a self,
+        number: i64,
+        visible: &'a [(i64, &'a str)],
+    ) -> impl Iterator<Item = (i64, &'a str)> {
+        let first = visible.first().map_or(i64::MAX, |(first, _)| *first);
+        let kept = self
+            .last
+            .iter()
+            .map(|(known, text)| (*known, text.as_str()));
+        let kept = kept.filter(move |(known, _)| *known < first.min(number));
+        kept.chain(
+            visible
+                .iter()
+                .copied()
+                .filter(move |(known, _)| *known < number),
+        )
+    }
+
+    /// Matches a line. `before` is the piece of a long line that this one continues.
+    fn match_line(&self, number: i64, text: &str, before: Option<&str>) -> Option<LineMatch> {
         if number < self.oldest {
             return None;
         }
@@ -292,7 +331,10 @@ impl Matcher {
         if self.is_moved(number, text) || self.echo.is_typed(number, text) {
             return None;
         }
-        let found = self.match_text(number, text, known_bytes)?;
+        let found = match before {
+            None => self.match_text(number, text, known_bytes)?,
+            Some(before) => self.match_continued(number, before, text, known_bytes)?,
+        };
         Some(LineMatch {
             line: Some(self.outcome_line(number)),
             ..found
@@ -300,14 +342,47 @@ impl Matcher {
     }
 
     fn match_text(&self, line: i64, text: &str, known_bytes: usize) -> Option<LineMatch> {
-        let matches = |pattern: &&Pattern| {
-            let is_match = if self.truncated.contains(&line) {
-                pattern.matches_line_end(text)
+        self.first_match(line, text, |pattern| {
+            if self.truncated.contains(&line) {
+                pattern.matches_line_end(text, 0)
             } else {
                 pattern.matches(text, known_bytes)
-            };
-            is_match && !self.is_sent(line, text, pattern)
-        };
+            }
+        })
+    }
+
+    /// Matches a piece of a line, and its border with the piece before.
+    fn match_continued(
+        &self,
+        line: i64,
+        before: &str,
+        text: &str,
+        known_bytes: usize,
+    ) -> Option<LineMatch> {
+        let in_piece = self.first_match(line, text, |pattern| {
+            pattern.matches_line_end(text, known_bytes)
+        });
+        if in_piece.is_some() {
+            return in_piece;
+        }
+        let tail = last_bytes(before, TAIL_BYTES);
+        let joined = format!("{tail}{text}");
+        let from = tail.len() + known_bytes;
+        let found = self.first_match(line, &joined, |pattern| {
+            pattern.matches_line_end(&joined, from)
+        })?;
+        // Whole pieces, so that a secret is not cut where the tail begins.
+        let text = format!("{before}{text}");
+        Some(LineMatch { text, ..found })
+    }
+
+    fn first_match(
+        &self,
+        line: i64,
+        text: &str,
+        is_match: impl Fn(&Pattern) -> bool,
+    ) -> Option<LineMatch> {
+        let matches = |pattern: &&Pattern| is_match(pattern) && !self.is_sent(line, text, pattern);
         let Patterns { wanted, stops } = &self.patterns;
         let (kind, pattern) = match wanted.iter().find(matches) {
             Some(pattern) => (MatchKind::Wanted, pattern),
@@ -520,14 +595,29 @@ impl Pattern {
         }
     }
 
-    /// Returns true if the end of a line matches. The beginning of the line is unknown, so `^` never matches.
-    pub(super) fn matches_line_end(&self, end: &str) -> bool {
+    /// Returns true if the end of a line has a match that ends after its first `from` bytes. The beginning of the
+    /// line is unknown, so `^` never matches.
+    pub(super) fn matches_line_end(&self, end: &str, from: usize) -> bool {
         match &self.0 {
-            PatternKind::Text(text) => end.contains(text.as_str()),
+            PatternKind::Text(_) => self.matches(end, from),
             PatternKind::Regex(regex) => {
                 // Represents the missing beginning with a character that is neither word nor blank.
                 let unknown = char::REPLACEMENT_CHARACTER;
-                regex.is_match_at(&format!("{unknown}{end}"), unknown.len_utf8())
+                let line = format!("{unknown}{end}");
+                let known = unknown.len_utf8() + from;
+                let mut at = unknown.len_utf8();
+                while at <= line.len()
+                    && let Some(found) = regex.find_at(&line, at)
+                {
+                    if from == 0 || found.end() > known {
+                        return true;
+                    }
+                    // An empty match would be found again.
+                    let next = line[found.end()..].chars().next();
+                    let step = next.map_or(1, char::len_utf8);
+                    at = found.end() + if found.is_empty() { step } else { 0 };
+                }
+                false
             }
         }
     }
@@ -632,9 +722,13 @@ mod tests {
     fn the_end_of_a_line_does_not_match_its_beginning() {
         for (pattern, expected) in [("^ERROR", false), ("ERROR$", true), (r"\bERR", true)] {
             let regex = Pattern::regex(pattern).unwrap();
-            assert_eq!(regex.matches_line_end("ERROR"), expected, "{pattern}");
+            assert_eq!(regex.matches_line_end("ERROR", 0), expected, "{pattern}");
         }
-        assert!(Pattern::text("ERR").unwrap().matches_line_end("ERROR"));
+        assert!(Pattern::text("ERR").unwrap().matches_line_end("ERROR", 0));
+        for (pattern, from, expected) in [("R", 4, true), ("R", 5, false), ("x*", 5, false)] {
+            let regex = Pattern::regex(pattern).unwrap();
+            assert_eq!(regex.matches_line_end("ERROR", from), expected, "{pattern}");
+        }
     }
 
     #[test]
@@ -664,6 +758,7 @@ mod tests {
             cursor: visible.last().copied().unwrap_or_default(),
             numbering: Numbering::Continued,
             after_gap: None,
+            pieces: &[],
         }
     }
 
@@ -780,6 +875,36 @@ mod tests {
         assert_eq!(found(&mut matcher, &[], &[(50, "error"), (52, "")]), None);
         let line_match = found(&mut matcher, &[], &[(52, "error: at its beginning")]);
         assert_eq!(line_match, Some(52));
+    }
+
+    #[test]
+    fn a_match_on_the_border_of_two_pieces_of_a_line_counts() {
+        let piece = |begin: &str, end: &str| format!("{begin}{}{end}", "x".repeat(64 * 1024));
+        let changes = [lines(
+            5,
+            &format!("{}\n{}\n", piece("", "DO"), piece("NE", "DO")),
+        )];
+        let match_of = |pieces: &[i64], visible: &[(i64, &str)]| {
+            let mut matcher = Matcher::with_baseline(patterns(), &[(1, "")], (1, ""));
+            let mut update = lines_of(&changes, visible);
+            update.pieces = pieces;
+            matcher.update(&update)
+        };
+        let found = match_of(&[6], &[]).unwrap();
+        assert_eq!((found.line, found.kind), (Some(6), MatchKind::Wanted));
+        assert!(found.text.contains("DONE"));
+        // The last piece is on the screen.
+        assert_eq!(
+            match_of(&[7], &[(7, "NE")]).map(|found| found.line),
+            Some(Some(7))
+        );
+        // Two lines are not one.
+        assert_eq!(match_of(&[], &[(7, "NE")]), None);
+        // A match that was complete before does not count again, nor is a piece the beginning of a line.
+        let mut matcher = Matcher::with_baseline(patterns(), &[(5, "DONE")], (5, "DONE"));
+        let mut update = lines_of(&[], &[(6, "error")]);
+        update.pieces = &[6];
+        assert_eq!(matcher.update(&update), None);
     }
 
     #[test]

@@ -277,6 +277,7 @@ impl WaitedPane {
             after_gap: gaps()
                 .any(is_before_first_line)
                 .then(|| tracker.first_line()),
+            pieces: tracker.pieces(),
         };
         let line_match = self.matcher.update(&lines).or_else(|| {
             changes.iter().find_map(|change| match change {

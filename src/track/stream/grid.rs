@@ -286,8 +286,8 @@ pub(super) struct Scrolled {
     is_open: bool,
     /// The text in the open line's rows that is not part of it.
     foreign: Foreign,
-    /// The index of the last whole line that was cut, so that the next one continues it.
-    cut: Option<usize>,
+    /// The indices of the whole lines that were cut, so that the next ones continue them.
+    cuts: Vec<usize>,
     /// The runs of all these lines that are not plain. The open line is the last.
     inked: Vec<Inked>,
     /// The number of runs in whole lines.
@@ -328,8 +328,8 @@ pub(super) struct ScrolledOff {
     pub count: i64,
     /// The runs of the lines that are not plain.
     pub inked: Vec<Inked>,
-    /// The index of the last line that was cut, so that the next one continues it.
-    pub cut: Option<usize>,
+    /// The indices of the lines that were cut, so that the next ones continue them.
+    pub cuts: Vec<usize>,
 }
 
 impl Scrolled {
@@ -363,7 +363,7 @@ impl Scrolled {
         self.is_open = true;
         let is_full = self.text.len() - self.whole >= LINE_BYTES_MAX + self.foreign.bytes;
         if row.wrapped && is_full {
-            self.cut = Some(self.rows.len());
+            self.cuts.push(self.rows.len());
         }
         if !row.wrapped || is_full {
             self.close();
@@ -439,7 +439,7 @@ impl Scrolled {
             rows: std::mem::take(&mut self.rows),
             count: std::mem::take(&mut self.count),
             inked: std::mem::replace(&mut self.inked, open_inked),
-            cut: self.cut.take(),
+            cuts: std::mem::take(&mut self.cuts),
         }
     }
 }

@@ -73,7 +73,7 @@ impl StreamTracker {
         lines: &mut Vec<LogicalLine>,
         start_of: impl Fn(&LogicalLine, usize) -> i64,
     ) -> bool {
-        let Some(number) = self.tracker.book.piece else {
+        let Some(number) = self.tracker.book.last_piece() else {
             return false;
         };
         // A shorter line has no earlier piece, unless its beginning is missing.
@@ -151,7 +151,7 @@ impl StreamTracker {
         let screen = &capture.rows[capture.history_rows()..];
         let end = usize::try_from(line.end()).ok()?.min(screen.len());
         let before = usize::try_from(line.start).unwrap_or(0).min(end);
-        let is_piece = book.piece == Some(line.number);
+        let is_piece = book.last_piece() == Some(line.number);
         // Rows of an earlier piece may be on the screen again, above or in the first row of this one.
         let is_joined = is_piece && screen[..before].iter().all(|row| row.wrapped);
         if line.start >= 0 && !is_joined {

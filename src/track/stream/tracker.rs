@@ -346,7 +346,7 @@ impl StreamTracker {
             rows,
             count,
             inked,
-            cut,
+            cuts,
         } = self.terminal.grid.scrolled.take();
         let (screen, footprint) = self.lines();
         let fresh = Fresh::of(&text, &inked, &screen, &self.terminal);
@@ -381,7 +381,7 @@ impl StreamTracker {
         self.tracker.first = first;
         let number = |at: usize| first + at as i64;
         if !block {
-            book.piece = cut.map(|at| number(at) + 1).or(book.piece);
+            book.note_pieces(cuts.iter().map(|at| number(*at) + 1));
             self.styled.take(fresh, number, number(single));
             lines.extend(screen);
             book.take(lines, first, Moved::By(count), &footprint, taken);
@@ -398,7 +398,7 @@ impl StreamTracker {
             Some(behind) => passed + behind as i64,
             None => number(at),
         };
-        book.piece = cut.map(|at| number(at) + 1).or(book.piece);
+        book.note_pieces(cuts.iter().map(|at| number(*at) + 1));
         let first = book.next;
         self.styled.take(fresh, number, first);
         self.tracker.first = first;
@@ -516,7 +516,7 @@ impl StreamTracker {
                 .take(2);
             let is_piece = |line: &LogicalLine| {
                 let book = &tracker.book;
-                book.piece == Some(book.number_at(line.start))
+                book.last_piece() == Some(book.number_at(line.start))
             };
             // A capture has only the end of a line that begins above it, so ends are compared.
             last.map(|line| (is_piece(line), line.text.trim_end_matches(' ').to_owned()))

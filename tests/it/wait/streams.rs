@@ -191,6 +191,42 @@ fn the_last_lines_of_a_program_match_though_its_pane_closes() {
 }
 
 #[test]
+fn a_text_on_the_border_of_two_pieces_of_a_long_line_is_found() {
+    for is_observed in [true, false] {
+        let home = shells(&[2000]);
+        if is_observed {
+            home.start();
+        }
+        // A line is cut at the end of the row that fills 64 KiB, the 820th of 80 columns.
+        let before = 820 * 80 - 3;
+        let fill = format!("head -c {before} /dev/zero | tr '\\0' x");
+        let prints = format!("{fill}; printf NEE; printf DLE; {fill}; echo");
+        for condition in [["--text", "NEEDLE"], ["--regex", "NE+DLE"]] {
+            let args = [
+                &["sh-2000", "--send", &prints][..],
+                &condition,
+                &["--stop", "^o[v]er$"],
+            ];
+            let args = args.concat();
+            let mut waiting = start(&home, &args);
+            home.server.wait_for_text("=sh-2000:", "xxx");
+            home.server.wait_for_text("=sh-2000:", "$");
+            home.server
+                .tmux(&["send-keys", "-t", "=sh-2000:", "echo ov''er", "Enter"]);
+            let code = waiting.child.wait().unwrap().code();
+            drop(waiting.end());
+            assert_eq!(
+                code,
+                Some(0),
+                "{condition:?}, beside an observer: {is_observed}"
+            );
+            home.server
+                .tmux(&["send-keys", "-t", "=sh-2000:", "clear", "Enter"]);
+        }
+    }
+}
+
+#[test]
 fn a_wait_closes_the_pipe_that_it_opens_and_polling_opens_none() {
     let home = shells(&[2000]);
     for (source, during) in [("auto", "1"), ("poll", "0")] {
