@@ -337,6 +337,8 @@ pub struct WaitMatch {
     pub exit_status: Option<i32>,
     /// For a state after a sent text: what the agent has answered in its turn.
     pub answer: Option<String>,
+    /// The lines before the text, in which a secret of the text may begin.
+    pub(crate) lines_before: Vec<String>,
 }
 
 impl WaitMatch {
@@ -363,6 +365,7 @@ impl WaitMatch {
             pattern: None,
             exit_status: None,
             answer: None,
+            lines_before: Vec::new(),
         }
     }
 }

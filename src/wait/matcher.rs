@@ -52,6 +52,8 @@ pub(super) struct LineMatch {
     /// The number of the line. `None` for the turn of a full-screen program, which has no lines.
     pub line: Option<i64>,
     pub text: String,
+    /// The lines before the text, in which a secret of the text may begin.
+    pub before: Vec<String>,
 }
 
 /// The kind of a match.
@@ -206,12 +208,10 @@ impl Matcher {
         let mut first = None;
         for (number, text) in lines.changes.iter().flat_map(settled_lines) {
             self.keep(number, text);
-            let before = self.continued(number, lines);
-            first = LineMatch::first_of(first, self.match_line(number, text, before));
+            self.match_first(&mut first, (number, text), lines);
         }
         for (number, text) in &lines.visible {
-            let before = self.continued(*number, lines);
-            first = LineMatch::first_of(first, self.match_line(*number, text, before));
+            self.match_first(&mut first, (*number, text), lines);
         }
         self.keep_last(&lines.visible);
         self.echo.note(lines.cursor.0, lines.cursor.1);
@@ -223,7 +223,11 @@ impl Matcher {
         let is_new = |row: &&ScreenRow| !self.baseline_texts.contains(row.text.trim_end());
         let matches = rows.iter().filter(is_new);
         let matches = matches.map(|row| self.match_text(i64::from(row.row), &row.text, 0));
-        matches.fold(None, LineMatch::first_of)
+        let found = matches.fold(None, LineMatch::first_of)?;
+        let rows = rows.iter();
+        let above = rows.filter(|row| Some(i64::from(row.row)) < found.line);
+        let before = above.map(|row| row.text.clone()).collect();
+        Some(LineMatch { before, ..found })
     }
 
     /// Returns the last lines, oldest first, and the lines before them.
@@ -310,8 +314,31 @@ impl Matcher {
         )
     }
 
-    /// Matches a line. `before` is the piece of a long line that this one continues.
-    fn match_line(&self, number: i64, text: &str, before: Option<&str>) -> Option<LineMatch> {
+    /// Matches a line, and keeps the match if it is the first.
+    fn match_first(
+        &self,
+        first: &mut Option<LineMatch>,
+        (number, text): (i64, &str),
+        lines: &PaneLines<'_>,
+    ) {
+        let piece = self.continued(number, lines);
+        let Some(mut found) = self.match_line(number, text, piece) else {
+            return;
+        };
+        if first.as_ref().is_some_and(|first| first.line <= found.line) {
+            return;
+        }
+        // A text on a border begins in the piece before.
+        let begins = number - i64::from(found.text.len() > text.len());
+        let before = self.known_before(begins, &lines.visible);
+        found.before = before.map(|(_, text)| text.to_owned()).collect();
+        let excess = found.before.len().saturating_sub(LINES_BEFORE);
+        found.before.drain(..excess);
+        *first = Some(found);
+    }
+
+    /// Matches a line. `piece` is the piece of a long line that this one continues.
+    fn match_line(&self, number: i64, text: &str, piece: Option<&str>) -> Option<LineMatch> {
         if number < self.oldest {
             return None;
         }
@@ -331,9 +358,9 @@ impl Matcher {
         if self.is_moved(number, text) || self.echo.is_typed(number, text) {
             return None;
         }
-        let found = match before {
+        let found = match piece {
             None => self.match_text(number, text, known_bytes)?,
-            Some(before) => self.match_continued(number, before, text, known_bytes)?,
+            Some(piece) => self.match_continued(number, piece, text, known_bytes)?,
         };
         Some(LineMatch {
             line: Some(self.outcome_line(number)),
@@ -393,6 +420,7 @@ impl Matcher {
             pattern: pattern.to_string(),
             line: Some(line),
             text: text.to_owned(),
+            before: Vec::new(),
         })
     }
 
@@ -905,6 +933,23 @@ mod tests {
         let mut update = lines_of(&[], &[(6, "error")]);
         update.pieces = &[6];
         assert_eq!(matcher.update(&update), None);
+    }
+
+    #[test]
+    fn a_match_knows_the_lines_before_it() {
+        let mut matcher = Matcher::with_baseline(patterns(), &[(1, "one")], (1, "one"));
+        let flood = "later\n".repeat(500);
+        let changes = [lines(2, &format!("two\nDONE\n{flood}"))];
+        let found = matcher.update(&lines_of(&changes, &[(503, "$ ")])).unwrap();
+        assert_eq!(found.before, ["one", "two"]);
+        // On the screen, too.
+        let visible = [(502, "later"), (503, "$ x"), (504, "DONE"), (505, "$ ")];
+        let found = matcher.update(&lines_of(&[], &visible)).unwrap();
+        let last = &found.before[found.before.len() - 2..];
+        assert_eq!(
+            (last, found.before.len()),
+            (&["later".to_owned(), "$ x".to_owned()][..], 60)
+        );
     }
 
     #[test]

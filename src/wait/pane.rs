@@ -337,6 +337,7 @@ fn turn_match(turn: &Turn, matcher: &Matcher) -> LineMatch {
         pattern: turn.marker.clone(),
         line: turn.line.map(|line| matcher.outcome_line(line)),
         text: turn.summary.clone(),
+        before: Vec::new(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! A wait as a user writes it: options of the command line, or the JSON of the API (pure).
 
-use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -152,19 +151,31 @@ fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Stri
 }
 
 impl WaitOutcome {
-    /// Redacts the text of the outcome. The last lines are redacted together, because a secret may span two.
+    /// Redacts the text of the outcome. Lines are redacted together, because a secret may span two.
     pub(crate) fn redact(&mut self, rules: &Rules) {
         let lines = self.lines_before.iter().chain(&self.last_lines);
-        let lines: Vec<&str> = lines.map(String::as_str).collect();
-        if let Cow::Owned(redacted) = rules.text(&lines.join("\n")) {
-            let lines = redacted.split('\n').skip(self.lines_before.len());
-            self.last_lines = lines.map(str::to_owned).collect();
-        }
+        let lines: Vec<String> = lines.cloned().collect();
+        let redacted = redacted(&lines, rules);
         if let WaitEnd::Matched(found) | WaitEnd::Stopped(found) = &mut self.end {
-            for text in [&mut found.text, &mut found.pattern].into_iter().flatten() {
-                *text = rules.text(text).into_owned();
+            if let Some(text) = found.text.take() {
+                // Of several lines with this text, one that has a part of a secret decides.
+                let mut same = lines.iter().zip(&redacted);
+                let hidden = same.find(|(line, redacted)| **line == text && line != redacted);
+                found.text = Some(if let Some((_, redacted)) = hidden {
+                    redacted.clone()
+                } else {
+                    let mut lines = std::mem::take(&mut found.lines_before);
+                    let before = lines.len();
+                    lines.push(text);
+                    self::redacted(&lines, rules)[before..].join("\n")
+                });
+            }
+            if let Some(pattern) = &mut found.pattern {
+                *pattern = rules.text(pattern).into_owned();
             }
         }
+        let before = self.lines_before.len();
+        self.last_lines = redacted.into_iter().skip(before).collect();
     }
 
     /// Returns the outcome as JSON. `target` names its target where a command has several.
@@ -216,6 +227,15 @@ impl WaitOutcome {
             lines_before: Vec::new(),
         })
     }
+}
+
+/// Redacts lines together.
+fn redacted(lines: &[String], rules: &Rules) -> Vec<String> {
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let redacted = rules.text(&lines.join("\n")).into_owned();
+    redacted.split('\n').map(str::to_owned).collect()
 }
 
 impl WaitMatch {
@@ -290,6 +310,38 @@ mod tests {
             let read = read(&format!(r#"{{"target":"a",{condition}}}"#));
             assert!(read.is_ok(), "{condition}: {read:?}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_secret_in_the_line_that_matched_is_redacted() {
+        let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
+        let (head, tail) = key.split_at(20);
+        let mut outcome = WaitOutcome {
+            end: WaitEnd::Matched(WaitMatch {
+                text: Some(tail.to_owned()),
+                ..WaitMatch::of(WaitCondition::Text)
+            }),
+            ts: Timestamp::default(),
+            elapsed: Duration::ZERO,
+            lost_lines: false,
+            last_lines: vec![tail.to_owned(), "$ ".to_owned()],
+            lines_before: vec!["begin".to_owned(), format!("the key: {head}")],
+        };
+        outcome.redact(&Rules::builtin());
+        let json = outcome.to_json(None).to_string();
+        assert!(!json.contains(tail), "{json}");
+        assert_eq!(outcome.last_lines[1], "$ ");
+        // A flood has followed the line.
+        let (last, before) = (vec!["flood".to_owned()], vec![format!("the key: {head}")]);
+        outcome.end = WaitEnd::Stopped(WaitMatch {
+            text: Some(tail.to_owned()),
+            lines_before: before,
+            ..WaitMatch::of(WaitCondition::Text)
+        });
+        (outcome.last_lines, outcome.lines_before) = (last, Vec::new());
+        outcome.redact(&Rules::builtin());
+        let json = outcome.to_json(None).to_string();
+        assert!(!json.contains(tail), "{json}");
     }
 
     #[test]

@@ -664,6 +664,7 @@ impl StartedWait<'_> {
             line: line_match.line,
             text: Some(line_match.text),
             pattern: Some(line_match.pattern),
+            lines_before: line_match.before,
             ..WaitMatch::of(condition)
         };
         match line_match.kind {

@@ -227,6 +227,32 @@ fn a_text_on_the_border_of_two_pieces_of_a_long_line_is_found() {
 }
 
 #[test]
+fn the_second_half_of_a_secret_that_a_line_end_cuts_is_redacted_in_the_text() {
+    // Far above the end of a flood, too.
+    for (is_observed, after) in [(true, "true"), (true, "seq 3000"), (false, "seq 3000")] {
+        let home = shells(&[2000]);
+        if is_observed {
+            home.start();
+        }
+        let send = format!(
+            "printf 'the key: %s%s\\n%s%s is the NEE%s\\n' gh p_R7kQ2mZx9LpW4vTn 8YcB3dFs6HjG 1aUe5oKi DLE; {after}"
+        );
+        let output = wait(
+            &home,
+            &["sh-2000", "--send", &send, "--text", "NEEDLE", "--json"],
+        );
+        assert_code(&output, 0);
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let line = outcome["text"].as_str().unwrap();
+        assert!(line.contains("is the NEEDLE"), "{outcome}");
+        assert!(
+            !outcome.to_string().contains("8YcB3dFs6HjG1aUe5oKi"),
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
 fn a_wait_closes_the_pipe_that_it_opens_and_polling_opens_none() {
     let home = shells(&[2000]);
     for (source, during) in [("auto", "1"), ("poll", "0")] {
