@@ -157,6 +157,7 @@ impl WaitedPane {
             None
         } else {
             let is_alternate = capture.alternate;
+            pane.note_losses(&changes);
             pane.match_changes(tracker, &changes, (is_alternate, Some(capture)), now)
         };
         (pane, line_match)
@@ -205,6 +206,7 @@ impl WaitedPane {
                 self.changed_at = now;
             }
             let is_alternate = capture.alternate;
+            self.note_losses(&changes);
             let shown = (is_alternate, Some(&capture));
             self.match_changes(&polled.tracker, &changes, shown, now)
         });
@@ -231,6 +233,8 @@ impl WaitedPane {
         let capture = self.turns.is_some().then(|| view.stream.capture());
         let is_alternate = view.stream.position().alternate;
         let shown = (is_alternate, capture.as_ref());
+        // What was erased, as for another program in the same pane, has been heard before.
+        self.note_losses(changes.iter().filter(|change| !is_erasure(change)));
         self.found = self.match_changes(tracker, changes, shown, view.now);
         self.found.is_some() || self.has_lost_lines != had_lost_lines
     }
@@ -243,6 +247,7 @@ impl WaitedPane {
                 changes,
                 now,
             } => {
+                self.note_losses(changes);
                 if self.found.is_none() {
                     self.found = self.match_changes(tracker, changes, (false, None), now);
                 }
@@ -251,6 +256,12 @@ impl WaitedPane {
             }
             StreamEnd::Closed { is_complete } => self.source = LineSource::Closed { is_complete },
         }
+    }
+
+    /// Notes whether lines are missing among these changes.
+    fn note_losses<'a>(&mut self, changes: impl IntoIterator<Item = &'a Change>) {
+        let mut gaps = changes.into_iter().filter_map(gap_reason);
+        self.has_lost_lines |= gaps.any(|reason| reason != GapReason::ObserverAbsent);
     }
 
     /// Returns the last lines of the pane.
@@ -266,7 +277,6 @@ impl WaitedPane {
         now: Instant,
     ) -> Option<LineMatch> {
         let gaps = || changes.iter().filter_map(gap_reason);
-        self.has_lost_lines |= gaps().any(|reason| reason != GapReason::ObserverAbsent);
         let lines = PaneLines {
             changes,
             visible: tracker.lines().collect(),
@@ -346,6 +356,10 @@ fn gap_reason(change: &Change) -> Option<GapReason> {
         Change::Gap { reason, .. } => Some(*reason),
         _ => None,
     }
+}
+
+fn is_erasure(change: &Change) -> bool {
+    gap_reason(change) == Some(GapReason::Cleared)
 }
 
 /// Returns true for a gap before the first row of a capture.

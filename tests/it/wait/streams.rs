@@ -22,8 +22,12 @@ use crate::support::{CEILING, Dice, Stopped, TmuxServer, wait_for};
 
 /// Starts `td-observe wait` in a home.
 fn start(home: &Home, args: &[&str]) -> Running {
+    start_for(home, args, "25s")
+}
+
+fn start_for(home: &Home, args: &[&str], timeout: &str) -> Running {
     let socket = home.server.socket().display().to_string();
-    let args = [&["-S", &socket, "wait"], args, &["--timeout", "25s"]].concat();
+    let args = [&["-S", &socket, "wait"], args, &["--timeout", timeout]].concat();
     Running::start(home.command(&args))
 }
 
@@ -249,6 +253,40 @@ fn the_second_half_of_a_secret_that_a_line_end_cuts_is_redacted_in_the_text() {
             !outcome.to_string().contains("8YcB3dFs6HjG1aUe5oKi"),
             "{outcome}"
         );
+    }
+}
+
+#[test]
+fn a_pane_that_is_respawned_during_a_wait_loses_nothing() {
+    for is_observed in [true, false] {
+        let home = shells(&[2000]);
+        if is_observed {
+            home.start();
+        }
+        let respawn = |last: &str| {
+            let command = format!("seq 300; echo {last}; PS1='$ ' exec sh");
+            let args = ["respawn-pane", "-k", "-t", "=sh-2000:", &command];
+            home.server.tmux(&args);
+            home.server.wait_for_text("=sh-2000:", last);
+        };
+        // The wait goes on with the new program, and at its end, nothing was lost.
+        for (wanted, timeout, code) in [("NEEDLE", "25s", 0), ("never", "3s", 124)] {
+            let begun = format!("echo begun''-{code}");
+            let args = ["sh-2000", "--send", &begun, "--text", wanted, "--json"];
+            let waiting = start_for(&home, &args, timeout);
+            let begun = format!("begun-{code}");
+            home.server.wait_for_text("=sh-2000:", &begun);
+            ["first", "second", "NEEDLE"].into_iter().for_each(respawn);
+            let output = waiting.end();
+            assert_code(&output, code);
+            assert_eq!(
+                text(&output.stderr),
+                "",
+                "beside an observer: {is_observed}"
+            );
+            let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(outcome["lost_lines"], false, "{outcome}");
+        }
     }
 }
 
