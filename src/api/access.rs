@@ -102,9 +102,10 @@ impl Observer {
     ) -> std::result::Result<ScreenView, String> {
         match self {
             Self::At(socket) => {
-                let mut path = format!("/api/v1/panes/{}/screen", percent_encoded(pane.as_str()));
+                let pane = percent_encoded(pane.as_str());
+                let mut path = format!("/api/v1/panes/{pane}/screen?viewed=true");
                 if let Some(server) = server {
-                    path.push_str(&format!("?socket={}", percent_encoded(server)));
+                    path.push_str(&format!("&socket={}", percent_encoded(server)));
                 }
                 let answer = get(socket, &path, None, Duration::ZERO)
                     .map_err(|error| format!("{error:?}"))?;

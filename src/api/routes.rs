@@ -103,7 +103,9 @@ impl Routes {
                 };
             }
             ["api", "v1", "panes", id, "screen"] => {
-                panes::screen(context, id, request, with_body, stop)
+                // Scripts read screens, too; only a person's look is a view.
+                let is_view = with_body && request.parameter("viewed") == Some("true");
+                panes::screen(context, id, request, is_view, stop)
             }
             ["api", "v1", "panes", id, "input"] => panes::input(context, id, (request, body), stop),
             ["api", "v1", "rows", id, "dismiss"] => rows::dismiss(context, id, body),
@@ -198,7 +200,8 @@ fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
         ["api", "v1", "board"] => &["wait"],
         ["api", "v1", "runs", _, "events"] => &["from_seq", "type", "grep", "since", "limit"],
         ["api", "v1", "events" | "ws"] => &["execution", "type", "since", "cursor", "from_seq"],
-        ["api", "v1", "panes", _, "screen" | "input"] | ["api", "v1", "wait"] => &["socket"],
+        ["api", "v1", "panes", _, "screen"] => &["socket", "viewed"],
+        ["api", "v1", "panes", _, "input"] | ["api", "v1", "wait"] => &["socket"],
         ["healthz" | "metrics"]
         | ["api", "v1", "schema" | "runs"]
         | ["api", "v1", "runs", _]

@@ -498,7 +498,7 @@ mod tests {
         }
     }
 
-    const STATE_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5 0";
+    const STATE_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5";
 
     fn known() -> ServerIdentity {
         ServerIdentity {
@@ -531,7 +531,7 @@ mod tests {
 
     #[test]
     fn a_missing_pane_does_not_shift_the_others() {
-        let missing = format!("NNh{}NNr42\n", " ".repeat(23));
+        let missing = format!("NNh{}NNr42\n", " ".repeat(22));
         let text = missing.clone() + &output(STATE_7, 42, "12345\n67\n", "1234567\n") + &missing;
         let results = parse_all(
             &text,

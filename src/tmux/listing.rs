@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::server::Nonce;
 use super::server::Server;
 use super::state::{FORMAT, PaneState, number};
-use super::state::{SessionId, pane_number};
+use super::state::{SessionId, VIEW_SECONDS, WindowId, pane_number};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::track::TmuxVersion;
@@ -148,16 +148,18 @@ impl Listing {
         for state in &mut self.panes {
             state.owned = seen.insert(state.pane);
         }
-        self.join_views();
     }
 
-    /// Marks a pane that is linked several times as viewed if one of its windows is: clients may be attached
-    /// to another session than the owner.
-    fn join_views(&mut self) {
-        let viewed = self.panes.iter().filter(|state| state.viewed);
-        let viewed: rustc_hash::FxHashSet<u32> = viewed.map(|state| state.pane).collect();
+    /// Marks the panes of windows that clients show. `clients` has each client's current window, and the second in
+    /// which it was last touched.
+    fn set_views(&mut self, clients: &[(WindowId, i64)]) {
         for state in &mut self.panes {
-            state.viewed = viewed.contains(&state.pane);
+            let of_window = clients
+                .iter()
+                .filter(|(window, _)| *window == state.window_id);
+            state.touched = of_window.map(|(_, touched)| *touched).max().unwrap_or(0);
+            let second = self.second.unwrap_or(state.touched);
+            state.viewed = state.touched != 0 && second - state.touched < VIEW_SECONDS;
         }
     }
 }
@@ -185,6 +187,10 @@ fn query(nonce: &Nonce, commands: bool) -> String {
         lines,
         "list-panes -a -F '{mark}p{FORMAT}{mark}n#{{session_name}}{mark}w#{{?automatic-rename,a,n}}#{{window_name}}\
          {mark}c{command}{mark}t#{{pane_title}}{mark}e'"
+    );
+    let _ = writeln!(
+        lines,
+        "list-clients -F '{mark}v#{{window_id}} #{{client_activity}}{mark}e'"
     );
     let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines
@@ -232,7 +238,17 @@ pub(crate) fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
         });
         sections = rest;
     }
+    let mut clients = Vec::new();
+    while let [(b'v', client), (b'e', _), rest @ ..] = sections {
+        let (window, touched) = client.split_once(' ')?;
+        // A client that is about to detach has no window.
+        if let Some(window) = WindowId::parse(window) {
+            clients.push((window, number(touched)));
+        }
+        sections = rest;
+    }
     listing.sort();
+    listing.set_views(&clients);
     matches!(sections, [(b'z', _)]).then_some(listing)
 }
 
@@ -289,7 +305,7 @@ pub(crate) mod tests {
     #[test]
     fn hostile_names_are_kept() {
         let nonce = Nonce::fixed("NN");
-        let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 0";
+        let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5";
         let output = format!(
             "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwnNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
         );
@@ -306,6 +322,31 @@ pub(crate) mod tests {
             None,
             "truncated"
         );
+    }
+
+    #[test]
+    fn a_client_that_nobody_touches_views_nothing() {
+        let nonce = Nonce::fixed("NN");
+        let pane = |pane: u32, window: u32| {
+            format!(
+                "NNp%{pane} $0 @{window} 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5NNnaNNwawNNcNNtNNe\n"
+            )
+        };
+        let viewed = |clients: &str| -> Vec<u32> {
+            let output = format!(
+                "NNs1 2 3.3a 1000NNk/sockNNe\n{}{}{clients}NNz\n",
+                pane(1, 7),
+                pane(2, 8)
+            );
+            let listing = parse(&nonce, &output).unwrap();
+            let viewed = listing.panes.iter().filter(|state| state.viewed);
+            viewed.map(|state| state.pane).collect()
+        };
+        assert_eq!(viewed(""), [0; 0]);
+        assert_eq!(viewed("NNv@7 940NNe\n"), [0; 0], "a minute ago");
+        assert_eq!(viewed("NNv@7 941NNe\n"), [1]);
+        assert_eq!(viewed("NNv@7 100NNe\nNNv@8 999NNe\nNNv 999NNe\n"), [2]);
+        assert_eq!(viewed("NNv@7 100NNe\nNNv@7 1000NNe\n"), [1]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use crate::child::stat;
 use crate::event::{Cursor, PaneId};
@@ -13,7 +14,11 @@ pub(super) const FORMAT: &str = "#{pane_id} #{session_id} #{window_id} #{session
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{alternate_saved_x} #{alternate_saved_y} #{pane_in_mode} #{pane_dead} #{pane_dead_status} \
-    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity} #{window_active_clients}";
+    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity}";
+
+/// The seconds for which a client counts as looked at after somebody touched it. A client that nobody touches shows
+/// its panes to nobody.
+pub(super) const VIEW_SECONDS: i64 = 60;
 
 /// The state of a pane, seen through one window of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,8 +55,11 @@ pub struct PaneState {
     pub piped: bool,
     /// The last second, since 1970, in which something was printed in the window.
     pub window_activity: i64,
-    /// True if the window is the current one of an attached client, in any session that it is linked to.
+    /// True if the window is the current one of an attached client, in any session that it is linked to, and a person
+    /// has touched that client within the last minute.
     pub viewed: bool,
+    /// The last second, since 1970, in which such a client was touched; 0 if there is none.
+    pub(crate) touched: i64,
     /// The program in the foreground. Empty if it was not requested: the server would read files to answer,
     /// and the bytes that it reads must measure the panes' output only.
     pub command: String,
@@ -86,6 +94,13 @@ impl PaneState {
         self.is_window_named.then_some(self.window_name.as_str())
     }
 
+    /// Returns how long from a second on a viewed pane counts as viewed; `None` if it is not viewed.
+    pub(crate) fn viewed_for(&self, second: i64) -> Option<Duration> {
+        let left = self.touched.saturating_add(VIEW_SECONDS) - second;
+        let left = Duration::from_secs(left.clamp(0, VIEW_SECONDS).unsigned_abs());
+        self.viewed.then_some(left)
+    }
+
     /// Adopts names and positions from the listed state of the same pane.
     pub(super) fn adopt_owner(&mut self, listed: Self) {
         self.session_id = listed.session_id;
@@ -97,6 +112,7 @@ impl PaneState {
         self.is_window_named = listed.is_window_named;
         self.window_active = listed.window_active;
         self.viewed = listed.viewed;
+        self.touched = listed.touched;
         self.command = listed.command;
         self.title = listed.title;
         self.owned = true;
@@ -139,7 +155,6 @@ impl PaneState {
         state.pid = number(next()?);
         state.piped = flag(next()?);
         state.window_activity = number(next()?);
-        state.viewed = flag(next()?);
         state.complete_exit();
         fields.next().is_none().then_some(state)
     }
@@ -253,7 +268,7 @@ pub(super) mod tests {
             window_name: window_name.into(),
             ..PaneState::parse(&format!(
                 "%{pane} ${session} @{window} 9 {index} {pane_index} 1 1 80 24 0 2000 0 0 0 \
-             4294967295 4294967295 0 0   1 0 5 0"
+             4294967295 4294967295 0 0   1 0 5"
             ))
             .unwrap()
         }
@@ -273,7 +288,7 @@ pub(super) mod tests {
     #[test]
     fn missing_variables_are_zero() {
         let state = PaneState::parse(
-            "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12 2\n",
+            "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12\n",
         );
         let state = state.unwrap();
         assert_eq!(state.pane(), "%7");
@@ -286,10 +301,10 @@ pub(super) mod tests {
                 signal: Some(9)
             })
         );
-        assert!(state.in_mode && state.alternate && state.piped && state.viewed);
+        assert!(state.in_mode && state.alternate && state.piped);
         assert_eq!((state.pid, state.window_activity), (4711, 12));
         assert_eq!(
-            PaneState::parse(&" ".repeat(24)),
+            PaneState::parse(&" ".repeat(23)),
             None,
             "a pane that is not there"
         );

@@ -12,6 +12,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::observe) struct Views {
     viewed_since: Option<Instant>,
+    /// The time until which the client counts as looked at, unless somebody touches it again.
+    until: Option<Instant>,
     /// The last report.
     reported_at: Option<Instant>,
     /// The last change of the agent's state.
@@ -26,9 +28,10 @@ impl Views {
         self.viewed_since.is_some()
     }
 
-    /// Takes whether a client shows the pane.
-    pub fn set_viewed(&mut self, is_viewed: bool, now: Instant) {
-        if is_viewed {
+    /// Takes how long a client that shows the pane counts as looked at; `None` if none does.
+    pub fn set_viewed(&mut self, left: Option<Duration>, now: Instant) {
+        self.until = left.map(|left| now + left);
+        if left.is_some() {
             self.viewed_since.get_or_insert(now);
         } else {
             self.viewed_since = None;
@@ -43,6 +46,12 @@ impl Views {
 
     /// Returns when a view is due; `printed_at` is the time of the pane's last output.
     pub fn next_due(&self, printed_at: Option<Instant>) -> Option<Instant> {
+        let due = self.due(printed_at)?;
+        // Nobody may be there any more.
+        self.until.is_some_and(|until| due < until).then_some(due)
+    }
+
+    fn due(&self, printed_at: Option<Instant>) -> Option<Instant> {
         let viewed_since = self.viewed_since?;
         let Some(reported_at) = self.reported_at else {
             return Some(viewed_since);
@@ -57,7 +66,8 @@ impl Views {
 
     /// Returns true if a view is due, and considers it as reported.
     pub fn take_due(&mut self, printed_at: Option<Instant>, now: Instant) -> bool {
-        let is_due = self.next_due(printed_at).is_some_and(|at| at <= now);
+        let is_there = self.until.is_some_and(|until| now < until);
+        let is_due = is_there && self.next_due(printed_at).is_some_and(|at| at <= now);
         if is_due {
             (self.reported_at, self.done_at) = (Some(now), None);
         }
@@ -136,7 +146,7 @@ mod tests {
         let at = |time| begin + seconds(time);
         let mut views = Views::default();
         assert!(!views.take_due(Some(at(0)), at(1)), "out of view");
-        views.set_viewed(true, at(2));
+        views.set_viewed(Some(seconds(600)), at(2));
         assert_eq!(views.next_due(Some(at(0))), Some(at(2)));
         assert!(views.take_due(Some(at(0)), at(2)));
         assert_eq!(views.next_due(Some(at(0))), None, "nothing new");
@@ -144,15 +154,30 @@ mod tests {
         assert!(!views.take_due(Some(at(9)), at(61)));
         assert!(views.take_due(Some(at(9)), at(62)));
         // It goes out of view and comes back within the minute.
-        views.set_viewed(false, at(63));
-        views.set_viewed(true, at(64));
+        views.set_viewed(None, at(63));
+        views.set_viewed(Some(seconds(600)), at(64));
         assert_eq!(views.next_due(Some(at(9))), None, "nothing new");
         assert_eq!(views.next_due(Some(at(65))), Some(at(122)));
         // And later than that.
-        views.set_viewed(false, at(66));
+        views.set_viewed(None, at(66));
         assert_eq!(views.next_due(Some(at(65))), None);
-        views.set_viewed(true, at(200));
+        views.set_viewed(Some(seconds(600)), at(200));
         assert_eq!(views.next_due(Some(at(65))), Some(at(200)));
+    }
+
+    #[test]
+    fn what_happens_after_the_user_has_gone_is_not_seen() {
+        let begin = Instant::now();
+        let at = |time| begin + seconds(time);
+        let mut views = Views::default();
+        views.set_viewed(Some(seconds(60)), at(0));
+        assert!(views.take_due(None, at(0)));
+        views.state_changed(true, at(61));
+        assert!(!views.take_due(None, at(61)));
+        assert_eq!(views.next_due(None), None);
+        // He touches the client again.
+        views.set_viewed(Some(seconds(60)), at(300));
+        assert!(views.take_due(None, at(300)));
     }
 
     #[test]
@@ -160,23 +185,23 @@ mod tests {
         let begin = Instant::now();
         let at = |time| begin + seconds(time);
         let mut views = Views::default();
-        views.set_viewed(true, at(0));
+        views.set_viewed(Some(seconds(600)), at(0));
         assert!(views.take_due(None, at(0)));
         views.state_changed(false, at(1));
         assert_eq!(views.next_due(None), Some(at(60)));
         views.state_changed(true, at(2));
         assert!(views.take_due(None, at(2)));
         assert_eq!(views.next_due(None), None);
-        views.set_viewed(false, at(3));
+        views.set_viewed(None, at(3));
         views.state_changed(true, at(4));
         assert_eq!(views.next_due(None), None, "out of view");
-        views.set_viewed(true, at(9));
+        views.set_viewed(Some(seconds(600)), at(9));
         assert!(views.take_due(None, at(9)));
         // It works again before it is viewed.
-        views.set_viewed(false, at(10));
+        views.set_viewed(None, at(10));
         views.state_changed(true, at(11));
         views.state_changed(false, at(12));
-        views.set_viewed(true, at(13));
+        views.set_viewed(Some(seconds(600)), at(13));
         assert_eq!(views.next_due(None), Some(at(69)));
     }
 

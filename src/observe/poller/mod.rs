@@ -418,6 +418,7 @@ impl Poller {
             first,
             again,
             now: self.clock.now(),
+            second: self.clock.wall().micros() / 1_000_000,
         };
         self.panes.handle_reply(panes, &departed, context);
         None

@@ -126,6 +126,8 @@ pub(in crate::observe) struct ReplyContext<'a> {
     /// The reply belongs to extra captures, of panes whose regular capture did not suffice.
     pub again: bool,
     pub now: Instant,
+    /// The present second, since 1970.
+    pub second: i64,
 }
 
 pub(in crate::observe) struct SessionPanes {
@@ -376,7 +378,8 @@ impl SessionPanes {
         }
         // The pane is out of its slot while it handles the reply. After a panic it is missing, and is
         // resumed from what was reported of it.
-        let is_viewed = reply.state().viewed && self.config.reports_views;
+        let viewed_for = reply.state().viewed_for(context.second);
+        let viewed_for = viewed_for.filter(|_| self.config.reports_views);
         let window = reply.state().given_name().map(str::to_owned);
         let pane = match (self.slots.remove(id), reply) {
             (Some(PaneSlot::Open(mut pane)), reply) => {
@@ -406,7 +409,7 @@ impl SessionPanes {
             }
         };
         if let Some(mut pane) = pane {
-            pane.views.set_viewed(is_viewed, context.now);
+            pane.views.set_viewed(viewed_for, context.now);
             if self.config.conversations.are_read() {
                 self.names.set_window(id, window.as_deref(), context.now);
                 self.names.set_title(id, pane.work_in_title(), context.now);

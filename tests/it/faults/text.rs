@@ -178,7 +178,7 @@ const NUMBERS: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} 
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{alternate_saved_x} #{alternate_saved_y} #{pane_in_mode} #{pane_dead} #{pane_dead_status} \
-    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity} #{window_active_clients}";
+    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity}";
 
 #[test]
 fn text_that_imitates_replies_of_tmux_stays_text() {

@@ -10,7 +10,7 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 /// A client of a server, in a terminal that another server provides.
 struct Client<'a> {
     server: &'a TmuxServer,
-    _terminal: TmuxServer,
+    terminal: TmuxServer,
 }
 
 impl<'a> Client<'a> {
@@ -22,10 +22,7 @@ impl<'a> Client<'a> {
             socket.display()
         );
         terminal.new_session("client", 80, 24, &command);
-        let client = Self {
-            server,
-            _terminal: terminal,
-        };
+        let client = Self { server, terminal };
         client.wait_for(session);
         client
     }
@@ -35,6 +32,9 @@ impl<'a> Client<'a> {
         let target = format!("={session}");
         let args = ["switch-client", "-c", client.trim(), "-t", &target];
         self.server.tmux(&args);
+        // Somebody is there: a key that tmux itself takes.
+        let keys = ["send-keys", "-t", "client", "C-b", "F11"];
+        self.terminal.tmux(&keys);
         self.wait_for(session);
     }
 
@@ -134,26 +134,28 @@ fn a_pane_shown_by_a_face_counts_as_seen() {
             row["state"] == "done" && row["attention"] == "finished"
         });
     };
-    let screen = |method: &str| {
-        let path = format!("/api/v1/panes/{}/screen", agent.replace('%', "%25"));
+    let screen = |method: &str, query: &str| {
+        let path = format!("/api/v1/panes/{}/screen{query}", agent.replace('%', "%25"));
         let answer = request(&home.socket(), &format!("{method} {path} HTTP/1.1\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     };
     finish();
     // A request without a body shows nothing.
-    screen("HEAD");
+    screen("HEAD", "?viewed=true");
+    // A script is no person.
+    screen("GET", "");
     assert_eq!(views(&home, "agent"), Vec::<Value>::new());
-    screen("GET");
+    screen("GET", "?viewed=true");
     let row = home.wait_for_row("agent", |row| row["attention"] == "quiet");
     let expected = serde_json::json!({"type": "PaneSeen", "execution_id": row["execution_id"],
         "pane": agent, "by": "face"});
     assert_eq!(views(&home, "agent"), [expected]);
     // The screen is still the same.
-    screen("GET");
+    screen("GET", "?viewed=true");
     assert_eq!(views(&home, "agent").len(), 1);
     // Work that has ended since counts as seen at once.
     finish();
-    screen("GET");
+    screen("GET", "?viewed=true");
     home.wait_for_row("agent", |row| row["attention"] == "quiet");
     assert_eq!(views(&home, "agent").len(), 2);
 

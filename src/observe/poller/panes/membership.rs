@@ -282,6 +282,7 @@ impl SessionPanes {
             first: false,
             again: true,
             now,
+            second: 0,
         };
         if let Some(mut pane) = self.open(id, unopened, &mut captured, &Begin::Fresh, context) {
             pane.mark_output_missing(now);
