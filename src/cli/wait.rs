@@ -465,13 +465,13 @@ impl TargetWait {
                  --include-existing): {line}"
             );
         }
-        let mut lead = None;
+        let (mut lead, mut answers) = (None, true);
         if let Some(observer) = self.observer.filter(|_| !started.has_ended()) {
             // The observer has its own view of the panes, so the text is typed only once it has begun.
             let state = self.state.filter(|_| observer.gives_states);
             let condition = state.map(|condition| (condition, state_sender));
             let ask = Ask::start(observer, (server, &self.target), condition, clock)?;
-            ask.begun(stop);
+            answers = ask.begun(stop);
             lead = Some(ask);
         }
         if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
@@ -481,7 +481,7 @@ impl TargetWait {
                 answers: self.answers.as_deref(),
             };
             // An observer that does not answer is asked once.
-            let board = Cell::new(self.board.as_ref());
+            let board = Cell::new(self.board.as_ref().filter(|_| answers));
             let row_of = |pane: &PaneId| {
                 let row = board.get().map(|board| board.row_of(pane)).transpose();
                 Ok(row.map(Option::flatten).unwrap_or_else(|error| {

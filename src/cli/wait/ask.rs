@@ -4,6 +4,7 @@
 //! observer says twice a second that it is alive; if it falls silent or ends, the wait continues by itself, and
 //! this thread watches for states.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ use crate::wait::{Lead, WaitMatch, WaitOutcome};
 /// The silence after which an observer counts as stopped: four times the interval of its signs of life.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
+/// The silence after which the observer is not awaited any more once the timeout of the wait has passed.
+const LATE_SILENCE: Duration = Duration::from_millis(700);
+
 /// The observer in which a wait runs.
 #[derive(Clone, Debug)]
 pub(super) struct LeadingObserver {
@@ -34,6 +38,10 @@ pub(super) struct LeadingObserver {
     server: PathBuf,
     /// The conditions, without the target.
     conditions: Value,
+    timeout: Option<Duration>,
+    /// The time in which it must begin: half of the timeout is left to the wait by itself. Not before a text is
+    /// typed, because the observer knows the question that the text may answer.
+    begins_within: Option<Duration>,
     /// It knows the states for which the wait waits.
     pub gives_states: bool,
 }
@@ -97,6 +105,8 @@ impl LeadingObserver {
             api: known.socket,
             server,
             conditions,
+            timeout: typed.timeout,
+            begins_within: (typed.timeout.filter(|_| typed.send.is_none())).map(|time| time / 2),
             gives_states,
         }))
     }
@@ -106,8 +116,8 @@ impl LeadingObserver {
 pub(super) struct Ask {
     running: StopGuard,
     thread: Handle<()>,
-    /// Closed when the observer has begun to wait, or does not answer.
-    begun: Stop,
+    /// Receives a message when the observer has begun to wait, or has refused to. Closed when it does not answer.
+    begun: Receiver<()>,
     /// Receives what the observer reports. Closed when nothing more comes from it.
     pub reports: Receiver<Lead>,
 }
@@ -121,12 +131,13 @@ impl Ask {
         clock: &Clock,
     ) -> Result<Self, Failure> {
         let (running, stop) = stop_pair();
-        let (unbegun, begun) = stop_pair();
+        let (answered, begun) = bounded(1);
         // A loss and the outcome.
         let (sender, reports) = bounded(2);
         let (server, target, clock) = (server.clone(), target.clone(), clock.clone());
         let thread = spawn("td-wait-ask", move || {
-            ask(&observer, &target, (unbegun, sender), (&stop, &clock));
+            let is_over = ask(&observer, &target, (answered, sender), (&stop, &clock));
+            let states = states.filter(|_| !is_over);
             if let Some((condition, found)) = states.filter(|_| !is_stopped(&stop)) {
                 watch((&server, &target), condition, (&stop, &found), &clock);
             }
@@ -139,11 +150,11 @@ impl Ask {
         })
     }
 
-    /// Waits until the observer has begun to wait, or does not answer.
-    pub fn begun(&self, stop: &Stop) {
+    /// Waits until the observer has begun to wait. Returns false if it does not answer.
+    pub fn begun(&self, stop: &Stop) -> bool {
         select_biased! {
-            recv(self.begun) -> _ => {}
-            recv(stop) -> _ => {}
+            recv(self.begun) -> begun => begun.is_ok(),
+            recv(stop) -> _ => true,
         }
     }
 
@@ -156,24 +167,39 @@ impl Ask {
     }
 }
 
-/// Asks the observer, and passes on what it reports.
+/// Asks the observer, and passes on what it reports. Returns true if the time of the wait is over.
 fn ask(
     observer: &LeadingObserver,
     target: &Target,
-    (unbegun, reports): (StopGuard, Sender<Lead>),
+    (begun, reports): (Sender<()>, Sender<Lead>),
     (stop, clock): (&Stop, &Clock),
-) {
+) -> bool {
     let mut body = observer.conditions.clone();
     body["target"] = json!(target.as_str());
     let server = percent_encoded(&observer.server.to_string_lossy());
     let path = format!("/api/v1/wait?socket={server}");
-    let mut unbegun = Some(unbegun);
+    let asked_at = clock.now();
+    let has_passed = |time: Duration, since| clock.now().saturating_duration_since(since) >= time;
+    let say_begun = || {
+        // Once is enough.
+        let _ = begun.try_send(());
+    };
+    let heard_at = Cell::new(None);
+    let is_over = || {
+        let timeout = observer.timeout;
+        timeout.is_some_and(|timeout| has_passed(timeout, asked_at))
+    };
+    let is_late = || match heard_at.get() {
+        None => (observer.begins_within).is_some_and(|time| has_passed(time, asked_at)),
+        Some(at) => is_over() && has_passed(LATE_SILENCE, at),
+    };
     let on_line = |line: &[u8]| {
+        heard_at.set(Some(clock.now()));
         let Ok(line) = serde_json::from_slice::<Value>(line) else {
             return;
         };
         match line.get("wait").and_then(Value::as_str) {
-            Some("begun") => unbegun = None,
+            Some("begun") => say_begun(),
             Some("lost_lines") => drop(reports.try_send(Lead::LostLines)),
             Some(_) => {}
             None => match WaitOutcome::from_json(&line) {
@@ -187,12 +213,17 @@ fn ask(
         (&observer.api, &path),
         &body,
         (SILENCE, clock),
-        || is_stopped(stop),
+        || is_stopped(stop) || is_late(),
         on_line,
     );
     if let Err(error) = answered {
         log::info!("{error:?}");
     }
+    if heard_at.get().is_some() {
+        // A refusal, perhaps.
+        say_begun();
+    }
+    is_over()
 }
 
 /// Watches for states after the observer has ended.

@@ -291,6 +291,28 @@ fn a_pane_that_is_respawned_during_a_wait_loses_nothing() {
 }
 
 #[test]
+fn the_timeout_holds_beside_an_observer_that_is_stopped() {
+    let home = shells(&[2000]);
+    let pid = home.start();
+    let stopped = Stopped::new(Pid::from_raw(pid.cast_signed()).unwrap());
+    // The machine may be busy, so the shortest of some waits counts.
+    let waited = (0..3).map(|_| {
+        let began = Instant::now();
+        let waiting = start_for(&home, &["sh-2000", "--text", "never"], "500ms");
+        assert_code(&waiting.end(), 124);
+        began.elapsed()
+    });
+    let waited = waited.min().unwrap();
+    // What is printed meanwhile is found.
+    let args = ["send-keys", "-t", "=sh-2000:", super::TICKS, "Enter"];
+    home.server.tmux(&args);
+    let waiting = start_for(&home, &["sh-2000", "--text", "NEEDLE"], "1s");
+    assert_code(&waiting.end(), 0);
+    drop(stopped);
+    assert!(waited < Duration::from_millis(1200), "{waited:?}");
+}
+
+#[test]
 fn a_wait_closes_the_pipe_that_it_opens_and_polling_opens_none() {
     let home = shells(&[2000]);
     for (source, during) in [("auto", "1"), ("poll", "0")] {
