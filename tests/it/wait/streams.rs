@@ -386,21 +386,31 @@ fn a_killed_pane_is_no_failure() {
         "set -g @captured yes",
     ];
     home.server.tmux(&hook);
-    let waiting = start(&home, &["sh-2000", "--exit", "--json"]);
-    wait_for("a capture", CEILING, || {
-        match home.server.tmux(&["show", "-gqv", "@captured"]) {
-            value if value.is_empty() => Err("none yet"),
-            _ => Ok(()),
+    let waits = "echo up; while :; do sleep 0.1; done";
+    let exits = format!("trap 'exit 3' HUP; {waits}");
+    // A program that catches the signal has the status that it has chosen.
+    for (script, code, status) in [("exec cat", 0, 129), (&exits, 1, 3)] {
+        let pane = home.server.new_session("killed", 80, 24, script);
+        if script == exits {
+            home.server.wait_for_text(&pane, "up");
         }
-    });
-    home.server.tmux(&["kill-session", "-t", "=sh-2000"]);
-    let output = waiting.end();
-    assert_code(&output, 0);
-    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (&outcome["condition"], &outcome["exit_status"]),
-        (&"exit".into(), &129.into())
-    );
+        home.server.tmux(&["set", "-gu", "@captured"]);
+        let waiting = start(&home, &["killed", "--exit", "--json"]);
+        wait_for("a capture", CEILING, || {
+            match home.server.tmux(&["show", "-gqv", "@captured"]) {
+                value if value.is_empty() => Err("none yet"),
+                _ => Ok(()),
+            }
+        });
+        home.server.tmux(&["kill-session", "-t", "=killed"]);
+        let output = waiting.end();
+        assert_code(&output, code);
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&outcome["condition"], &outcome["exit_status"]),
+            (&"exit".into(), &status.into())
+        );
+    }
 }
 
 /// Waits until a resumed observer answers again, and has ended the waits whose clients are gone.
