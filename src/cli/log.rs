@@ -184,6 +184,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let greps = grep.0.is_some();
     until_stopped(&signals, &clock, move |stop| {
         let mut show = Show::new(page, grep, revisions);
+        // What is found is shown at once.
+        show.looks_ahead = false;
         let has_failed = follow(data, runs, later, logs, &mut show, &time, stop)?;
         // A search without a match fails, unless it was stopped.
         let has_missed = greps && !show.has_matched && !is_stopped(stop);

@@ -8,6 +8,7 @@ use regex::Regex;
 
 use super::failure::Failure;
 use super::history::{Which, data_dir, report_failure, report_problems};
+use super::log_once::{Found, StreamKey, stream_of};
 use super::options::Options;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent, lines_in};
@@ -78,6 +79,10 @@ pub(super) struct Show {
     /// The expression to search for.
     grep: Option<Regex>,
     around: Option<Surroundings<Item>>,
+    /// What the search has found.
+    found: Found,
+    /// Rows of screens may wait for the conversation that follows.
+    pub looks_ahead: bool,
     finals: LastRevisions,
     /// The query for revisions, if each line is shown once with its final text.
     revisions: Option<Query>,
@@ -105,6 +110,8 @@ impl Show {
             page: page.open(),
             grep,
             around: around.map(Surroundings::new),
+            found: Found::default(),
+            looks_ahead: true,
             finals: LastRevisions::default(),
             revisions,
             has_matched: false,
@@ -144,6 +151,7 @@ impl Show {
 
     /// Writes the remaining output.
     pub fn finish(&mut self) -> Result<(), Failure> {
+        self.show_found(true)?;
         self.page.finish()?;
         Ok(self.page.flushed()?.release()?)
     }
@@ -202,8 +210,16 @@ impl Show {
         if self.page.is_json() {
             return Ok(self.page.write_record(envelope, record.line())?);
         }
-        if let Some(part) = self.grep.as_ref().and_then(|grep| matching(envelope, grep)) {
-            return Ok(self.page.write_event(&part)?);
+        if let Some(grep) = &self.grep {
+            let parts = match matching(envelope, grep) {
+                Some(part) => vec![part],
+                None => match self.finals.apply(envelope) {
+                    Applied::Replaced(parts) => parts,
+                    Applied::Unchanged => vec![envelope.clone()],
+                },
+            };
+            parts.into_iter().for_each(|part| self.found.push(part));
+            return self.show_found(!self.looks_ahead);
         }
         match self.finals.apply(envelope) {
             Applied::Replaced(parts) => {
@@ -212,6 +228,14 @@ impl Show {
                 }
             }
             Applied::Unchanged => self.page.write_record(envelope, record.line())?,
+        }
+        Ok(())
+    }
+
+    /// Shows what the search has found. `is_over`: nothing that follows is waited for.
+    fn show_found(&mut self, is_over: bool) -> Result<(), Failure> {
+        while let Some(envelope) = self.found.pop(is_over) {
+            self.page.write_event(&envelope)?;
         }
         Ok(())
     }
@@ -380,15 +404,6 @@ pub(super) fn is_match(envelope: &Envelope, regex: &Regex) -> bool {
         // `$` must match before a trailing line end.
         regex.is_match(text.strip_suffix('\n').unwrap_or(text))
     })
-}
-
-/// The ids of a pane, or of a command, which has no pane.
-pub(super) type StreamKey = (String, String);
-
-/// Returns the pane or the command of an event.
-pub(super) fn stream_of(event: &TdEvent) -> StreamKey {
-    let pane = event.pane().map_or("", |pane| pane.as_str());
-    (event.execution_id().to_owned(), pane.to_owned())
 }
 
 /// The next thing to show.

@@ -42,6 +42,7 @@ mod history;
 
 mod export;
 mod log;
+mod log_once;
 mod log_show;
 mod replay;
 mod runs;
