@@ -21,6 +21,33 @@ mod cases {
         shows_the_pane(&mut watch, limit);
     }
 
+    /// One capture has no more than so many rows: what is above them is lost, and said to be.
+    #[test]
+    fn lines_beyond_the_largest_capture_are_a_gap() {
+        let gap = |change: &Change| match change {
+            Change::Gap {
+                reason, evidence, ..
+            } => Some((*reason, *evidence)),
+            _ => None,
+        };
+        let truncated = Some((GapReason::Truncated, GapEvidence::Confirmed));
+        let mut sim = Sim::new(40, 5, 100_000);
+        sim.print(&"line\n".repeat(50));
+        let (_, changes) = Tracker::fresh(&sim.capture(20));
+        assert_eq!(changes.first().and_then(gap), truncated);
+        let (mut tracker, changes) = Tracker::fresh(&sim.capture(usize::MAX));
+        assert!(!changes.iter().any(|change| gap(change).is_some()));
+        sim.print(&"more\n".repeat(100));
+        let shallow = sim.capture(20);
+        assert_eq!(
+            tracker.apply(&shallow, false),
+            None,
+            "a deeper capture is asked for"
+        );
+        let changes = tracker.apply(&shallow, true).unwrap();
+        assert_eq!(changes.iter().find_map(gap), truncated);
+    }
+
     #[test]
     fn a_prompt_is_revised_and_then_settles_with_its_answer() {
         let mut watch = Watch::new(Sim::new(40, 5, 100));

@@ -142,11 +142,14 @@ fn no_line_of_many_is_lost_or_repeated() {
     let Some(python) = python() else { return };
     let home = KernelHome::new(python);
     let mut kernel = start(&home);
+    let mut calls = 0;
     for (lines, flush) in [(1_000_000, "False"), (20_000, "True")] {
         let code = format!("for i in range({lines}): print(i, flush={flush})");
         let mut got = String::new();
+        calls = 0;
         let result = kernel.execute(&code, |stream, text| {
             assert_eq!(stream, OutputStream::Stdout);
+            calls += 1;
             got.push_str(text);
         });
         let result = result.unwrap();
@@ -162,8 +165,24 @@ fn no_line_of_many_is_lost_or_repeated() {
             expected.len()
         );
     }
-    // Both streams in their order, in batches.
+    // A flushed text is a message of its own; batches make few calls of many.
     kernel.batch_outputs(Duration::from_millis(100));
+    let (mut batches, mut got) = (0, String::new());
+    let code = "for i in range(20000): print(i, flush=True)";
+    let result = kernel.execute(code, |_, text| {
+        batches += 1;
+        got.push_str(text);
+    });
+    let result = result.unwrap();
+    assert!(got == result.stdout && got.lines().count() == 20_000);
+    // One call each 100 ms, or each 64 KiB, and the last one.
+    let most = result.duration.as_millis() as usize / 100 + got.len() / (64 * 1024) + 2;
+    assert!(
+        batches <= most && batches * 10 < calls,
+        "{batches} calls in {:?} instead of {calls}",
+        result.duration
+    );
+    // Both streams in their order, in batches.
     let code = "import sys\nfor i in range(50):\n    print(i, flush=True)\n    print(-i, file=sys.stderr, flush=True)";
     let (mut out, mut err) = (String::new(), String::new());
     let result = kernel.execute(code, |stream, text| match stream {

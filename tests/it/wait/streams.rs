@@ -371,6 +371,12 @@ fn lost_lines_are_reported_at_once() {
     assert_eq!(waiting.try_wait().unwrap(), None, "the wait continues");
     waiting.kill().unwrap();
     waiting.wait().unwrap();
+    // If nothing matches until the timeout, the lost lines may have: the wait neither found nor excludes it.
+    let args = [&args[..], &["--timeout", "3s"]].concat();
+    let output = Running::start(home.command(&args)).end();
+    assert_code(&output, 3);
+    let shown = text(&output.stderr);
+    assert!(shown.contains("lines were lost"), "{shown}");
 }
 
 #[test]
