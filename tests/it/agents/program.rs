@@ -58,6 +58,31 @@ fn completions_are_printed_once_and_the_exit_code_gives_the_result() {
 }
 
 #[test]
+fn one_thread_serves_the_files_of_all_agents() {
+    let temp = tempfile::tempdir().unwrap();
+    let files: Vec<String> = (0..5)
+        .map(|number| temp.path().join(format!("{number}.jsonl")))
+        .map(|file| file.to_str().unwrap().to_owned())
+        .collect();
+    files
+        .iter()
+        .for_each(|file| fs::write(file, WORKS).unwrap());
+    let mut args = vec!["--json"];
+    args.extend(files.iter().map(String::as_str));
+    let mut running = started(&args, &temp.path().join("data"));
+    running.wait_for("\"agent_id\":\"4\"");
+    let tasks = fs::read_dir(format!("/proc/{}/task", running.child.id())).unwrap();
+    let names = tasks.flat_map(|task| fs::read_to_string(task.unwrap().path().join("comm")));
+    let names: Vec<String> = names.map(|name| name.trim().to_owned()).collect();
+    let tickers = names.iter().filter(|name| *name == "td-agents");
+    assert_eq!(tickers.count(), 1, "{names:?}");
+    files
+        .iter()
+        .for_each(|file| fs::write(file, [WORKS, DONE].concat()).unwrap());
+    assert_code(&running.end(), 0);
+}
+
+#[test]
 fn new_files_are_found_and_absent_ones_are_awaited() {
     let temp = tempfile::tempdir().unwrap();
     let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use super::{streamed, wait_until_streamed};
-use crate::support::{CEILING, TmuxServer, within};
+use crate::support::{CEILING, Dice, TmuxServer, within};
 
 /// A difference is repaired within 5 s of rest; a busy machine may take longer.
 const REPAIRED: Duration = Duration::from_secs(10);
@@ -178,4 +178,66 @@ fn a_difference_that_has_scrolled_off() {
         Prints(b"three\r\n"),
         Lines(300),
     ]);
+}
+
+/// A program draws two screens in turns, each within a synchronized update that pauses anywhere: no screen is kept that
+/// is a mixture of two. `TD_SCREENS=500` draws more of them.
+#[test]
+fn a_screen_of_a_synchronized_update_is_never_a_mixture() {
+    let screens = std::env::var("TD_SCREENS").map_or(60, |count| count.parse().unwrap());
+    let server = TmuxServer::new();
+    let rows = 12;
+    let mut dice = Dice(2026);
+    let mut script = String::from("printf '\\033[?1049h'\n");
+    for screen in 1..=screens {
+        let lines: String = (1..=rows)
+            .map(|row| format!("\x1b[{row};1Hscreen {screen} row {row}\x1b[K"))
+            .collect();
+        let drawn = format!("\x1b[?2026h{lines}\x1b[?2026l");
+        let mut rest = drawn.as_str();
+        while !rest.is_empty() {
+            let cut = (1 + dice.roll(200) as usize).min(rest.len());
+            let (piece, later) = rest.split_at(cut);
+            script += &format!("printf '{}'\n", piece.replace('\x1b', "\\033"));
+            if dice.roll(3) == 0 {
+                script += &format!("sleep 0.0{:02}\n", dice.roll(60));
+            }
+            rest = later;
+        }
+        script += &format!("sleep 0.0{:02}\n", dice.roll(40));
+    }
+    script += "printf '\\033[?1049lTHE END\\n'\nexec cat\n";
+    let file = server.directory().join("draws");
+    std::fs::write(&file, script).unwrap();
+    let run = format!("read begin; . {}", file.display());
+    let pane = server.new_session("drawn", 60, rows, &format!("sh -c '{run}'"));
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    wait_until_streamed(&server, 1);
+    server.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    within(CEILING * 6, || match server.screen(&pane) {
+        screen if screen.contains("THE END") => Ok(()),
+        screen => Err(screen),
+    })
+    .unwrap();
+    observed.until_line("THE END");
+    observed.stop();
+    let mut shown = std::collections::BTreeMap::new();
+    let mut kept = 0;
+    for envelope in observed.logs().values().flatten() {
+        let td_observe::TdEvent::ScreenUpdate { rows: changed, .. } = &envelope.event else {
+            continue;
+        };
+        for row in changed {
+            shown.insert(row.row, row.text.trim_end().to_owned());
+        }
+        let drawn: std::collections::BTreeSet<_> = shown
+            .values()
+            .map(|text| text.split(" row ").next())
+            .collect();
+        assert!(drawn.len() <= 1, "a mixture: {shown:#?}");
+        kept += 1;
+    }
+    eprintln!("{kept} of {screens} screens were kept");
+    assert!(kept > 3, "{kept}");
 }
