@@ -57,18 +57,24 @@ fn logged(data: &Path, id: &str) -> (u64, u64) {
 
 /// Emits events in as many threads, as fast as they can; returns how many were refused.
 fn emit(engine: &Engine, threads: u64, events: u64) -> u64 {
+    emit_tokens(engine, threads, events, "a token of some words")
+}
+
+fn emit_tokens(engine: &Engine, threads: u64, events: u64, token: &str) -> u64 {
     let refused = Arc::new(AtomicU64::new(0));
-    let emitting: Vec<_> = (0..threads)
-        .map(|thread| {
-            let emitter = engine
-                .emitter_for(format!("e{thread}"), RunInfo::default())
-                .unwrap();
-            let refused = Arc::clone(&refused);
+    let emitters: Vec<_> = (0..threads)
+        .map(|thread| engine.emitter_for(format!("e{thread}"), RunInfo::default()))
+        .collect();
+    let emitting: Vec<_> = emitters
+        .into_iter()
+        .map(|emitter| {
+            let emitter = emitter.unwrap();
+            let (refused, token) = (Arc::clone(&refused), token.to_owned());
             thread::spawn(move || {
                 for number in 0..events / threads {
                     let emitted = match number % 4 {
                         0 => emitter.iteration_started(1),
-                        _ => emitter.token_received(1, "a token of some words"),
+                        _ => emitter.token_received(1, &token),
                     };
                     match emitted {
                         Emitted::Accepted => {}
@@ -160,6 +166,75 @@ fn a_burst_is_delivered_logged_or_counted_exactly() {
             assert!(missing >= refused, "{what}");
         }
     }
+}
+
+/// Set in a process that runs only the test of memory, so that its memory is the test's: the threads and the lanes'
+/// capacity.
+const ALONE: &str = "TD_TEST_LOSSES_ALONE";
+
+/// Returns a line of this process's memory, in bytes.
+fn memory(line: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let value = status.lines().find_map(|of| of.strip_prefix(line)).unwrap();
+    let kib = value.trim_start_matches(':').trim().trim_end_matches(" kB");
+    1024 * kib.parse::<usize>().unwrap()
+}
+
+/// Returns the mean size of the events that [`emit_tokens`] sends.
+fn mean_event(token: &str) -> usize {
+    let events = [
+        TdEvent::iteration_started("e0", 1),
+        TdEvent::token_received("e0", 1, token),
+        TdEvent::token_received("e0", 1, token),
+        TdEvent::token_received("e0", 1, token),
+    ];
+    let bytes: usize = events.iter().map(TdEvent::memory_bytes).sum();
+    bytes / events.len() + size_of::<td_observe::Envelope>() - size_of::<TdEvent>()
+}
+
+/// A process takes the 64 MiB of the path to the log, its full lanes, and 32 MB. Long tokens fill them soon. The pages of
+/// the program's file are not counted: the test's program has many.
+#[test]
+fn the_memory_of_a_burst_is_bounded() {
+    let Ok(round) = std::env::var(ALONE) else {
+        for round in ["1 1000", "4 1000", "16 10", "4 5000"] {
+            let data = tempfile::tempdir().unwrap();
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            let name = "losses::the_memory_of_a_burst_is_bounded";
+            let child = command.args(["--exact", name, "--nocapture"]);
+            let child = child.env(ALONE, round).current_dir(data.path());
+            let output = child.output().unwrap();
+            let shown = String::from_utf8_lossy(&output.stderr);
+            let is_over = shown.contains(" bytes; ") && output.status.success();
+            assert!(is_over, "{round}: {output:#?}");
+            eprint!("{shown}");
+        }
+        return;
+    };
+    let (threads, capacity) = round.split_once(' ').unwrap();
+    let capacity: usize = capacity.parse().unwrap();
+    let builder = Builder::new().capacity(capacity).data_dir("data");
+    let engine = builder.start().unwrap();
+    let (unread, mut subscription) = (engine.subscribe(), engine.subscribe());
+    let token = "a token of some words ".repeat(100);
+    let path = 64 * 1024 * 1024;
+    let events = events_of_a_round().max((2 * path / mean_event(&token)) as u64);
+    let refused = emit_tokens(&engine, threads.parse().unwrap(), events, &token);
+    // The unread lane is full after so many events.
+    let mut received = 0;
+    while received < capacity as u64 {
+        if let Delivery::Event(envelope) = subscription.recv().unwrap() {
+            received += envelope.n;
+        }
+    }
+    // A peak holds no more file pages than there are now.
+    let peak = memory("VmHWM") - memory("RssFile");
+    let most = path + 2 * capacity * mean_event(&token) + 32_000_000;
+    eprintln!("{round}: {peak} of {most} bytes; {refused} of {events} events refused");
+    assert!(peak <= most, "{round}: {peak} of {most} bytes");
+    drop(unread);
+    // In a debug build it takes long to write everything to the log.
+    std::process::exit(0);
 }
 
 #[test]
