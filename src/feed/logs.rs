@@ -422,8 +422,15 @@ impl OpenLog {
             self.following = self.log.next()?;
             let following = self.following.as_ref();
             let next = following.and_then(|next| LogGapRange::of(&next.envelope));
-            if next.is_none_or(|next| Some(next.first) > first) {
+            if next.as_ref().is_none_or(|next| Some(next.first) > first) {
                 return Ok(Some(record));
+            }
+            // Unless it has only changed places with the next one.
+            let is_moved = next.is_some_and(|next| {
+                next.first == self.from.saturating_add(1) && Some(next.last + 1) == first
+            });
+            if is_moved {
+                return Ok(self.following.replace(record));
             }
         }
     }

@@ -58,14 +58,26 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
 
 /// Returns the last number that the file accounts for; `None` if no line has a number. Skips invalid lines.
 pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
-    last_of(file, |envelope| {
-        let seq = match &envelope.event {
+    let mut last = None;
+    let moved = last_of(file, |envelope| {
+        let (first, seq) = match &envelope.event {
             // The header states the next number, so all lower numbers are in use.
-            TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
-            _ => LogGapRange::of(envelope).map(|gap| gap.last),
+            TdEvent::LogOpened { first_seq, .. } => (*first_seq, first_seq.saturating_sub(1)),
+            _ => LogGapRange::of(envelope).map(|gap| (gap.first, gap.last))?,
         };
-        seq.filter(|&seq| seq < SEQ_MAX)
-    })
+        let seq = Some(seq).filter(|&seq| seq < SEQ_MAX)?;
+        let Some(last) = last else {
+            last = Some(seq);
+            return None;
+        };
+        // The last two lines may have changed places.
+        Some(if first == last + 1 {
+            seq.max(last)
+        } else {
+            last
+        })
+    })?;
+    Ok(moved.or(last))
 }
 
 /// Returns the comment of a compressed file, which states its last number, so that a list of runs need not read
@@ -93,7 +105,7 @@ pub(super) fn last_ts(file: &File) -> io::Result<Option<Timestamp>> {
 }
 
 /// Returns the first result of `read` over the events, from last to first.
-fn last_of<T>(file: &File, read: impl Fn(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
+fn last_of<T>(file: &File, mut read: impl FnMut(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
     let mut end = file.metadata()?.len();
     while end > 0 {
         // The line feed before `end` belongs to the line.

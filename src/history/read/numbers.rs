@@ -75,7 +75,7 @@ pub(super) struct NumberSpan {
     /// The last number; the one before the first for a header, whose number is that of the next event.
     pub(super) last: u64,
     /// The number of lines; more than one line with consecutive numbers cannot be a damaged number.
-    lines: u64,
+    pub(super) lines: u64,
     /// The position of the first line in the file, and its time.
     offset: u64,
     ts: Timestamp,
@@ -87,6 +87,11 @@ impl NumberSpan {
     /// Returns `true` for a header that another number than its own follows.
     pub(super) fn is_header_alone(&self) -> bool {
         self.last < self.first
+    }
+
+    /// Returns `true` if its numbers precede those of a line, with which it has changed places.
+    pub(super) fn is_before(&self, line: &Self) -> bool {
+        line.lines == 1 && self.last + 1 == line.first
     }
 }
 
@@ -155,8 +160,12 @@ pub(super) struct NumberCheck {
     next: NextNumber,
     is_single_file: bool,
     execution: Option<ExecutionId>,
-    /// A span whose number is too high. If the next number is lower, this one was damaged.
+    /// A span whose number is too high. If the next number is lower, this one was damaged, or its line was moved.
     held: Option<(NumberSpan, PathBuf)>,
+    /// Numbers of such lines, which are not missing where they are skipped.
+    early: Vec<(u64, u64)>,
+    /// The first place of the present execution.
+    own_places: usize,
     /// The time of the previous span.
     before: Timestamp,
     since: Option<Timestamp>,
@@ -179,6 +188,8 @@ impl NumberCheck {
             is_single_file: next == NextNumber::AnyHeader,
             execution: None,
             held: None,
+            early: Vec::new(),
+            own_places: 0,
             before: Timestamp::from_micros(i64::MIN),
             since: query.since,
             until: query.until,
@@ -204,16 +215,26 @@ impl NumberCheck {
     }
 
     fn take_span(&mut self, span: &NumberSpan, path: &Path) {
-        if let Some((held, _)) = &self.held {
-            if held.lines == 1 && span.first <= held.first {
-                self.held = None;
-            } else {
+        match self.held.take() {
+            Some((held, _)) if held.lines == 1 && span.first <= held.first => {
+                if self.early.len() < PLACES_MAX {
+                    self.early.push((held.first, held.last));
+                }
+            }
+            held => {
+                self.held = held;
                 self.accept_held();
             }
         }
         let is_other = self.is_single_file
             && span.header.is_some()
             && (self.execution.is_some() && self.execution != span.header);
+        if is_other {
+            self.early.clear();
+            self.own_places = self.places.len();
+        }
+        // A line that was moved behind later ones.
+        self.find(span.first, span.last);
         self.next = match self.next {
             NextNumber::Is(next) if is_other || span.first <= next => {
                 NextNumber::Is(if is_other { 0 } else { next }.max(span.last + 1))
@@ -243,6 +264,12 @@ impl NumberCheck {
             let is_late = self.until.is_some_and(|until| self.before >= until);
             if !is_early && !is_late {
                 self.add(next, held.first - 1, path, Some(held.offset));
+                for (first, last) in std::mem::take(&mut self.early) {
+                    self.find(first, last);
+                    if last > held.last {
+                        self.early.push((first, last));
+                    }
+                }
             }
         }
         self.next = NextNumber::Is(held.last + 1);
@@ -264,7 +291,32 @@ impl NumberCheck {
             && next < end.next_seq
         {
             self.add(next, end.next_seq - 1, path.to_owned(), None);
+            for (first, last) in std::mem::take(&mut self.early) {
+                self.find(first, last);
+            }
             self.next = NextNumber::Is(end.next_seq);
+        }
+    }
+
+    /// Removes numbers that are there from the missing ones.
+    fn find(&mut self, first: u64, last: u64) {
+        let own = self.places.get(self.own_places..).unwrap_or_default();
+        let mut at = self.own_places + own.partition_point(|place| place.last_seq < first);
+        while let Some(place) = self.places.get(at).filter(|place| place.first_seq <= last) {
+            let (from, to) = (place.first_seq.max(first), place.last_seq.min(last));
+            let whole = self.places.remove(at);
+            self.missing -= to + 1 - from;
+            for (first_seq, last_seq) in [(whole.first_seq, from - 1), (to + 1, whole.last_seq)] {
+                if first_seq <= last_seq {
+                    let part = MissingEvents {
+                        first_seq,
+                        last_seq,
+                        ..whole.clone()
+                    };
+                    self.places.insert(at, part);
+                    at += 1;
+                }
+            }
         }
     }
 
@@ -364,6 +416,28 @@ mod tests {
         assert_eq!(run(&last, end(4, true)), [(3, 3)]);
         let first = [header("a", 90), line(1), line(2)];
         assert_eq!(run(&first, None), []);
+    }
+
+    #[test]
+    fn moved_lines_are_not_missing() {
+        let run = |seqs: &[u64], end| {
+            let lines: Vec<_> = seqs.iter().map(|seq| line(*seq)).collect();
+            missing(NextNumber::Is(1), &lines, end)
+        };
+        assert_eq!(run(&[2, 1, 3], end(4, true)), []);
+        assert_eq!(run(&[1, 2, 4, 3, 5], end(6, true)), []);
+        assert_eq!(run(&[1, 3, 2], end(4, true)), []);
+        assert_eq!(run(&[1, 3, 2], end(5, true)), [(4, 4)]);
+        assert_eq!(run(&[1, 3, 2, 5, 4, 6], end(7, true)), []);
+        assert_eq!(run(&[1, 2, 5, 4, 6], end(7, true)), [(3, 3)]);
+        assert_eq!(run(&[1, 2, 4, 3, 6], end(7, true)), [(5, 5)]);
+        // Further than beside each other.
+        assert_eq!(run(&[1, 3, 4, 5, 2, 6], end(7, true)), []);
+        assert_eq!(run(&[1, 4, 2, 3, 5], end(6, true)), []);
+        let gaps = [line(1), gap(3, 5), line(2), line(7), gap(6, 6), line(8)];
+        assert_eq!(missing(NextNumber::Is(1), &gaps, end(9, true)), []);
+        let headers = [line(1), header("a", 1), line(3), header("a", 3), line(2)];
+        assert_eq!(missing(NextNumber::Is(1), &headers, end(4, true)), []);
     }
 
     #[test]

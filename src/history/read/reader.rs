@@ -377,7 +377,9 @@ pub(in crate::history) fn first_numbers(file: File) -> io::Result<Option<(u64, O
     let mut spans: Vec<NumberSpan> = Vec::new();
     for numbers in block_numbers(file, 4096)? {
         spans.extend(numbers.spans);
-        if spans.iter().any(|span| !span.is_header_alone()) {
+        // A line alone may be damaged, or may have changed places with the next one.
+        let events = spans.iter().filter(|span| !span.is_header_alone());
+        if events.clone().nth(1).is_some() || events.clone().any(|span| span.lines > 1) {
             break;
         }
     }
@@ -389,7 +391,10 @@ pub(in crate::history) fn first_numbers(file: File) -> io::Result<Option<(u64, O
             let events = later.iter().filter(|span| !span.is_header_alone());
             events.take(2).map(|span| span.first).min()
         }
-        Some((first, _)) => Some(first.first),
+        Some((first, later)) => {
+            let next = later.first().filter(|next| next.is_before(first));
+            Some(next.unwrap_or(first).first)
+        }
     };
     let first = spans.first().map(|span| span.first);
     Ok(first.map(|first| (first.min(event.unwrap_or(first)), event)))
@@ -397,10 +402,13 @@ pub(in crate::history) fn first_numbers(file: File) -> io::Result<Option<(u64, O
 
 /// Returns the last number in a file of a log, which is read to its end.
 pub(in crate::history) fn last_number(file: &File) -> io::Result<Option<u64>> {
-    let last = |numbers: BlockNumbers| numbers.spans.last().map(|span| span.last);
-    Ok(block_numbers(file.try_clone()?, BLOCK_BYTES as u64)?
-        .filter_map(last)
-        .last())
+    let spans = block_numbers(file.try_clone()?, BLOCK_BYTES as u64)?;
+    let (mut before, mut last) = (None, None);
+    for span in spans.flat_map(|numbers| numbers.spans) {
+        before = last.replace(span);
+    }
+    let moved = before.filter(|before| last.as_ref().is_some_and(|last| last.is_before(before)));
+    Ok(moved.or(last).map(|span| span.last))
 }
 
 /// Returns the numbers of each block of a file, up to its first unreadable part.

@@ -259,6 +259,78 @@ fn each_reader_reports_each_loss_of_a_damaged_log() {
     assert!(lossy > 150, "{lossy} of 200 damages lost an event");
 }
 
+/// Changes the places of two neighbouring lines of one file, and perhaps removes a line; returns what was done.
+fn exchange(run: &Path, dice: &mut Dice) -> String {
+    let files = paths(run);
+    let path = &files[dice.roll(files.len() as u64) as usize];
+    let is_packed = path.extension().is_some_and(|ending| ending == "gz");
+    let mut text = Vec::new();
+    let mut file = File::open(path).unwrap();
+    if is_packed {
+        MultiGzDecoder::new(file).read_to_end(&mut text).unwrap();
+    } else {
+        file.read_to_end(&mut text).unwrap();
+    }
+    let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    // The ends of a file are read by themselves.
+    let line = match dice.roll(4) {
+        0 => 0,
+        1 => lines.len() - 2,
+        _ => dice.roll(lines.len() as u64 - 1) as usize,
+    };
+    lines.swap(line, line + 1);
+    let mut what = format!("{:?}: line {line} after the next one", path.file_name());
+    if dice.roll(3) == 0 {
+        let gone = dice.roll(lines.len() as u64) as usize;
+        lines.remove(gone);
+        what += &format!(", line {gone} cut out");
+    }
+    let text = lines.concat();
+    if is_packed {
+        let file = File::create(path).unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, &text).unwrap();
+        encoder.finish().unwrap();
+    } else {
+        fs::write(path, &text).unwrap();
+    }
+    what
+}
+
+#[test]
+fn exchanged_lines_are_no_loss_and_hide_none() {
+    let (whole, mut lossy) = (tempfile::tempdir().unwrap(), 0);
+    let original = write_log(whole.path(), true);
+    for seed in 0..200 {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("runs/job");
+        copy(&original, &path);
+        let what = exchange(&path, &mut Dice(seed));
+        let context = format!("seed {seed}, {what}");
+        let directory = DataDir::new(temp.path()).run(&"job".into());
+        let (events, report) = reader(&directory, Query::all());
+        let expected = not_in(&events, NEXT_SEQ - 1);
+        lossy += usize::from(!expected.is_empty());
+        assert!(expected.is_empty() || what.contains("cut out"), "{context}");
+        assert_eq!(of_report(&report), expected, "{context}");
+        assert_eq!(of_report(&follower(&directory)), expected, "{context}");
+        for query in filters() {
+            let (_, filtered) = reader(&directory, query);
+            assert_eq!(of_report(&filtered), expected, "{context}");
+        }
+        let mut listed = summary(temp.path());
+        let at_ends = of_places(&listed.missing);
+        assert!(at_ends.is_subset(&expected), "{context}: {listed:?}");
+        let report = listed.verify().unwrap();
+        assert_eq!(of_report(&report), expected, "{context}");
+        assert_eq!(of_places(&listed.missing), expected, "{context}");
+        if seed % 40 == 0 {
+            programs_report(temp.path(), &expected, &context);
+        }
+    }
+    assert!((20..80).contains(&lossy), "{lossy} lost an event");
+}
+
 /// Checks the messages of all commands that read a log.
 #[track_caller]
 fn programs_report(data: &Path, expected: &BTreeSet<u64>, context: &str) {
