@@ -341,6 +341,15 @@ fn a_wait_closes_the_pipe_that_it_opens_and_polling_opens_none() {
         }
         assert_eq!(piped(&home, "=sh-2000:"), "0", "{source}");
         home.server.tmux(&["send-keys", "-t", "=sh-2000:", "C-c"]);
+        // Before its prompt, the shell discards what is typed.
+        wait_for("the prompt", CEILING, || {
+            let screen = home.server.screen("=sh-2000:");
+            if screen.trim_end().ends_with('$') {
+                Ok(())
+            } else {
+                Err(screen)
+            }
+        });
     }
     // A pipe of another program stays.
     home.server
