@@ -1,5 +1,6 @@
 //! One capture of a pane: its state and its rows at one instant.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -140,6 +141,19 @@ impl Capture {
     /// Returns how many rows of the history the capture holds.
     pub fn history_rows(&self) -> usize {
         self.rows.len().saturating_sub(self.height as usize)
+    }
+
+    /// Returns the capture without rows above the screen that do not precede it. Without a history, tmux keeps
+    /// rows there that a change of width has pushed off, and loses those that scroll off later.
+    pub(super) fn connected(&self) -> Cow<'_, Self> {
+        let mut capture = Cow::Borrowed(self);
+        if self.history_limit == 0 && self.history_rows() > 0 {
+            let above = self.history_rows();
+            let bare = capture.to_mut();
+            bare.rows.drain(..above);
+            bare.history_size = 0;
+        }
+        capture
     }
 
     /// Returns true if the capture holds all that tmux has of the pane.

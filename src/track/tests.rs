@@ -4,7 +4,8 @@ mod cases {
     //! Tests of single programs on a model of tmux's grid.
 
     use super::*;
-    use crate::event::GapEvidence;
+    use crate::event::{Cursor, GapEvidence};
+    use crate::track::{Capture, PaneNumbers, Row};
 
     /// Between two captures, the last line was overwritten, another one printed and the pane made higher.
     /// The text of the first line has moved then, and must not align the captures.
@@ -108,6 +109,43 @@ mod cases {
             let lines: Vec<String> = (1..=printed).map(|n| format!("line {n}")).collect();
             assert_eq!(segments(&watch.changes), [lines], "{before} {after}");
         }
+    }
+
+    /// Without a history, rows that a change of width has pushed off stay above the screen while those that
+    /// scroll off later are lost. They do not follow the lines that were on the screen before.
+    #[test]
+    fn rows_above_the_screen_are_not_repeated_without_a_history() {
+        let capture = |screen: [&str; 3]| {
+            let rows = ["old one", "old two"].iter().chain(&screen);
+            let rows = rows.map(|text| Row {
+                text: (*text).into(),
+                wrapped: false,
+            });
+            let numbers = PaneNumbers {
+                width: 20,
+                height: 3,
+                history_size: 2,
+                cursor: Cursor { x: 0, y: 2 },
+                ..PaneNumbers::default()
+            };
+            Capture {
+                numbers,
+                rows: rows.collect(),
+                ..Capture::default()
+            }
+        };
+        let mut tracker = Tracker::baseline(&capture(["one", "two", ""]));
+        let mut changes = Vec::new();
+        for screen in [["five", "six", ""], ["six", "seven", ""]] {
+            for _ in 0..2 {
+                changes.extend(tracker.apply(&capture(screen), true).unwrap());
+            }
+        }
+        assert_eq!(
+            segments(&changes).concat(),
+            ["five", "six", "seven"],
+            "{changes:#?}"
+        );
     }
 
     #[test]

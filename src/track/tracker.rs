@@ -179,13 +179,19 @@ impl Tracker {
             self.show_screen(capture, &mut changes);
             return Some(changes);
         }
-        let normal = NormalScreen::of(capture);
-        let mut footprint = normal.footprint(capture);
+        let is_respawned = capture.pid != self.pid;
+        let is_rewrapped = capture.width != self.width && !capture.alternate;
+        // A change of width moves rows between history and screen; afterwards only the screen continues.
+        let connected = if is_rewrapped {
+            Cow::Borrowed(capture)
+        } else {
+            capture.connected()
+        };
+        let normal = NormalScreen::of(&connected);
+        let mut footprint = normal.footprint(&connected);
         footprint.deepest = deepest;
         self.changed = !footprint.shows_same_as(&self.old);
         let mut lines = normal.lines(&footprint);
-        let is_respawned = capture.pid != self.pid;
-        let is_rewrapped = capture.width != self.width && !capture.alternate;
         if !deepest && (self.position_loss.is_some() || is_respawned || is_rewrapped) {
             return None;
         }

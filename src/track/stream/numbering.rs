@@ -549,10 +549,14 @@ impl<'a> LineComparison<'a> {
         !shown.is_empty() && known.ends_with(shown)
     }
 
-    /// Returns the whole first line, if its rows have moved and the capture lacks some of it.
+    /// Returns the whole first line, if the capture lacks some of it and its rows do not show how much: they
+    /// have moved, or the line is a piece, which may share its first row with the piece before it.
     pub fn restored(&self, place: Placement) -> Option<String> {
-        let is_moved = !matches!(place.moved, Moved::By(_));
-        let known = self.text(place.first).filter(|_| self.is_cut && is_moved)?;
+        let is_piece = self.stream.tracker.book.last_piece() == Some(place.first);
+        let is_unclear = is_piece || !matches!(place.moved, Moved::By(_));
+        let known = self
+            .text(place.first)
+            .filter(|_| self.is_cut && is_unclear)?;
         let is_shown = self.line(0)?.trim_end() == known.trim_end();
         (!is_shown && self.is_end_of(place.first)).then(|| known.to_owned())
     }

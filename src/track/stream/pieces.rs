@@ -4,8 +4,6 @@
 //! rows. An earlier piece has scrolled off and is final. Therefore a capture speaks only for the lines from
 //! the last piece on.
 
-use std::borrow::Cow;
-
 use super::super::align::Footprint;
 use super::super::capture::Capture;
 use super::super::lines::LogicalLine;
@@ -34,16 +32,7 @@ impl CapturedLines {
 impl StreamTracker {
     /// Returns the lines of a capture that can be compared with those of the stream.
     pub(super) fn captured(&self, capture: &Capture) -> (Footprint, CapturedLines) {
-        let mut capture = Cow::Borrowed(capture);
-        if capture.history_limit == 0 {
-            // Without a history, tmux keeps rows above the screen that a resize has pushed there, and loses those
-            // that scroll off later: they do not precede the screen.
-            let above = capture.history_rows();
-            let bare = capture.to_mut();
-            bare.rows.drain(..above);
-            bare.history_size = 0;
-        }
-        let capture = &*capture;
+        let capture = &*capture.connected();
         let normal = NormalScreen::of(capture);
         let (footprint, mut lines) = normal.in_full(capture);
         let row = |row: i64| {

@@ -14,7 +14,7 @@ use super::pieces::CapturedLines;
 use super::tracker::Difference;
 use super::tracker::StreamTracker;
 use crate::track::align::Footprint;
-use crate::track::book::Moved;
+use crate::track::book::{Line, Moved};
 use crate::track::capture::{Capture, SavedScreen};
 use crate::track::change::{Change, GapReason, Loss};
 use crate::track::tracker::Tracker;
@@ -98,7 +98,10 @@ impl StreamTracker {
                 line.insert_beginning(&cursor_text);
             }
         } else if let (Some(restored), Some(line)) = (restored, captured.lines.first_mut()) {
-            line.insert_beginning("");
+            match placement.and_then(|placement| self.unmoved(placement)) {
+                Some(known) => (line.start, line.rows) = (known.start, line.end() - known.start),
+                None => line.insert_beginning(""),
+            }
             line.text = restored;
         }
 
@@ -125,6 +128,12 @@ impl StreamTracker {
         tracker.book.settle(changes, capture.dead.is_some());
         tracker.note_top(capture, false);
         (self.has_gap, self.respawn_pending) = (false, false);
+    }
+
+    /// Returns the first line of a placement as the stream knows it, if its rows have not moved.
+    fn unmoved(&self, placement: Placement) -> Option<&Line> {
+        let known = self.tracker.book.line(placement.first);
+        known.filter(|_| matches!(placement.moved, Moved::By(0)))
     }
 
     /// Numbers the lines of a capture that continues in the same pane, from the last agreement of

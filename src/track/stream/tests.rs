@@ -495,6 +495,34 @@ mod numbering {
         pane.settle();
     }
 
+    /// The last rows of a line of one character, in a pane of this width. tmux has joined `bytes` of it.
+    fn uniform(width: u32, height: u32, bytes: usize, deep: usize) -> SyncPoint {
+        let columns = width as usize;
+        let text = "x".repeat(bytes);
+        let all: Vec<&str> = (0..bytes.div_ceil(columns))
+            .map(|row| &text[row * columns..bytes.min((row + 1) * columns)])
+            .collect();
+        let above = all.len() - height as usize;
+        let mut sync_point = sync_point(width, &all[above - deep..], deep);
+        sync_point.capture.numbers.history_size = above as u32;
+        sync_point.capture.numbers.history_limit = 50_000;
+        sync_point
+    }
+
+    /// A piece of a long line begins within a row after a resize, so that its rows hold fewer characters
+    /// than rows of its own would. A capture that begins below that row shows the end of the known text.
+    #[test]
+    fn a_piece_that_begins_within_a_row_is_not_prolonged() {
+        let bytes = 100_000;
+        let mut pane = Pane::new(80, 5);
+        pane.feed("x".repeat(bytes).as_bytes());
+        pane.settle();
+        resync(&mut pane, &uniform(47, 6, bytes, bytes / 47 - 5));
+        resync(&mut pane, &uniform(47, 6, bytes, 200));
+        pane.end();
+        assert_eq!(pane.lines().concat().len(), bytes);
+    }
+
     /// After a line feed behind the last column, the line begins with an empty row. In a capture, that row
     /// is the end of the line above.
     #[test]
