@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::last::{conclusion, tool_in_words};
-use super::row::Rows;
+use super::limit::limit_end;
 use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure};
+use super::rows::Rows;
+use jiff::tz::TimeZone;
+
 use crate::agent::{
     AgentProgram, KnownAgent, RowKind, StateRules, exit_status_of_detail, failure_in_words,
     one_line, program_name,
@@ -101,6 +104,10 @@ impl Fold<'_> {
                 {
                     self.pane(id, pane, |row, at| row.end(*exit_status, at));
                 }
+            }
+            // The prompt below a failed job is an open line.
+            TdEvent::OutputRevised { pane, .. } if self.has_failed_job(id, pane) => {
+                self.text(id, Some(pane), "");
             }
             TdEvent::OutputRevised { text, .. }
             | TdEvent::ExecutionOutput { text, .. }
@@ -306,8 +313,11 @@ impl Fold<'_> {
                     match state.known() {
                         Some(AgentState::Done) => row.conclude(""),
                         Some(AgentState::Error | AgentState::Limited) => {
+                            // Agents write the user's own time of day.
+                            let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
                             if let Some(words) = &row.asks {
                                 row.last_line.clone_from(words);
+                                row.limit_end = limit_end(words, at, &zone);
                             }
                         }
                         _ => {}
@@ -457,6 +467,11 @@ impl Fold<'_> {
         }
     }
 
+    fn has_failed_job(&self, id: &ExecutionId, pane: &PaneId) -> bool {
+        let row = self.rows.map.get(&key(id, Some(pane.as_str())));
+        row.is_some_and(|row| row.state == RowState::Failed)
+    }
+
     /// Records printed text.
     fn text(&mut self, id: &ExecutionId, pane: Option<&PaneId>, text: &str) {
         let key = key(id, pane.map(PaneId::as_str));
@@ -470,7 +485,7 @@ impl Fold<'_> {
         self.row(key, kind, |row, at| {
             row.note_output(at);
             row.note_news();
-            if let Some(line) = line.filter(|_| !row.says_failure()) {
+            if let Some(line) = line.filter(|_| !row.has_last_words(at)) {
                 row.last_line = line;
             }
         });

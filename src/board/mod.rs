@@ -20,21 +20,23 @@
 //! ```
 
 mod row;
+mod rows;
 
 mod fold;
 mod last;
+mod limit;
 mod schema;
 
 #[doc(hidden)]
 pub use schema::json_schema;
 
-#[cfg(feature = "cli")]
-pub(crate) use row::ENDED_AGE_MAX;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
+#[cfg(feature = "cli")]
+pub(crate) use rows::ENDED_AGE_MAX;
 
 use std::collections::BTreeSet;
 
-use row::Rows;
+use rows::Rows;
 
 use crate::agent::StateRules;
 use crate::event::Envelope;

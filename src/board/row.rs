@@ -1,16 +1,14 @@
 //! One row of the board: a pane, a command, a loop, a background agent or a kernel.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use super::last::{AnswerEnd, conclusion};
-use crate::agent::{StateRules, failure_in_words};
+use crate::agent::failure_in_words;
 use crate::event::{
     AgentState, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence, StateSource,
 };
 use crate::timestamp::Timestamp;
-use rustc_hash::FxHashMap;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -21,8 +19,8 @@ const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 /// 0.3 s; processes and files are found a little later.
 const READING_TIME: Duration = Duration::from_secs(1);
 
-/// The time after which a row that has ended leaves the board.
-pub(crate) const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The time after the end of a job in which its last lines are still read.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
@@ -242,6 +240,9 @@ pub struct Row {
     /// True if nothing was printed for five minutes when the row was last `unknown`. The attention tells it.
     #[serde(rename = "attention", default, deserialize_with = "is_quiet")]
     pub(super) is_silent: bool,
+    /// When the agent's limit ends, if its words say so. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) limit_end: Option<Timestamp>,
     /// The state when the observer ended. Not part of the JSON.
     #[serde(skip)]
     pub(super) last_observed: Option<Box<LastObserved>>,
@@ -291,6 +292,7 @@ impl Row {
             began: None,
             runs_script: false,
             is_silent: false,
+            limit_end: None,
             last_observed: None,
         }
     }
@@ -371,7 +373,11 @@ impl Row {
         self.kind == ExecutionKind::Pane && self.is_unknown() && self.evidence.is_none()
     }
 
-    fn is_unknown(&self) -> bool {
+    fn is_limited(&self) -> bool {
+        self.state == RowState::Agent(AgentState::Limited.into())
+    }
+
+    pub(super) fn is_unknown(&self) -> bool {
         self.state == RowState::Agent(AgentState::Unknown.into())
     }
 
@@ -509,6 +515,13 @@ impl Row {
         self.set_question(words, None, None);
     }
 
+    /// Returns true if what is printed now is not the last line of a job that has failed: it is known, or too long ago.
+    pub(super) fn has_last_words(&self, at: Timestamp) -> bool {
+        let is_late = at > after(self.since, LAST_WORDS_TIME);
+        let is_said = self.asks.as_ref() == Some(&self.last_line);
+        self.state == RowState::Failed && (is_late || is_said)
+    }
+
     /// Returns true if the last line has the words of a failure that needs the user.
     pub(super) fn says_failure(&self) -> bool {
         self.state == RowState::Failed && self.asks.is_some()
@@ -644,6 +657,10 @@ impl Row {
             self.become_quiet(now);
             return true;
         }
+        if self.limit_end.take_if(|end| *end <= now).is_some() && self.is_limited() {
+            // What the user has put off until then is due.
+            return std::mem::take(&mut self.dismissed);
+        }
         if self.is_unknown() {
             let is_silent = self.is_silent_at(now);
             return std::mem::replace(&mut self.is_silent, is_silent) != is_silent;
@@ -715,114 +732,3 @@ impl Serialize for Row {
 }
 
 // The rows of the board by key, with names and servers for rows that may appear later.
-
-/// The most rows, more than the panes of an observer. Beyond this, the oldest ended rows are removed.
-const ROWS_MAX: usize = 10_000;
-
-#[derive(Debug)]
-pub(super) struct Rows {
-    pub map: BTreeMap<RowKey, Row>,
-    /// The names of executions whose rows may appear later.
-    pub names: FxHashMap<ExecutionId, String>,
-    /// The sockets of the tmux servers of executions.
-    pub servers: FxHashMap<ExecutionId, String>,
-    /// The rules that recognize the decoration of agents' screens.
-    pub rules: StateRules,
-}
-
-impl Rows {
-    pub fn new(rules: StateRules) -> Self {
-        Self {
-            map: BTreeMap::new(),
-            names: FxHashMap::default(),
-            servers: FxHashMap::default(),
-            rules,
-        }
-    }
-
-    /// Returns the rows of an execution.
-    pub fn of(&mut self, id: &ExecutionId) -> impl Iterator<Item = (&RowKey, &mut Row)> {
-        let from = RowKey {
-            execution_id: id.clone(),
-            part: None,
-        };
-        let id = id.clone();
-        let rows = self.map.range_mut(from..);
-        rows.take_while(move |(key, _)| key.execution_id == id)
-    }
-
-    /// Adds a stored row.
-    #[cfg(feature = "cli")]
-    pub fn restore(&mut self, mut row: Row) {
-        // Other states are quiet for other reasons.
-        row.is_silent &= row.is_unknown();
-        if row.kind != ExecutionKind::Agent {
-            let names = &mut self.names;
-            names.insert(row.execution_id.clone(), row.name.clone());
-        }
-        self.map.insert(row.key(), row);
-    }
-
-    /// Removes the rows that ended first until the limit is met.
-    pub fn remove_oldest_ended(&mut self) {
-        while self.map.len() > ROWS_MAX {
-            let ended = self.map.iter().filter(|(_, row)| row.has_ended());
-            let first = ended.min_by_key(|(_, row)| row.since);
-            let Some(key) = first.map(|(key, _)| key.clone()) else {
-                return;
-            };
-            self.remove(&key);
-        }
-    }
-
-    /// Removes the rows that ended more than a day ago; returns their keys.
-    pub fn remove_old(&mut self, now: Timestamp) -> Vec<RowKey> {
-        let age_max = i64::try_from(ENDED_AGE_MAX.as_micros()).unwrap_or(i64::MAX);
-        let is_old = |row: &Row| {
-            let age = now.micros().saturating_sub(row.since.micros());
-            (row.has_ended() || row.is_agents_end()) && age > age_max
-        };
-        let old = self.map.iter().filter(|(_, row)| is_old(row));
-        let old: Vec<RowKey> = old.map(|(key, _)| key.clone()).collect();
-        old.iter().for_each(|key| self.remove(key));
-        old
-    }
-
-    fn remove(&mut self, key: &RowKey) {
-        self.map.remove(key);
-        if self.of(&key.execution_id).next().is_none() {
-            self.names.remove(&key.execution_id);
-            self.servers.remove(&key.execution_id);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-
-    use super::*;
-    use crate::timestamp::Timestamp;
-
-    #[test]
-    fn the_name_and_the_server_of_an_execution_are_removed_with_its_last_row() {
-        let mut rows = Rows::new(StateRules::builtin());
-        for (number, at) in (0..=ROWS_MAX).zip(0..) {
-            let id = ExecutionId::from(format!("make@{number}"));
-            let key = RowKey {
-                execution_id: id.clone(),
-                part: None,
-            };
-            let at = Timestamp::from_micros(at);
-            let mut row = Row::new(&key, "make".to_owned(), ExecutionKind::Command, at);
-            row.end(Some(0), at);
-            rows.map.insert(key, row);
-            rows.names.insert(id.clone(), "make".to_owned());
-            rows.servers.insert(id, "/tmp/tmux".to_owned());
-        }
-        rows.remove_oldest_ended();
-        assert_eq!(rows.map.len(), ROWS_MAX);
-        assert_eq!(rows.names.len(), ROWS_MAX);
-        assert_eq!(rows.servers.len(), ROWS_MAX);
-        assert!(!rows.names.contains_key(&ExecutionId::from("make@0")));
-    }
-}

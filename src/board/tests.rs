@@ -858,6 +858,87 @@ fn a_dismissed_row_is_quiet_until_its_next_change() {
 }
 
 #[test]
+fn a_dismissed_limit_returns_when_it_ends() {
+    let mut board = Board::default();
+    let words = Some("You've hit your limit · resets 3:53pm (UTC)");
+    let noon: Timestamp = "2026-11-28T12:00:00Z".parse().unwrap();
+    let limited = state("a", "%1", AgentState::Limited, words);
+    board.apply(&Envelope::new(None, noon, limited));
+    board.apply(&Envelope::new(None, noon, dismissed("a", "%1", true)));
+    let at = |text: &str| text.parse::<Timestamp>().unwrap();
+    assert!(board.tick(at("2026-11-28T15:52:59Z")).is_empty());
+    assert_eq!(board.rows().next().unwrap().attention(), Attention::Quiet);
+    assert_eq!(board.tick(at("2026-11-28T15:53:00Z")).len(), 1);
+    assert_eq!(
+        board.rows().next().unwrap().attention(),
+        Attention::NeedsYou
+    );
+    // Once: the user may dismiss it again.
+    board.apply(&Envelope::new(
+        None,
+        at("2026-11-28T16:00:00Z"),
+        dismissed("a", "%1", true),
+    ));
+    assert!(board.tick(at("2026-11-29T16:00:00Z")).is_empty());
+}
+
+/// Its last lines may be read after its end, and the prompt below it is none of them.
+#[test]
+fn the_last_line_of_a_failed_job_is_its_own() {
+    let mut board = Board::default();
+    let line = |number: i64, text: &str| TdEvent::OutputUpdate {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        first_line: number,
+        chunk: text.into(),
+        styles: Default::default(),
+        is_complete: false,
+        reason: None,
+        exit_status: None,
+    };
+    let prompt = TdEvent::OutputRevised {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        line: 9,
+        text: "me@box:~$ ".into(),
+        styles: Default::default(),
+    };
+    let completed = |duration_ms| TdEvent::ExecutionCompleted {
+        execution_id: "a".into(),
+        exit_code: Some(2),
+        signal: None,
+        duration_ms,
+        pane: Some("%1".into()),
+        pid: None,
+        cell: None,
+    };
+    let started = TdEvent::ExecutionStarted {
+        execution_id: "a".into(),
+        command: "make".into(),
+        pane: Some("%1".into()),
+        pid: None,
+        cell: None,
+        cwd: String::new(),
+        verification: None,
+    };
+    for duration_ms in [800, 20_000] {
+        let mut last = |seconds, event| {
+            board.apply(&at(seconds, event));
+            board.rows().next().unwrap().last_line.clone()
+        };
+        last(0, opened("a", "%1", "bash"));
+        last(1, started.clone());
+        last(2, completed(duration_ms));
+        assert_eq!(
+            last(2, line(8, "make: *** [all] Error 2\n")),
+            "make: *** [all] Error 2"
+        );
+        assert_eq!(last(2, prompt.clone()), "make: *** [all] Error 2");
+        assert_eq!(last(60, line(9, "me@box:~$ \n")), "make: *** [all] Error 2");
+    }
+}
+
+#[test]
 fn rows_that_wait_come_before_errors_and_limits() {
     let mut board = Board::default();
     let order = [

@@ -62,7 +62,16 @@ impl StateMatcher {
             }
             TdEvent::ExecutionCompleted {
                 pane: Some(pane), ..
-            } if self.scripts.remove(pane) => return Some(pane),
+            } => {
+                // A script that began before the wait has hidden the prompt of its shell.
+                let was_hidden = !self.states.contains_key(pane);
+                if was_hidden {
+                    self.note_state(pane, Some(AgentState::Idle), "");
+                }
+                if self.scripts.remove(pane) || was_hidden {
+                    return Some(pane);
+                }
+            }
             _ => {}
         }
         let TdEvent::AgentState {
@@ -143,6 +152,26 @@ mod tests {
             token: "x".into(),
             pane: Some("%1".into()),
         }
+    }
+
+    #[test]
+    fn the_end_of_a_script_that_began_before_the_wait_shows_the_prompt() {
+        let pane = PaneId::from("%1");
+        let mut matcher = StateMatcher::new(vec![AgentState::Idle]);
+        // The board has no state of an agent while a script runs.
+        matcher.note_state(&pane, None, "");
+        assert_eq!(matcher.met(), None);
+        let end = TdEvent::ExecutionCompleted {
+            execution_id: "a".into(),
+            exit_code: Some(0),
+            signal: None,
+            duration_ms: 4_000,
+            pane: Some(pane.clone()),
+            pid: None,
+            cell: None,
+        };
+        let found = matcher.handle(&end, Instant::now()).unwrap();
+        assert_eq!(found.pane, Some(pane));
     }
 
     #[test]
