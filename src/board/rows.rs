@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::row::{ExecutionKind, Row, RowKey};
+#[cfg(feature = "cli")]
+use super::row::ExecutionKind;
+use super::row::{Row, RowKey};
 use crate::agent::StateRules;
 use crate::event::ExecutionId;
 use crate::timestamp::Timestamp;
