@@ -403,7 +403,12 @@ impl StateFollower {
     }
 
     fn handle(&mut self, event: &TdEvent, now: Instant) -> Option<WaitMatch> {
-        let is_state = matches!(event, TdEvent::AgentState { .. });
+        let is_state = matches!(
+            event,
+            TdEvent::AgentState { .. }
+                | TdEvent::ExecutionStarted { .. }
+                | TdEvent::ExecutionCompleted { .. }
+        );
         if !is_state && !self.is_sent {
             return None;
         }

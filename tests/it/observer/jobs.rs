@@ -1,7 +1,11 @@
 //! Jobs of shells on the board: a script is work, and a failure is news.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
 use super::Home;
 use crate::cli::assert_code;
+use crate::support::CEILING;
 
 fn types(home: &Home, text: &str) {
     home.server
@@ -34,7 +38,22 @@ fn a_script_is_work_and_its_failure_is_news() {
         "1s",
     ];
     assert_code(&home.run(&wait), 124);
+    // A wait that begins while the script runs ends with it.
+    let mut stream = UnixStream::connect(home.socket()).unwrap();
+    stream.set_read_timeout(Some(CEILING)).unwrap();
+    let body = r#"{"target":"sh","state":["idle"],"timeout_ms":20000}"#;
+    let length = body.len();
+    let head =
+        format!("POST /api/v1/wait HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n");
+    write!(stream, "{head}Accept: application/x-ndjson\r\n\r\n{body}").unwrap();
+    let mut answer = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(answer.any(|line| line.contains("begun")));
     types(&home, "go on");
+    let outcome = answer.find(|line| line.contains("outcome"));
+    assert!(
+        outcome.as_ref().is_some_and(|line| line.contains("idle")),
+        "{outcome:?}"
+    );
     let row = home.wait_for_row("sh", |row| row["state"] == "failed");
     assert_eq!(
         (&row["exit_status"], &row["last_line"]),
