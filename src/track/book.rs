@@ -76,6 +76,16 @@ impl Line {
         self.start + self.rows
     }
 
+    /// Returns the line with its rows moved so that this is the first row after it.
+    pub fn ending_at(&self, end: i64) -> LogicalLine {
+        LogicalLine {
+            start: end - self.rows,
+            rows: self.rows,
+            head: self.head,
+            text: self.text.clone(),
+        }
+    }
+
     /// Returns the length of the beginning that tmux no longer has, if it shows `text` for this line now, and if
     /// that length is certain.
     pub fn cut_in(&self, text: &str, is_finished: bool) -> (usize, bool) {

@@ -24,8 +24,14 @@ impl CapturedLines {
     /// Returns the lines without a first one of which the capture lacks the beginning. What tmux itself
     /// lacks is restored later.
     pub fn whole(&self, capture: &Capture) -> Vec<LogicalLine> {
-        let without = usize::from(self.is_cut && !capture.is_complete());
-        self.lines[without.min(self.lines.len())..].to_vec()
+        let without = usize::from(self.without_beginning(capture).is_some());
+        self.lines[without..].to_vec()
+    }
+
+    /// Returns the first line if the capture lacks its beginning.
+    pub fn without_beginning(&self, capture: &Capture) -> Option<&LogicalLine> {
+        let is_short = self.is_cut && !capture.is_complete();
+        self.lines.first().filter(|_| is_short)
     }
 }
 

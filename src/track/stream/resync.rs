@@ -11,12 +11,12 @@ use super::agreement::SyncPoint;
 use super::numbering::NumberedLines;
 use super::numbering::{LineComparison, Placement, is_another_size};
 use super::pieces::CapturedLines;
-use super::tracker::Difference;
-use super::tracker::StreamTracker;
+use super::tracker::{Difference, StreamTracker, is_blank};
 use crate::track::align::Footprint;
 use crate::track::book::{Line, Moved};
 use crate::track::capture::{Capture, SavedScreen};
 use crate::track::change::{Change, GapReason, Loss};
+use crate::track::lines::LogicalLine;
 use crate::track::tracker::Tracker;
 
 impl StreamTracker {
@@ -66,6 +66,7 @@ impl StreamTracker {
         let difference = self.difference(capture);
         let (footprint, mut captured) = self.captured(capture);
         if let Some(numbered) = self.numbered_certainly(capture, &captured, difference.as_ref()) {
+            let numbered = self.with_cut_line(numbered, captured.without_beginning(capture));
             self.repair(capture, numbered, footprint, changes);
             return;
         }
@@ -76,6 +77,7 @@ impl StreamTracker {
             && !placement.is_some_and(|placement| comparison.is_whole(placement))
             && let Some(numbered) = self.numbered_tentatively(capture, &captured)
         {
+            let numbered = self.with_cut_line(numbered, captured.without_beginning(capture));
             self.repair(capture, numbered, footprint, changes);
             return;
         }
@@ -172,6 +174,29 @@ impl StreamTracker {
     /// Returns true if a resize explains different rows, or all rows have kept their positions.
     fn is_explained(&self, capture: &Capture, difference: Option<&Difference>) -> bool {
         is_another_size(difference) || self.keeps_rows(capture, difference)
+    }
+
+    /// Puts the known line before the first one if the capture shows only its end, and that on the screen.
+    /// Without it, its rows there would become a line of their own.
+    fn with_cut_line(
+        &self,
+        mut numbered: NumberedLines,
+        cut: Option<&LogicalLine>,
+    ) -> NumberedLines {
+        let above = numbered.first - 1;
+        let known = self.tracker.book.line(above);
+        let is_above = |line: &LogicalLine| {
+            let mut below = numbered.lines.iter().take(1);
+            line.end() > 0 && !is_blank(&line.text) && below.all(|next| next.start >= line.end())
+        };
+        let shown = cut.filter(|cut| is_above(cut));
+        if let Some((known, shown)) = known.zip(shown)
+            && (known.text.trim_end_matches(' ')).ends_with(shown.text.trim_end_matches(' '))
+        {
+            numbered.first = above;
+            numbered.lines.insert(0, known.ending_at(shown.end()));
+        }
+        numbered
     }
 
     /// Replaces the reported lines by the lines of a capture with the same numbers.

@@ -513,14 +513,30 @@ mod numbering {
     /// than rows of its own would. A capture that begins below that row shows the end of the known text.
     #[test]
     fn a_piece_that_begins_within_a_row_is_not_prolonged() {
-        let bytes = 100_000;
-        let mut pane = Pane::new(80, 5);
-        pane.feed("x".repeat(bytes).as_bytes());
-        pane.settle();
-        resync(&mut pane, &uniform(47, 6, bytes, bytes / 47 - 5));
-        resync(&mut pane, &uniform(47, 6, bytes, 200));
-        pane.end();
-        assert_eq!(pane.lines().concat().len(), bytes);
+        for more in ["", "\r\nthe end\r\n"] {
+            let bytes = 100_000;
+            let mut pane = Pane::new(80, 5);
+            pane.feed("x".repeat(bytes).as_bytes());
+            pane.settle();
+            let deep = bytes / 47;
+            resync(&mut pane, &uniform(47, 6, bytes, deep - 5));
+            pane.feed(more.as_bytes());
+            pane.settle();
+            let mut shallow = uniform(47, 6, bytes, 200);
+            if !more.is_empty() {
+                let rows = &mut shallow.capture.rows;
+                rows.extend(["the end", ""].map(|text| Row {
+                    text: text.into(),
+                    wrapped: false,
+                }));
+                shallow.capture.numbers.history_size += 2;
+                shallow.capture.numbers.cursor.x = 0;
+            }
+            resync(&mut pane, &shallow);
+            pane.end();
+            let lines = pane.lines().concat();
+            assert_eq!(lines.matches('x').count(), bytes, "with {more:?}");
+        }
     }
 
     /// After a line feed behind the last column, the line begins with an empty row. In a capture, that row
