@@ -10,8 +10,7 @@ use super::rows::Rows;
 use jiff::tz::TimeZone;
 
 use crate::agent::{
-    AgentProgram, KnownAgent, RowKind, StateRules, exit_status_of_detail, failure_in_words,
-    one_line, program_name,
+    AgentProgram, RowKind, StateRules, exit_status_of_detail, one_line, program_name,
 };
 use crate::escapes::without_escapes;
 use crate::event::{
@@ -67,16 +66,23 @@ impl Fold<'_> {
                     }
                 });
             }
-            TdEvent::PaneOpened { pane, command, .. } => self.pane(id, pane, |row, at| {
+            TdEvent::PaneOpened {
+                pane,
+                command,
+                is_new,
+                ..
+            } => self.pane(id, pane, |row, at| {
                 row.agent = Some(program(command));
-                row.open(at);
+                row.open(is_new.unwrap_or(false), at);
             }),
             TdEvent::PaneClosed {
                 pane, exit_status, ..
             } => self.pane(id, pane, |row, at| {
                 // A pane may have been kept after its program has ended.
                 let known = row.exit_status.filter(|_| row.has_ended());
-                row.end(exit_status.or(known), at);
+                let status = exit_status.or(known);
+                row.fail_if_killed(status, at);
+                row.end(status, at);
             }),
             TdEvent::RowRenamed {
                 pane,
@@ -102,7 +108,10 @@ impl Fold<'_> {
                     .as_ref()
                     .is_some_and(|reason| *reason == CompletionReason::Exit)
                 {
-                    self.pane(id, pane, |row, at| row.end(*exit_status, at));
+                    self.pane(id, pane, |row, at| {
+                        row.fail_if_killed(*exit_status, at);
+                        row.end(*exit_status, at);
+                    });
                 }
             }
             // The prompt below a failed job is an open line.
@@ -197,16 +206,7 @@ impl Fold<'_> {
                     status: *exit_code,
                     signal: *signal,
                 };
-                let agent = row
-                    .agent
-                    .clone()
-                    .filter(|agent| KnownAgent::named(agent).is_some());
-                if let Some(agent) = agent
-                    && let Some(status) = exit.exit_status().filter(|_| exit.is_killed())
-                    && row.state != RowState::Failed
-                {
-                    row.fail(failure_in_words(&agent, status), status, at);
-                }
+                row.fail_if_killed(exit.exit_status(), at);
                 if row.state == RowState::Failed {
                     return;
                 }

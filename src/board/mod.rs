@@ -22,6 +22,7 @@
 mod row;
 mod rows;
 
+mod ends;
 mod fold;
 mod last;
 mod limit;
@@ -88,11 +89,16 @@ impl Board {
     }
 
     /// Returns the rows in display order. Rows that need the user come first, sorted by the time for which
-    /// they have needed them. The other rows follow by attention, the most recent first.
+    /// they have needed them. The other rows follow by attention, the most recent first. A pane that ended well
+    /// within 2 s is no row.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
-        let mut rows: Vec<&Row> = self.rows.map.values().collect();
+        let mut rows: Vec<&Row> = self.shown().collect();
         rows.sort_by_cached_key(|row| row.rank());
         rows.into_iter()
+    }
+
+    fn shown(&self) -> impl Iterator<Item = &Row> {
+        self.rows.map.values().filter(|row| !row.is_brief())
     }
 
     /// Adds a stored row. Later events change it.
@@ -142,7 +148,7 @@ impl Board {
         self.rows.map.values().any(Row::is_unread)
     }
 
-    /// Returns the rows of an execution.
+    /// Returns the rows of an execution, also of panes that ended well within 2 s.
     pub(crate) fn rows_of(&self, id: &ExecutionId) -> impl Iterator<Item = &Row> {
         let rows = self.rows.map.values();
         rows.filter(move |row| row.execution_id == *id)
@@ -150,12 +156,12 @@ impl Board {
 
     /// Returns the row with a key.
     pub fn row(&self, key: &RowKey) -> Option<&Row> {
-        self.rows.map.get(key)
+        self.rows.map.get(key).filter(|row| !row.is_brief())
     }
 
     /// Returns the number of rows with an attention.
     pub fn count(&self, attention: Attention) -> usize {
-        let rows = self.rows.map.values();
+        let rows = self.shown();
         rows.filter(|row| row.attention() == attention).count()
     }
 }

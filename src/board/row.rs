@@ -234,6 +234,9 @@ pub struct Row {
     /// The time at which the pane, or the execution, began.
     #[serde(default)]
     pub began: Option<Timestamp>,
+    /// True for a pane that began while its server was observed.
+    #[serde(default)]
+    pub is_new: bool,
     /// A script runs in the pane's shell: what looks like a prompt is none. Not part of the JSON.
     #[serde(skip)]
     pub(super) runs_script: bool,
@@ -290,6 +293,7 @@ impl Row {
             cut_off: false,
             answer: AnswerEnd::default(),
             began: None,
+            is_new: false,
             runs_script: false,
             is_silent: false,
             limit_end: None,
@@ -341,12 +345,9 @@ impl Row {
 
     /// Returns true if the pane's own program has failed, after a time in which nobody waits beside it.
     fn has_failed_late(&self) -> bool {
-        let lived = self
-            .began
-            .map(|began| self.since.micros().saturating_sub(began.micros()));
         self.kind == ExecutionKind::Pane
             && self.exit_status.is_some_and(is_failure)
-            && lived.is_some_and(|micros| micros >= LONG_MICROS)
+            && self.lived().is_some_and(|micros| micros >= LONG_MICROS)
     }
 
     /// Returns the attention of a row that is done or has ended.
@@ -451,7 +452,7 @@ impl Row {
     }
 
     /// Begins to observe a pane, perhaps again. Its state is known once it is read.
-    pub(super) fn open(&mut self, at: Timestamp) {
+    pub(super) fn open(&mut self, is_new: bool, at: Timestamp) {
         self.exit_status = None;
         self.evidence = None;
         self.set_question(None, None, None);
@@ -459,6 +460,7 @@ impl Row {
             self.began = None;
         }
         self.began.get_or_insert(at);
+        self.is_new = is_new;
         self.enter(RowState::Agent(AgentState::Unknown.into()), at);
     }
 
@@ -725,6 +727,7 @@ impl Serialize for Row {
         map.serialize_entry("phases", &self.phases)?;
         map.serialize_entry("dismissed", &self.dismissed)?;
         map.serialize_entry("began", &self.began)?;
+        map.serialize_entry("is_new", &self.is_new)?;
         map.serialize_entry("cut_off", &self.cut_off)?;
         map.serialize_entry("attention", &self.attention())?;
         map.end()

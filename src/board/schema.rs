@@ -121,6 +121,11 @@ const FIELDS: &[RowField] = &[
         || or_null(time()),
     ),
     (
+        "is_new",
+        "True for a pane that began while its server was observed.",
+        bool::schema,
+    ),
+    (
         "cut_off",
         "True if it has ended because the writer of its run died, as `runs` shows by `cut off`.",
         bool::schema,

@@ -200,12 +200,17 @@ fn at(seconds: i64, event: TdEvent) -> Envelope {
 }
 
 fn opened(id: &str, pane: &str, command: &str) -> TdEvent {
+    opened_anew(Some(true), id, pane, command)
+}
+
+fn opened_anew(is_new: Option<bool>, id: &str, pane: &str, command: &str) -> TdEvent {
     TdEvent::PaneOpened {
         execution_id: id.into(),
         pane: pane.into(),
         width: 80,
         height: 24,
         command: command.into(),
+        is_new,
     }
 }
 
@@ -1182,5 +1187,64 @@ fn a_pane_whose_own_program_failed_late_needs_the_user() {
             expected,
             "{exit_status}"
         );
+    }
+}
+
+#[test]
+fn a_pane_that_ended_well_within_two_seconds_is_no_row() {
+    let closed = |exit_status| TdEvent::PaneClosed {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        reason: crate::event::PaneCloseReason::Closed.into(),
+        exit_status,
+    };
+    let rows_after = |second, exit_status, more: Vec<TdEvent>| {
+        let mut board = Board::default();
+        board.apply(&at(1, opened("a", "%1", "true")));
+        for event in more {
+            board.apply(&at(1, event));
+        }
+        let changed = board.apply(&at(second, closed(exit_status)));
+        assert_eq!(changed.len(), 1, "who follows the changes hears of it");
+        // What arrives after the end brings no row back.
+        board.apply(&at(second, job_over(0, 5)));
+        let counted = Attention::ALL.map(|attention| board.count(attention));
+        let rows = board.rows().count();
+        assert_eq!(rows, counted.iter().sum::<usize>());
+        assert_eq!(
+            rows,
+            changed.iter().filter_map(|key| board.row(key)).count()
+        );
+        rows
+    };
+    assert_eq!(rows_after(2, Some(0), Vec::new()), 0);
+    assert_eq!(rows_after(3, Some(0), Vec::new()), 1, "it lived 2 s");
+    assert_eq!(rows_after(2, Some(1), Vec::new()), 1, "it failed");
+    assert_eq!(rows_after(2, Some(137), Vec::new()), 1, "it was killed");
+    assert_eq!(rows_after(2, None, Vec::new()), 1, "its end is unknown");
+    let killed = job_over(137, 5);
+    let agent = opened("a", "%1", "claude");
+    assert_eq!(
+        rows_after(2, Some(0), vec![agent, killed]),
+        1,
+        "its agent was killed"
+    );
+    for is_new in [None, Some(false)] {
+        let older = opened_anew(is_new, "a", "%1", "cat");
+        let mut board = board(&[at(1, older)]);
+        board.apply(&at(2, closed(Some(0))));
+        assert_eq!(board.rows().count(), 1, "it was there before");
+    }
+    for (command, status, attention) in [
+        ("claude", 137, Attention::NeedsYou),
+        ("claude", 129, Attention::Finished),
+        ("make", 137, Attention::Finished),
+    ] {
+        let mut board = board(&[at(1, opened("a", "%1", command))]);
+        board.apply(&at(1, closed(Some(status))));
+        let row = board.rows().next().unwrap();
+        assert_eq!(row.attention(), attention, "{command} {status}");
+        assert!(row.has_ended());
+        assert_eq!(row.exit_status, Some(status));
     }
 }

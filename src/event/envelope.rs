@@ -372,7 +372,7 @@ mod tests {
                 {
                     // The name of an enum inside an option.
                     Some(inner) => match inner.trim_end_matches('>') {
-                        "i32" | "u32" | "u64" | "PaneId" | "String" | "Box<String" => {
+                        "bool" | "i32" | "u32" | "u64" | "PaneId" | "String" | "Box<String" => {
                             value_of(inner.trim_end_matches('>').trim_start_matches("Box<"))
                         }
                         "Box<Dialogue" => text()

@@ -182,7 +182,9 @@ macro_rules! event_table {
                 /// The pane's height in rows.
                 height: u32,
                 /// The program in the pane's foreground.
-                command: String,
+                command: String;
+                /// True if the pane began while its server was observed; absent in older logs.
+                is_new: Option<bool>,
             }
             /// A pane was resized.
             PaneResized pane_resized lifecycle {

@@ -320,6 +320,7 @@ mod tests {
                     width: 80,
                     height: 24,
                     command: "cat".into(),
+                    is_new: None,
                 };
                 board.apply(&Envelope::new(None, Timestamp::from_micros(number), event));
             }

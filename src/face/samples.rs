@@ -53,6 +53,7 @@ pub(super) fn opened_with(pane: &str, width: u32, height: u32, command: &str) ->
         width,
         height,
         command: command.into(),
+        is_new: None,
     }
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
     for row in stored.and_then(rows_of).unwrap_or_default() {
         board.restore(row);
     }
-    if board.rows().next().is_none() {
+    if board.rows_of(&run.execution_id).next().is_none() {
         let key = RowKey {
             execution_id: run.execution_id.clone(),
             part: None,
@@ -133,7 +133,7 @@ pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
         board.restore(Row::new(&key, name, kind, run.started));
     }
     end(&mut board, run, |_| false);
-    board.rows().cloned().collect()
+    board.rows_of(&run.execution_id).cloned().collect()
 }
 
 /// Parses the rows of a summary; `None` if one is damaged or of a later version.

@@ -61,7 +61,10 @@ enum Wire {
         execution_id: String, session: String, reason: String,
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
     },
-    PaneOpened { execution_id: String, pane: String, width: u32, height: u32, command: String },
+    PaneOpened {
+        execution_id: String, pane: String, width: u32, height: u32, command: String,
+        #[serde(skip_serializing_if = "Option::is_none")] is_new: Option<bool>,
+    },
     PaneResized { execution_id: String, pane: String, width: u32, height: u32 },
     RowRenamed {
         execution_id: String,
@@ -255,7 +258,9 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::SessionEnded => [None, Some(0)].map(|exit_status| E::SessionEnded {
             execution_id: execution_id.clone(), session: s("build"), reason: "closed".into(), exit_status,
         }).into(),
-        K::PaneOpened => single(E::PaneOpened { execution_id, pane, width: 80, height: 24, command: s("sh") }),
+        K::PaneOpened => [None, Some(true)].map(|is_new| E::PaneOpened {
+            execution_id: execution_id.clone(), pane: pane.clone(), width: 80, height: 24, command: s("sh"), is_new,
+        }).into(),
         K::PaneResized => single(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
         K::RowRenamed => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::RowRenamed {
             execution_id: execution_id.clone(), pane, agent_id, name: s("api (main)"),

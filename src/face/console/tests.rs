@@ -368,7 +368,7 @@ mod lines {
             let mut console = Console::new(ConsoleOptions { verbose: true, ..ConsoleOptions::default() });
             let events = [
                 TdEvent::SessionStarted { execution_id: id.clone(), session: name.clone(), panes: vec![pane.clone(), "%9".into()] },
-                TdEvent::PaneOpened { execution_id: id.clone(), pane: pane.clone(), width: 1, height: 1, command: text.clone() },
+                TdEvent::PaneOpened { execution_id: id.clone(), pane: pane.clone(), width: 1, height: 1, command: text.clone(), is_new: None },
                 TdEvent::OutputUpdate {
                     execution_id: id.clone(), pane: pane.clone(), first_line: 1, chunk: text.clone(),
                     is_complete: true, reason: Some(text.as_str().into()), exit_status: Some(3),

@@ -246,7 +246,7 @@ impl Pane {
         if let Some(at) = options.pipe_after {
             pane.piping.wait_until(at);
         }
-        pane.opened(state, out);
+        pane.opened(state, matches!(begin, Begin::Fresh), out);
         if let Some(lines) = earlier {
             let lines = match begin {
                 // The history of a resumed run has these lines already.
@@ -383,7 +383,7 @@ const JUST_ACTIVE: Duration = Duration::from_millis(500);
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Pane {
-    fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
+    fn opened(&mut self, state: &PaneState, is_new: bool, out: &mut PaneOutput<'_>) {
         (self.life.dead, self.life.dying, self.life.has_new_program) = (None, None, false);
         self.life.ended = None;
         if let Some(states) = &mut self.agent.states {
@@ -395,6 +395,7 @@ impl Pane {
             width: state.width,
             height: state.height,
             command: state.command.clone(),
+            is_new: Some(is_new),
         });
     }
 
@@ -499,7 +500,7 @@ impl Pane {
     pub fn arrive(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         let dead = self.life.dead;
         self.views = Views::default();
-        self.opened(state, out);
+        self.opened(state, false, out);
         self.life.dead = dead;
         self.activity.gone = None;
     }

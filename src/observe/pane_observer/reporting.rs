@@ -44,7 +44,7 @@ impl Pane {
             self.activity.last_news = Some(out.now);
         }
         if self.life.dead.is_some() && respawned {
-            self.opened(state, out);
+            self.opened(state, false, out);
         }
         if let (Some(turns), Follow::Captures(polled)) = (&mut self.turns, &self.follow) {
             turns.handle_capture(capture, &polled.tracker);
@@ -496,7 +496,7 @@ impl Pane {
         let old = self.shape;
         if self.life.dead.is_some() && state.pid != self.shape.pid {
             self.respawned(out);
-            self.opened(state, out);
+            self.opened(state, false, out);
         }
         self.update_shape(state.numbers, out);
         if let Some(stream) = self.stream_mut().filter(|_| state.dead.is_none()) {

@@ -675,6 +675,7 @@ mod events {
                 width: 80,
                 height: 24,
                 command: "sh".into(),
+                is_new: None,
             });
         }
         let (executions, panes, streams) = redactor.remembered();

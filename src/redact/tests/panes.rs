@@ -14,6 +14,7 @@ pub(super) fn open(width: u32) -> Redactor {
         width,
         height: 24,
         command: "sh".into(),
+        is_new: None,
     });
     redactor
 }

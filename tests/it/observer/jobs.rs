@@ -3,9 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
 use super::Home;
 use crate::cli::assert_code;
-use crate::support::CEILING;
+use crate::support::{CEILING, wait_for};
 
 fn types(home: &Home, text: &str) {
     home.server
@@ -66,6 +69,54 @@ fn a_script_is_work_and_its_failure_is_news() {
     types(&home, "sleep 1");
     home.wait_for_row("sh", |row| {
         row["state"] == "idle" && row["attention"] == "quiet"
+    });
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn short_panes_that_end_well_are_no_rows() {
+    let home = Home::new();
+    home.server.new_session("keeper", 80, 24, "exec cat");
+    home.start();
+    home.wait_for_row("keeper", |row| row["state"] == "running");
+    for _ in 0..10 {
+        (home.server).tmux(&["new-window", "-d", "-t", "keeper", "sleep 0.3"]);
+    }
+    (home.server).tmux(&["new-window", "-d", "-t", "keeper", "sleep 0.6; exit 3"]);
+    // The one that failed is a row, however short it lived.
+    wait_for("the rows", CEILING, || {
+        let rows = home.rows();
+        let others = || rows.iter().filter(|row| row["agent"] != "cat");
+        // The end of one that tmux 3.8 has forgotten at once is unknown.
+        let is_met = others().all(|row| row["ended"] == true && row["exit_status"] != 0)
+            && others().any(|row| row["exit_status"] == 3);
+        is_met.then_some(()).ok_or(rows)
+    });
+    // So is an agent that was killed, and it needs the user.
+    let agent = "exec bash -c 'exec -a claude sleep 1000'";
+    let made = (home.server).tmux(&[
+        "new-window",
+        "-d",
+        "-t",
+        "keeper",
+        "-P",
+        "-F",
+        "#{pane_id} #{pane_pid}",
+        agent,
+    ]);
+    let (pane, pid) = made.trim().split_once(' ').unwrap();
+    let row_is = |is_met: &dyn Fn(&Value) -> bool| {
+        wait_for("the agent's row", CEILING, || {
+            let rows = home.rows();
+            let mut own = rows.iter().filter(|row| row["pane"] == pane);
+            own.any(is_met).then_some(()).ok_or(rows)
+        });
+    };
+    row_is(&|row| row["agent"] == "claude");
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    row_is(&|row| {
+        let is_failed = row["state"] == "failed" && row["ended"] == true;
+        is_failed && row["attention"] == "needs_you" && row["asks"] == "claude killed (137)"
     });
     assert_code(&home.run(&["stop"]), 0);
 }
