@@ -104,6 +104,7 @@ impl Input<'_> {
         match (row.is_waiting(), self.answers) {
             (true, Some(id)) if row.question_id.as_deref() == Some(id) => {
                 check_screen(row, shown)?;
+                self.check_selected(row, look)?;
                 check_process(row, look, true, clock)?;
                 Ok(Permission::Screen)
             }
@@ -129,6 +130,30 @@ impl Input<'_> {
                 }
             },
         }
+    }
+
+    /// Checks that Enter chooses what the dialogue of a row says, where only colours show the selected choice.
+    fn check_selected(&self, row: &Row, look: &Look) -> Result<()> {
+        let choices = row.dialogue.as_deref().map(|dialogue| &*dialogue.choices);
+        let choices = choices.unwrap_or_default();
+        let Some(by_enter) = choices.iter().find(|choice| choice.key == "Enter") else {
+            return Ok(());
+        };
+        let key = match &self.typing {
+            Typing::Text { text, .. } => key_of_choice(row, text),
+            Typing::Keys(keys) => keys.first().map(String::as_str),
+        };
+        let labels: Vec<&str> = choices.iter().map(|choice| &*choice.label).collect();
+        let selected = look.highlighted(&labels);
+        if key == Some("Escape") || selected == Some(&by_enter.label) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "Enter would not choose {:?}: {} is selected in pane {}; look at it",
+            by_enter.label,
+            selected.unwrap_or("another choice"),
+            look.pane
+        )))
     }
 
     /// Judges if Enter may follow the text.

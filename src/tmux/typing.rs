@@ -12,9 +12,10 @@ use super::server::{Nonce, Server};
 use super::state::decimal;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{Cursor, PaneId};
+use crate::event::{Cursor, PaneId, Styles};
 use crate::text::{first_bytes, first_chars};
 use crate::thread::Stop;
+use crate::track::sgr_rows;
 
 /// The shortest time between a text and Enter. Programs that draw their own input, such as agents, treat input that
 /// is faster than typing as a paste, in which Enter is a line end.
@@ -72,6 +73,8 @@ pub(crate) struct Look {
     pub cursor: Cursor,
     /// The rows of the screen, from the top.
     pub rows: Vec<String>,
+    /// Their colours.
+    styles: Styles,
     /// The terminal collects lines for the program, which does not see the text before Enter.
     takes_lines: bool,
     /// The numbers that tmux must confirm when the keys are typed.
@@ -331,6 +334,9 @@ impl Hand<'_, '_> {
     }
 }
 
+/// More columns than any terminal has, so that tabs are blanks.
+const COLUMNS_MAX: usize = 1_000;
+
 /// The format of the numbers and the program that must stay as they are. No pane id: the pane has just vanished.
 const FORMAT: &str =
     "#{pane_pid} #{pane_in_mode} #{pane_dead} #{pane_synchronized} #{pane_current_command}";
@@ -345,7 +351,7 @@ impl Look {
         let mark = nonce.as_str();
         let list = format!(
             "display-message -p -t '{pane}' '{mark}h#{{pane_id}} #{{cursor_x}} #{{cursor_y}} #{{pane_tty}} {FORMAT}{mark}r' ; \
-             capture-pane -p -t '{pane}'\ndisplay-message -p '{mark}z'\n"
+             capture-pane -p -e -t '{pane}'\ndisplay-message -p '{mark}z'\n"
         );
         let output = server.batch(list, clock)?;
         match nonce.sections(&output.text).as_deref() {
@@ -383,19 +389,41 @@ impl Look {
                 "is synchronized with other panes, which would get the same keys: turn that off first",
             );
         }
+        let (rows, styles) = sgr_rows(rows.trim_start_matches('\n'), COLUMNS_MAX);
         Ok(Self {
             pane: pane.clone(),
             pid: decimal(pid).unwrap_or_default(),
             program: program.to_owned(),
             cursor,
-            rows: rows
-                .trim_start_matches('\n')
-                .lines()
-                .map(str::to_owned)
-                .collect(),
+            rows,
+            styles,
             takes_lines: takes_lines(tty),
             numbers: numbers.to_owned(),
         })
+    }
+
+    /// Returns the one of several texts beside each other that has another background than all others.
+    pub fn highlighted<'t>(&self, texts: &[&'t str]) -> Option<&'t str> {
+        let row = (0..self.rows.len())
+            .rev()
+            .find(|row| texts.iter().all(|text| self.rows[*row].contains(text)))?;
+        let background = |text: &str| {
+            let start = self.rows[row].find(text)?;
+            let column = self.rows[row].get(..start)?.chars().count();
+            let (row, column) = (u32::try_from(row).ok()?, u32::try_from(column).ok()?);
+            let mut styles = self.styles.as_slice().iter();
+            let style =
+                styles.find(|style| style.line == row && (style.from..style.to).contains(&column));
+            style.and_then(|style| style.ink.background)
+        };
+        let is_alone = |text: &&&str| {
+            let same = texts
+                .iter()
+                .filter(|other| background(other) == background(text));
+            same.count() == 1
+        };
+        let mut alone = texts.iter().filter(is_alone);
+        alone.next().copied().filter(|_| alone.next().is_none())
     }
 
     /// Returns a format of tmux that is true while the pane is as it was: the same program reads its input, and with

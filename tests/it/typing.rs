@@ -190,6 +190,76 @@ fn a_dialogue_is_on_the_board_and_a_choice_is_its_key_or_its_label() {
     );
 }
 
+/// Draws a dialogue of opencode, in which only a colour shows the selected choice. `l` selects the next one.
+const BUTTONS: &str = r#"
+import os, sys, tty
+tty.setraw(0)
+chosen, labels = 0, ["Allow once", "Allow always", "Reject"]
+def draw():
+    cells = [f"\x1b[48;5;215m{label}\x1b[0m" if n == chosen else label for n, label in enumerate(labels)]
+    bar = "  \u2503"
+    rows = ["", bar, bar + "  \u25b3 Permission required", bar + "    # Shell command", bar, bar + "  $ touch a", bar,
+            bar + "   " + "   ".join(cells) + "      ctrl+f fullscreen  \u21c6 select  enter confirm", bar]
+    os.write(1, ("\x1b[2J\x1b[H" + "\r\n".join(rows)).encode())
+draw()
+while True:
+    key = os.read(0, 1)
+    if key == b"l":
+        chosen = (chosen + 1) % 3
+        draw()
+    else:
+        name = labels[chosen] if key == b"\r" else key
+        os.write(1, f"\x1b[2J\x1b[Hchose <{name}>".encode())
+"#;
+
+#[test]
+fn enter_is_pressed_only_on_the_choice_that_the_board_names() {
+    let home = Home::new();
+    let script = home.directory().join("buttons.py");
+    fs::write(&script, BUTTONS).unwrap();
+    home.server.new_session("keep", 80, 20, "exec cat");
+    home.start_with(&["--allow-input"]);
+    let program = format!("exec python3 {}", script.display());
+    let pane = home.server.new_session("buttons", 100, 24, &program);
+    let row = home.wait_for_row("buttons", |row| row["dialogue"].is_object());
+    let keys: Vec<&Value> = row["dialogue"]["choices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|choice| &choice["key"])
+        .collect();
+    assert_eq!(keys, ["Enter", "", "Escape"]);
+    let id = &row["question_id"];
+    // Somebody at the pane selects another choice, which no text shows.
+    home.server.tmux(&["send-keys", "-t", &pane, "l"]);
+    let highlighted = || home.server.tmux(&["capture-pane", "-p", "-e", "-t", &pane]);
+    wait_for("the other choice", CEILING, || {
+        let screen = highlighted();
+        let is_moved = screen.contains("215mAllow always");
+        is_moved.then_some(()).ok_or(screen)
+    });
+    for body in [
+        json!({"text": "Allow once", "answers": id}),
+        json!({"keys": ["Enter"], "answers": id}),
+    ] {
+        let (status, problem) = input(&home, &pane, &body);
+        assert_eq!(status, 409, "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("Allow always"),
+            "{problem}"
+        );
+    }
+    home.server.tmux(&["send-keys", "-t", &pane, "ll"]);
+    wait_for("the first choice", CEILING, || {
+        let screen = highlighted();
+        let is_back = screen.contains("215mAllow once");
+        is_back.then_some(()).ok_or(screen)
+    });
+    let (status, problem) = input(&home, &pane, &json!({"text": "allow once", "answers": id}));
+    assert_eq!(status, 200, "{problem}");
+    home.server.wait_for_text(&pane, "chose <Allow once>");
+}
+
 /// A program that takes a text of a few lines to its end, and stores it.
 fn readers(directory: &Path) -> HashMap<&'static str, String> {
     let reader = directory.join("reader.py");
