@@ -39,7 +39,7 @@ pub(super) fn page_options(
             shows_snapshots,
             has_timestamps,
         });
-        Renderer::Console(Box::new(console))
+        Renderer::Console(Box::new(console.detaching_once()))
     };
     PageOptions {
         renderer,

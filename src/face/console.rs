@@ -8,6 +8,8 @@
 //! unchanged. If the state rules recognize an agent's screen, the rows that it draws around its text are
 //! omitted.
 
+use std::collections::BTreeMap;
+
 use super::conversation::conversation_lines;
 use super::describe::{
     Description, HUNG_UP, agent_and_detail, agent_phrase, describe, duration, end_in_words, lagged,
@@ -17,7 +19,7 @@ use super::sanitize::{Tone, push_styled};
 use super::session_labels::{Label, SessionLabels, live_text, push_event, push_row};
 use super::stream_lines::StreamLines;
 use crate::agent::StateRules;
-use crate::event::{AgentState, Dialogue, Envelope, PaneId, Styles, TdEvent};
+use crate::event::{AgentState, Dialogue, Envelope, PaneId, SessionEndReason, Styles, TdEvent};
 use crate::track::cut;
 use line_buffer::BufferedLine;
 use pane_display::{PaneDisplay, PanePolicy, PaneSink, Panes};
@@ -42,6 +44,8 @@ pub(crate) struct Console {
     policy: PanePolicy,
     /// The execution and the name of the last agent whose error was shown.
     failed: Option<Box<(String, String)>>,
+    /// The rows that say that executions are no longer observed, if only the last one of each is shown.
+    detached: Option<BTreeMap<String, String>>,
     /// The next time when a held line is due, in microseconds.
     deadline: Option<i64>,
 }
@@ -64,6 +68,15 @@ impl Console {
     /// [`Console::deadline`] and call [`Console::release_due`].
     pub fn holding(mut self) -> Self {
         self.policy.holds = self.rows.columns.is_none();
+        // A live stream says at once that its execution is no longer observed.
+        self.detached = None;
+        self
+    }
+
+    /// Shows only the last of the rows that say that an execution is no longer observed: each restart of an observer
+    /// ends its observation.
+    pub fn detaching_once(mut self) -> Self {
+        self.detached = Some(BTreeMap::new());
         self
     }
 
@@ -104,6 +117,9 @@ impl Console {
         self.end_lines(out);
         while let Some((id, pane)) = self.panes.map.keys().next().cloned() {
             self.end_pane(&id, &pane, out);
+        }
+        for (_, row) in self.detached.iter_mut().flat_map(std::mem::take) {
+            out.push_str(&row);
         }
         self.printed.record(out, start);
     }
@@ -185,6 +201,10 @@ impl Console {
     fn handle(&mut self, event: &TdEvent, at: i64, out: &mut String) {
         self.labels.note(event);
         let (id, pane) = (event.execution_id(), event.pane());
+        if let Some(detached) = &mut self.detached {
+            // It is observed again.
+            detached.remove(id);
+        }
         let label = self.labels.label(id, pane);
         self.rows.make_room(&label);
         if self.rows.columns.is_some() {
@@ -233,7 +253,17 @@ impl Console {
         if is_text {
             return;
         }
-        if let Some(label) = self.update(event, label, at, out) {
+        let Some(label) = self.update(event, label, at, out) else {
+            return;
+        };
+        let is_detached = matches!(event, TdEvent::SessionEnded { reason, .. } if *reason == SessionEndReason::Detached);
+        if is_detached && self.detached.is_some() {
+            let mut row = String::new();
+            self.add_description(event, &label, &mut row);
+            if let Some(detached) = &mut self.detached {
+                detached.insert(id.to_owned(), row);
+            }
+        } else {
             self.add_description(event, &label, out);
         }
     }

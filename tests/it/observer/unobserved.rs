@@ -189,3 +189,19 @@ fn the_service_has_the_variables_that_choose_its_files() {
     ];
     assert_eq!(set, expected, "{unit}");
 }
+
+#[test]
+fn the_end_of_an_observation_is_shown_once_after_restarts() {
+    let home = Home::new();
+    home.server.new_session("work", 80, 24, "exec cat");
+    for _ in 0..3 {
+        home.start();
+        home.wait_for_row("work", |row| row["state"] == "running");
+        assert_code(&home.run(&["stop"]), 0);
+    }
+    let log = home.run(&["log", "work"]);
+    let shown = text(&log.stdout);
+    let end = "[ended: it is no longer observed]";
+    assert_eq!(shown.matches(end).count(), 1, "{shown}");
+    assert!(shown.trim_end().ends_with(end), "{shown}");
+}
