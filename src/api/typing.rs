@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::agent::{AgentScreen, DetectedState, StateRules, is_same_dialogue, is_same_question};
+use crate::agent::{
+    AgentScreen, DetectedState, KnownAgent, StateRules, is_same_dialogue, is_same_question,
+};
 use crate::board::{Row, RowState};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -28,8 +30,7 @@ pub(crate) struct Input<'a> {
 
 /// Returns the key that a text stands for in the menu of a row, which takes it at once: the key of a choice, or its label.
 fn key_of_choice<'t>(row: &'t Row, text: &'t str) -> Option<&'t str> {
-    let reads_lines = matches!(row.agent.as_deref(), None | Some("shell" | "aider"));
-    if reads_lines {
+    if !KnownAgent::takes_keys(row.agent.as_deref()) {
         return None;
     }
     let choices = row.dialogue.as_deref().map(|dialogue| &*dialogue.choices);

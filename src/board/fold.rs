@@ -114,8 +114,8 @@ impl Fold<'_> {
                     });
                 }
             }
-            // The prompt below a failed job is an open line.
-            TdEvent::OutputRevised { pane, .. } if self.has_failed_job(id, pane) => {
+            // The prompt below a job that has ended is an open line.
+            TdEvent::OutputRevised { pane, .. } if self.is_at_prompt(id, pane) => {
                 self.text(id, Some(pane), "");
             }
             TdEvent::OutputRevised { text, .. }
@@ -467,9 +467,14 @@ impl Fold<'_> {
         }
     }
 
-    fn has_failed_job(&self, id: &ExecutionId, pane: &PaneId) -> bool {
+    /// Returns true if a shell reads commands in a pane.
+    fn is_at_prompt(&self, id: &ExecutionId, pane: &PaneId) -> bool {
         let row = self.rows.map.get(&key(id, Some(pane.as_str())));
-        row.is_some_and(|row| row.state == RowState::Failed)
+        row.is_some_and(|row| {
+            let is_idle = row.state == RowState::Agent(AgentState::Idle.into());
+            row.state == RowState::Failed
+                || is_idle && row.agent.as_deref().is_some_and(|agent| agent == "shell")
+        })
     }
 
     /// Records printed text.

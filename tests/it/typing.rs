@@ -122,6 +122,30 @@ fn a_question_is_answered_only_with_its_id() {
     assert_eq!(screen.matches("got <").count(), 2, "{screen}");
 }
 
+/// A script that a shell runs reads lines, so that a single letter needs Enter.
+#[test]
+fn a_letter_for_a_script_is_a_line() {
+    let home = Home::new();
+    let script = home.directory().join("asker.sh");
+    fs::write(&script, ASKER).unwrap();
+    let pane = home
+        .server
+        .new_session("ask", 70, 12, "PS1='$ ' exec bash --norc");
+    home.server.wait_for_text(&pane, "$");
+    home.start_with(&["--allow-input"]);
+    home.wait_for_row("ask", |row| row["state"] == "idle");
+    let command = format!("bash {}", script.display());
+    home.server
+        .tmux(&["send-keys", "-t", &pane, &command, "Enter"]);
+    let row = home.wait_for_row("ask", |row| {
+        row["question_id"].is_string() && row["agent"] == "asker.sh"
+    });
+    let id = &row["question_id"];
+    let (status, problem) = input(&home, &pane, &json!({"text": "y", "answers": id}));
+    assert_eq!(status, 200, "{problem}");
+    home.server.wait_for_text(&pane, "got <y> for 1");
+}
+
 /// Draws the dialogue of an agent. `j` selects the next choice, and a digit chooses.
 const MENU: &str = r#"
 import os, sys, tty

@@ -157,6 +157,22 @@ impl AgentRules {
     }
 }
 
+/// What a screen shows of the dialogue in which its agent waits.
+#[derive(Debug, Default)]
+struct FoundDialogue {
+    /// Its first row.
+    from: usize,
+    dialogue: Option<Dialogue>,
+}
+
+/// Returns a row without the spinner or the sign before its words.
+fn without_signs(row: &str) -> &str {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '[' | '(' | '"' | '\'' | '/');
+    row.find(is_word)
+        .and_then(|start| row.get(start..))
+        .unwrap_or(row)
+}
+
 impl Candidate<'_, '_> {
     pub fn detect(&self) -> Option<DetectedState> {
         self.agent.rules.iter().find_map(|rule| {
@@ -164,29 +180,45 @@ impl Candidate<'_, '_> {
                 return None;
             }
             let line = rule.query.find(&self.view)?;
-            let is_waiting = rule.state == AgentState::Waiting;
+            let is_failure = matches!(rule.state, AgentState::Error | AgentState::Limited);
+            // The words of a failure may be beside the row that shows its end.
+            let words = is_failure
+                .then(|| rule.query.find_also(&self.view))
+                .flatten();
+            let line = if is_failure {
+                without_signs(words.unwrap_or(line))
+            } else {
+                line
+            };
+            let asked = (rule.state == AgentState::Waiting).then(|| self.dialogue());
             Some(DetectedState {
                 agent: self.agent.name.clone(),
                 state: rule.state,
                 rule: rule.id.clone(),
                 line: first_chars(inner(line), LINE_CHARS_MAX).to_owned(),
                 inferred: rule.inferred,
-                asks: if is_waiting { self.asks() } else { None },
-                dialogue: if is_waiting { self.dialogue() } else { None },
+                asks: asked.as_ref().and_then(|found| self.asks(found.from)),
+                dialogue: asked.and_then(|found| found.dialogue),
             })
         })
     }
 
-    fn asks(&self) -> Option<String> {
+    /// Returns the question in the rows from `from` on: those above belong to the conversation.
+    fn asks(&self, from: usize) -> Option<String> {
         self.agent.asks.iter().find_map(|query| {
-            let line = query.find(&self.view)?;
+            let line = query.find_from(&self.view, from)?;
             let question = query.pattern.captures(line)?.get(1)?;
             Some(one_line(question.as_str())).filter(|question| !question.is_empty())
         })
     }
 
-    fn dialogue(&self) -> Option<Dialogue> {
-        self.agent.dialogue.as_ref()?.read(self.view.screen)
+    fn dialogue(&self) -> FoundDialogue {
+        let rules = self.agent.dialogue.as_ref();
+        let read = rules.and_then(|rules| rules.read(self.view.screen));
+        read.map_or_else(FoundDialogue::default, |(from, dialogue)| FoundDialogue {
+            from,
+            dialogue: Some(dialogue),
+        })
     }
 
     /// Returns the index of the row below the input box.
@@ -335,7 +367,20 @@ impl RowQuery {
     /// Returns the lowest matching row of the region, or the highest if `is_first`, in the form
     /// that the pattern matches.
     pub fn find<'p>(&self, view: &ScreenView<'p, '_>) -> Option<&'p str> {
+        self.find_from(view, 0)
+    }
+
+    /// Returns the lowest row of the region that the pattern for another row matches.
+    fn find_also<'p>(&self, view: &ScreenView<'p, '_>) -> Option<&'p str> {
+        let (also, mut rows) = (self.also.as_ref()?, view.rows(self.region, self.lines)?);
+        let row = rows.rfind(|row| also.is_match(view.screen.row(*row)))?;
+        Some(view.screen.row(row))
+    }
+
+    /// Searches the rows of the region from `from` on.
+    fn find_from<'p>(&self, view: &ScreenView<'p, '_>, from: usize) -> Option<&'p str> {
         let rows = view.rows(self.region, self.lines)?;
+        let rows = rows.start.max(from)..rows.end;
         let screen = view.screen;
         let text = |row: usize| match self.region {
             Region::Input => inner(screen.row(row)),

@@ -55,23 +55,24 @@ struct Choices {
 }
 
 impl DialogueRules {
-    /// Returns the dialogue at the foot of a screen that shows one.
-    pub fn read(&self, screen: &RuleScreen<'_>) -> Option<Dialogue> {
+    /// Returns the dialogue at the foot of a screen that shows one, and its first row.
+    pub fn read(&self, screen: &RuleScreen<'_>) -> Option<(usize, Dialogue)> {
         let found = self.numbered(screen);
         let found = found.or_else(|| self.in_one_row(screen));
         let Choices { start, list } = found?;
         let first = (0..start)
             .rev()
             .find(|row| self.first.is_match(screen.row(*row)));
-        let rows = first.unwrap_or_else(|| screen.last_of(0..start, ROWS_WITHOUT_FIRST).start);
-        let rows = (rows..start).map(|row| screen.row(row));
+        let from = first.unwrap_or_else(|| screen.last_of(0..start, ROWS_WITHOUT_FIRST).start);
+        let rows = (from..start).map(|row| screen.row(row));
         let text = self.text(rows, first.is_some());
         let choices = list.into_iter().take(CHOICES_MAX).collect();
-        Some(Dialogue {
+        let dialogue = Dialogue {
             text,
             choices,
             again: false,
-        })
+        };
+        Some((from, dialogue))
     }
 
     /// Returns the lowest list of choices with ascending numbers.
@@ -149,7 +150,7 @@ impl DialogueRules {
             .last()?;
         let line = (start..=end).map(|row| screen.row(row));
         let line = line.collect::<Vec<&str>>().join(" ");
-        let list: Vec<DialogueChoice> = pattern
+        let mut list: Vec<DialogueChoice> = pattern
             .captures_iter(&line)
             .map(|captures| {
                 let key = group(&captures, "key");
@@ -160,9 +161,12 @@ impl DialogueRules {
                 }
             })
             .collect();
-        (!list.is_empty()).then_some(Choices {
+        // After a wrong answer, the line is asked again below.
+        let first = &list.first()?.key;
+        let last = list.iter().rposition(|choice| choice.key == *first)?;
+        Some(Choices {
             start: end + 1,
-            list,
+            list: list.split_off(last),
         })
     }
 

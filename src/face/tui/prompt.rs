@@ -6,6 +6,7 @@ use super::board::{QUESTION_LINES_MAX, question_of};
 use super::cells::wrapped_to;
 use super::effect::Effect;
 use super::keys::{Edit, Motion, PromptKind, help_lines, help_rows, moved};
+use crate::agent::KnownAgent;
 use crate::board::{Row, RowState};
 use crate::event::{AgentState, Dialogue};
 use crate::face::sanitize::one_line;
@@ -320,7 +321,7 @@ impl InputLine {
             // dialogue.
             let is_choice = self.answered.as_ref().is_some_and(|answered| {
                 let agent = answered.row.agent.as_deref();
-                answered.row.asks.is_some() && agent.is_some_and(|agent| agent != "shell")
+                answered.row.asks.is_some() && KnownAgent::takes_keys(agent)
             });
             prompt.presses_enter = !(is_choice && prompt.chars.len() == 1);
         }
