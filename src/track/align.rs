@@ -426,21 +426,24 @@ pub(super) struct LinePlace {
 }
 
 /// Finds the open line among rewrapped lines by its text alone. It may have grown, and the first line may lack
-/// its beginning. Where several lengths are possible, the result has the least new text, so that nothing is
-/// reported twice.
-pub(super) fn place_open(known: &str, lines: &[LogicalLine]) -> Option<LinePlace> {
+/// its beginning; if the lines are mixed, any may, because rows that are not its own precede it. Where several
+/// lengths are possible, the result has the least new text, so that nothing is reported twice.
+pub(super) fn place_open(known: &str, lines: &[LogicalLine], is_mixed: bool) -> Option<LinePlace> {
     let known = known.trim_end_matches(' ');
-    let (longest, next) = overlaps(known, &lines.first()?.text);
+    let ends = lines.iter().take(if is_mixed { lines.len() } else { 1 });
+    let ends = (ends.enumerate()).map(|(at, line)| (overlaps(known, &line.text), at));
+    let ((longest, next), end) = ends.clone().max()?;
+    let is_only = ends.filter(|((length, _), _)| *length == longest).count() == 1;
     let is_whole = |line: &LogicalLine| line.text.starts_with(known);
     let mut whole = (lines.iter().enumerate().skip(1)).filter(|(_, line)| is_whole(line));
     match (whole.next(), whole.next()) {
-        _ if known.len() < OVERLAP_MIN => None,
+        _ if known.len() < OVERLAP_MIN || !is_only => None,
         (None, _) if longest >= OVERLAP_BESIDE_GAP => Some(LinePlace {
-            at: 0,
+            at: end,
             cut: known.len() - longest,
             is_certain: longest >= OVERLAP_MIN && next < OVERLAP_MIN,
         }),
-        (Some((at, _)), None) if longest < OVERLAP_BESIDE_GAP => Some(LinePlace {
+        (Some((at, _)), None) if longest < OVERLAP_BESIDE_GAP || at == end => Some(LinePlace {
             at,
             cut: 0,
             is_certain: true,
@@ -497,7 +500,7 @@ mod tests {
     fn an_open_line_is_found_by_its_text() {
         let letters: String = ('a'..='z').chain('A'..='Z').collect();
         let place = |known: &str, texts: &[&str]| {
-            let place = place_open(known, &lines(texts))?;
+            let place = place_open(known, &lines(texts), false)?;
             Some((place.at, place.cut, place.is_certain))
         };
         let grown = format!("{letters}+more");
@@ -512,6 +515,14 @@ mod tests {
             Some((0, 40, false))
         );
         assert_eq!(place(&letters, &["WXYZ+more"]), None, "by chance");
+        let mixed = |texts: &[&str]| {
+            let place = place_open(&letters, &lines(texts), true)?;
+            Some((place.at, place.cut))
+        };
+        assert_eq!(mixed(&["older", &grown[9..], "$"]), Some((1, 9)));
+        assert_eq!(mixed(&["older", &grown, "$"]), Some((1, 0)));
+        assert_eq!(mixed(&[&grown[9..], &grown[9..]]), None);
+        assert_eq!(mixed(&["older", "$"]), None);
         let (some, more) = ("x".repeat(80), "x".repeat(300));
         assert_eq!(place(&some, &[&more]), Some((0, 0, false)));
         assert_eq!(place(&more, &[&some]), Some((0, 220, false)));

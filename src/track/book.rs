@@ -311,7 +311,10 @@ impl Book {
         if older > 0 {
             return oldest.number - older as i64;
         }
-        self.number_at(first.start + scrolled)
+        let number = self.number_at(first.start + scrolled);
+        // The row of a beginning that tmux no longer has is that of the line before, if it is on the screen.
+        let is_before = |known: &Line| known.head > 0 && first.end() + scrolled == known.start + 1;
+        number - i64::from(self.line(number).is_some_and(is_before))
     }
 
     /// Returns the number of the line that begins in a row, which counts as in the known lines: that
@@ -371,7 +374,8 @@ impl Book {
                         }
                         Moved::AtLeast(_) | Moved::Unknown => 0,
                     };
-                    if number == first && cut_rows > 0 {
+                    // Rows of before may stand above a line that has lost its beginning.
+                    if (number == first || old.head > 0) && cut_rows > 0 {
                         let (head, rest) =
                             old.text.split_at(first_bytes(&old.text, old.head).len());
                         let rest_rows = cut_rows - i64::from(!head.is_empty());

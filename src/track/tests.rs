@@ -148,6 +148,54 @@ mod cases {
         );
     }
 
+    /// Without a history, tmux shows rows of before above the rest of an open line after a change of width.
+    #[test]
+    fn an_open_line_continues_below_older_rows_without_a_history() {
+        let line: String = (0..40).map(|number| format!("{number:04}-")).collect();
+        let capture = |width: usize, height: usize, bytes: usize, older: usize| {
+            let all = line.as_bytes()[..bytes].chunks(width);
+            let row = |text: &str, wrapped| Row {
+                text: text.into(),
+                wrapped,
+            };
+            let own = height - older;
+            let rest = all.clone().skip(all.len() - own).enumerate();
+            let rest = rest.map(|(at, text)| row(str::from_utf8(text).unwrap(), at + 1 < own));
+            let above = if older == 0 && height > 3 { 2 } else { 0 };
+            let old = ["older row one", "older row two"].map(|text| row(text, false));
+            let kept = old.len() - older - above;
+            let mut capture = Capture {
+                rows: old.into_iter().skip(kept).chain(rest).collect(),
+                ..Capture::default()
+            };
+            let numbers = &mut capture.numbers;
+            (numbers.width, numbers.height) = (width as u32, height as u32);
+            numbers.history_size = above as u32;
+            numbers.cursor = Cursor {
+                x: (bytes - 1) as u32 % width as u32 + 1,
+                y: height as u32 - 1,
+            };
+            (capture.bytes_before, capture.bytes_after) = (Some(bytes as u64), Some(bytes as u64));
+            capture
+        };
+        for older in [0_usize, 2] {
+            let mut tracker = Tracker::baseline(&capture(40, 3, 120, 0));
+            let mut changes = Vec::new();
+            for (bytes, older) in [(125, older), (145, older.saturating_sub(1)), (165, 0)] {
+                for _ in 0..2 {
+                    let capture = capture(20, 5, bytes, older);
+                    changes.extend(tracker.apply(&capture, true).unwrap());
+                }
+            }
+            changes.retain(|change| !matches!(change, Change::Gap { .. }));
+            let revised = [125, 145, 165].map(|bytes| Change::Revised {
+                line: 1,
+                text: line[..bytes].into(),
+            });
+            assert_eq!(changes, revised, "with {older} older rows on the screen");
+        }
+    }
+
     #[test]
     fn numbers_continue_after_a_clear() {
         let mut watch = Watch::new(Sim::new(40, 5, 100));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::align::{Alignment, Facts, Footprint, align, place, place_open};
+use super::align::{Alignment, Facts, Footprint, LinePlace, align, place, place_open};
 use super::book::{Book, Moved, Taken};
 use super::capture::{Capture, ProcessExit, Row};
 use super::change::{Change, GapReason, Loss};
@@ -54,6 +54,14 @@ pub struct Tracker {
     /// The last capture differed from the one before.
     changed: bool,
     pub(super) screen: ScreenDiff,
+}
+
+/// The numbers of the lines after a change of width.
+struct Reflowed {
+    first: i64,
+    /// Lines above this number are rows that tmux has kept from before, and have no numbers of their own.
+    known_above: i64,
+    is_certain: bool,
 }
 
 impl Tracker {
@@ -199,6 +207,7 @@ impl Tracker {
             self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
             return Some(changes);
         }
+        let mut known_above = i64::MIN;
         let (first, moved) = if is_respawned {
             // tmux erased the screen for the new program. The last output of the old one may have been
             // missed, unless the last capture showed its end.
@@ -217,15 +226,16 @@ impl Tracker {
             (first, Moved::Unknown)
         } else if is_rewrapped {
             let loss = Loss::possible(GapReason::Resized);
-            let Some((first, is_certain)) = self.after_reflow(&mut lines, capture) else {
+            let Some(reflowed) = self.after_reflow(&mut lines, capture) else {
                 self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
                 return Some(changes);
             };
-            if !is_certain {
+            if !reflowed.is_certain {
                 self.book.flush(&mut changes);
                 changes.push(self.book.gap(loss));
             }
-            (first, Moved::Unknown)
+            known_above = reflowed.known_above;
+            (reflowed.first, Moved::Unknown)
         } else {
             let facts = Facts {
                 trim_step: i64::from(capture.trim_step()),
@@ -250,6 +260,7 @@ impl Tracker {
         // Lines above this capture were complete in the last one.
         self.book.report(&mut changes, first - 1);
         self.take(lines, first, moved, footprint);
+        self.book.mark_known_above(known_above);
         self.note_top(capture, matches!(moved, Moved::By(_)));
         self.book.settle(&mut changes, capture.dead.is_some());
         self.show_screen(capture, &mut changes);
@@ -368,31 +379,48 @@ impl Tracker {
         self.old = footprint;
     }
 
-    /// Returns the number of the first line after a change of width, and if it is certain. Restores the
-    /// beginning of that line, if it is known and tmux has trimmed it.
-    fn after_reflow(&self, lines: &mut [LogicalLine], capture: &Capture) -> Option<(i64, bool)> {
-        let (first, cut, is_certain) = match self.first_after_reflow(lines, capture) {
-            Some(first) => {
-                let known = self.book.line(first).zip(lines.first());
-                let (cut, is_certain) = known.map_or((0, true), |(known, line)| {
-                    known.cut_in(&line.text, first < self.book.cursor_line)
-                });
-                // Without a history, tmux loses rows at a resize, and shows earlier ones in their place.
-                let is_damaged = capture.history_limit == 0 && !self.shows_open_line(lines, first);
-                (first, cut, is_certain && !is_damaged)
-            }
-            None => {
-                let open = self.book.open_line()?;
-                let place = place_open(&open.text, lines)?;
-                (open.number - place.at as i64, place.cut, place.is_certain)
-            }
+    /// Numbers the lines after a change of width. Restores the beginning of the first line or of the open one,
+    /// if it is known and tmux no longer has it.
+    fn after_reflow(&self, lines: &mut [LogicalLine], capture: &Capture) -> Option<Reflowed> {
+        // Without a history, tmux loses rows at a resize, and shows earlier ones in their place and above.
+        let is_mixed = capture.history_limit == 0;
+        let first = self.first_after_reflow(lines, capture);
+        let damaged = first.filter(|first| is_mixed && !self.shows_open_line(lines, *first));
+        let in_order = |first: i64| {
+            let known = self.book.line(first).zip(lines.first());
+            let (cut, is_certain) = known.map_or((0, true), |(known, line)| {
+                known.cut_in(&line.text, first < self.book.cursor_line)
+            });
+            let place = LinePlace {
+                at: 0,
+                cut,
+                is_certain,
+            };
+            (first, place)
         };
-        if let (Some(known), Some(line)) = (self.book.line(first), lines.first_mut())
-            && cut > 0
+        let by_text = || {
+            let open = self.book.open_line()?;
+            let place = place_open(&open.text, lines, is_mixed)?;
+            Some((open.number - place.at as i64, place))
+        };
+        // Rows above the screen would be reported out of order, or again.
+        let at_top = || damaged.filter(|_| capture.history_size == 0).map(in_order);
+        let (first, place) = match first {
+            Some(first) if damaged.is_none() => in_order(first),
+            _ => by_text().or_else(at_top)?,
+        };
+        let number = first + place.at as i64;
+        if let (Some(known), Some(line)) = (self.book.line(number), lines.get_mut(place.at))
+            && place.cut > 0
         {
-            line.insert_beginning(&known.text[..cut]);
+            line.insert_beginning(&known.text[..place.cut]);
         }
-        Some((first, is_certain))
+        let is_below_others = is_mixed && place.at > 0;
+        Some(Reflowed {
+            first,
+            known_above: if is_below_others { number } else { i64::MIN },
+            is_certain: place.is_certain && damaged.is_none() && !is_below_others,
+        })
     }
 
     /// Returns the number of the first line after a change of width. tmux has rewrapped the rows, so

@@ -100,8 +100,14 @@ fn observe(case: Case) -> (String, Replay) {
         observed.until("the end, or a gap", |seen| {
             let replay = Replay::of(seen, &pane);
             let last = replay.lines.values().next_back();
-            !replay.gaps.is_empty()
-                || last.is_some_and(|text| text.len() >= case.bytes || text == "the end")
+            let is_end = |text: &String| {
+                if case.has_end {
+                    text == "the end"
+                } else {
+                    text.len() >= case.bytes
+                }
+            };
+            !replay.gaps.is_empty() || last.is_some_and(is_end)
         });
     } else if case.has_end {
         observed.until_line("the end");
