@@ -53,6 +53,7 @@ const PACKAGES: &[(&str, KnownAgent)] = &[
 
 impl KnownAgent {
     /// Returns true if the program of this name takes the key of a choice at once. Scripts, shells and aider read lines.
+    #[cfg(feature = "cli")]
     pub(crate) fn takes_keys(name: Option<&str>) -> bool {
         name.is_some_and(|name| Self::named(name).is_some() && name != "aider")
     }

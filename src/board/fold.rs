@@ -57,15 +57,13 @@ impl Fold<'_> {
                 // Nothing changes that faces show.
                 self.rows.of(id).for_each(|(_, row)| row.remember());
             }
-            TdEvent::SessionEnded { exit_status, .. } => {
-                self.all_rows(id, |row, at| {
-                    if row.has_ended() {
-                        row.end(row.exit_status, at)
-                    } else {
-                        row.end(*exit_status, at)
-                    }
-                });
-            }
+            TdEvent::SessionEnded {
+                reason,
+                exit_status,
+                ..
+            } => self.all_rows(id, |row, at| {
+                row.end_with_session(reason, *exit_status, at);
+            }),
             TdEvent::PaneOpened {
                 pane,
                 command,

@@ -27,6 +27,7 @@ mod fold;
 mod last;
 mod limit;
 mod schema;
+mod session_end;
 
 #[doc(hidden)]
 pub use schema::json_schema;

@@ -228,6 +228,9 @@ pub struct Row {
     /// True if the row has ended because the writer of its run died: `runs` shows the run as `cut off`.
     #[serde(default)]
     pub cut_off: bool,
+    /// True if the pane ended because its tmux server did.
+    #[serde(default)]
+    pub server_gone: bool,
     /// The end of the agent's present answer. Not part of the JSON.
     #[serde(skip)]
     pub(super) answer: AnswerEnd,
@@ -291,6 +294,7 @@ impl Row {
             dismissed: false,
             ended: false,
             cut_off: false,
+            server_gone: false,
             answer: AnswerEnd::default(),
             began: None,
             is_new: false,
@@ -424,7 +428,7 @@ impl Row {
 
     /// Enters a state; returns false if the row is already in that state.
     pub(super) fn enter(&mut self, state: RowState, at: Timestamp) -> bool {
-        self.cut_off = false;
+        (self.cut_off, self.server_gone) = (false, false);
         if self.state == state {
             return false;
         }
@@ -729,6 +733,7 @@ impl Serialize for Row {
         map.serialize_entry("began", &self.began)?;
         map.serialize_entry("is_new", &self.is_new)?;
         map.serialize_entry("cut_off", &self.cut_off)?;
+        map.serialize_entry("server_gone", &self.server_gone)?;
         map.serialize_entry("attention", &self.attention())?;
         map.end()
     }

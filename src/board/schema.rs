@@ -131,6 +131,11 @@ const FIELDS: &[RowField] = &[
         bool::schema,
     ),
     (
+        "server_gone",
+        "True if the pane ended because its tmux server did. Faces show such rows as one.",
+        bool::schema,
+    ),
+    (
         "attention",
         "The urgency with which the row asks for the user.",
         || names(Attention::ALL.map(Attention::as_str)),

@@ -17,7 +17,9 @@ use crate::api::{dismiss_row, get_board, get_problems};
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::face::{BoardTable, NAME_WIDTH, one_line, row_names, server_names, terminal_size};
+use crate::face::{
+    BoardTable, NAME_WIDTH, one_line, row_names, server_ends, server_names, terminal_size,
+};
 use crate::feed::board_of_history;
 use crate::history::DataDir;
 use crate::thread::park;
@@ -71,7 +73,7 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         _ if options.quiet => String::new(),
         Some(template) => template.fill(&rows, &names, source.is_observed),
         None if options.json => output::json_lines(&rows),
-        None => source.table(options, (&rows, &names), false),
+        None => source.table((options, typed), (&rows, &names), false),
     };
     output::print(&text)?;
     let needs_you = rows
@@ -122,7 +124,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
         let text = if options.json {
             output::json_lines(rows.iter().filter(|row| !shown.contains(row)))
         } else {
-            source.table(options, (&rows, &names), is_redrawn)
+            source.table((options, typed), (&rows, &names), is_redrawn)
         };
         let start = match (is_redrawn, is_first) {
             // Moves the cursor to the top and clears the terminal.
@@ -255,7 +257,7 @@ impl Source {
     /// Returns the table. A table that is redrawn is limited to the height of the terminal.
     fn table(
         &self,
-        options: &Options,
+        (options, typed): (&Options, &TypedStatus),
         (rows, names): (&[Row], &[String]),
         is_redrawn: bool,
     ) -> String {
@@ -264,6 +266,7 @@ impl Source {
             width: size.map_or(120, |(columns, _)| columns.max(20)),
             height: size.map(|(_, rows)| rows).filter(|_| is_redrawn),
             is_coloured: options.coloured,
+            is_folded: !typed.all && typed.targets.is_empty(),
             now: self.clock.wall(),
         };
         table.render(rows, names)
@@ -302,7 +305,7 @@ pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, F
 
 /// Returns the names by which each row can be selected: as faces show it, in full and as in the table; that of its
 /// session, also with its pane; and its pane; if there are several servers, these also with the server as a prefix;
-/// and the id of its execution.
+/// the id of its execution; and the end of its server, if it ended with that.
 pub(super) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
     let displayed = row_names(rows, usize::MAX).into_iter();
     let displayed = displayed.zip(row_names(rows, NAME_WIDTH));
@@ -319,7 +322,13 @@ pub(super) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
         names.extend(own.into_iter().chain(prefixed).chain([id]));
         names
     });
-    names.collect()
+    let mut names: Vec<Vec<String>> = names.collect();
+    for end in server_ends(rows) {
+        for index in &end.members {
+            names[*index].push(end.name());
+        }
+    }
+    names
 }
 
 /// Returns the pane that a face shows by this name, if the observer of the server knows one. Names that tmux
@@ -406,6 +415,9 @@ pub(super) struct TypedStatus {
     /// A session, a run or a %pane; all by default
     #[arg(value_name = "TARGET", add = ArgValueCompleter::new(known::rows))]
     pub targets: Vec<String>,
+    /// Print each row of a tmux server that has ended
+    #[arg(long)]
+    pub all: bool,
     /// Print the board again when it changes, until Ctrl-C
     #[arg(long, conflicts_with_all = ["format", "check"])]
     pub watch: bool,

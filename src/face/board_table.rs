@@ -1,10 +1,11 @@
 //! Renders the board as a table for a terminal: one line per row, rows that need the user first (pure).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::ansi::rows_of;
 use super::describe::phases_ahead;
 use super::sanitize::{one_line, with_ellipsis};
+use super::server_ends::{ServerEnd, server_ends, short_of, sockets_of};
 use crate::board::{Attention, ExecutionKind, Row, RowState};
 use crate::event::{ExecutionId, PaneId};
 use crate::history::RunStatus;
@@ -20,6 +21,8 @@ pub(crate) struct BoardTable {
     /// The lines of the terminal, if the table must fit: the table counts the rows that it omits.
     pub height: Option<usize>,
     pub is_coloured: bool,
+    /// Rows that ended with their tmux server are one line.
+    pub is_folded: bool,
     pub now: Timestamp,
 }
 
@@ -52,16 +55,31 @@ impl BoardTable {
             }
         }
         let mut text = self.line(&head, &widths, Style::new().bold());
+        let ends = if self.is_folded {
+            server_ends(rows)
+        } else {
+            Vec::new()
+        };
+        let lines: Vec<String> = (rows.iter().zip(&cells).enumerate())
+            .filter_map(|(index, (row, cells))| {
+                let style = style(row.attention());
+                match ends.iter().find(|end| end.members.contains(&index)) {
+                    None => Some(self.line(cells, &widths, style)),
+                    Some(end) if end.members.last() == Some(&index) => {
+                        Some(self.end_line(end, &cells[3], &widths, style))
+                    }
+                    Some(_) => None,
+                }
+            })
+            .collect();
         // The header, the counts, the cursor and the number of omitted rows each take one more line.
         let room = match self.height {
-            Some(height) if rows.len() + 3 > height => height.saturating_sub(4),
-            _ => rows.len(),
+            Some(height) if lines.len() + 3 > height => height.saturating_sub(4),
+            _ => lines.len(),
         };
-        for (row, cells) in rows.iter().zip(&cells).take(room) {
-            text.push_str(&self.line(cells, &widths, style(row.attention())));
-        }
-        if room < rows.len() {
-            text.push_str(&format!("… {} more\n", rows.len() - room));
+        text.extend(lines.iter().take(room).map(String::as_str));
+        if room < lines.len() {
+            text.push_str(&format!("… {} more\n", lines.len() - room));
         }
         text.push_str(&with_ellipsis(&counts(rows), self.width));
         text.push('\n');
@@ -79,6 +97,18 @@ impl BoardTable {
             used += width + 2;
         }
         line.push_str(&with_ellipsis(&cells[4], self.width.saturating_sub(used)));
+        self.styled(&line, style)
+    }
+
+    /// Returns the line of rows that ended with their server: its words have the room of the columns before the age.
+    fn end_line(&self, end: &ServerEnd, age: &str, widths: &[usize; 4], style: Style) -> String {
+        let words = one_line(&end.words());
+        let room: usize = widths[..3].iter().map(|width| width + 2).sum();
+        let blanks = room.saturating_sub(words.width()).max(2);
+        self.styled(&format!("{words}{}{age}", " ".repeat(blanks)), style)
+    }
+
+    fn styled(&self, line: &str, style: Style) -> String {
         // A narrow terminal shows the beginning of each line.
         let line = with_ellipsis(line.trim_end(), self.width);
         if self.is_coloured {
@@ -216,23 +246,14 @@ pub(super) fn state_in_words(row: &Row) -> String {
 /// Returns the name of each row's tmux server if the rows belong to more than one server: the name of its
 /// socket, as for `-L`, or the path of the socket if several have the same name.
 pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
-    let sockets: BTreeSet<&str> = rows
-        .iter()
-        .filter_map(|row| row.server.as_deref())
-        .collect();
-    let short = |socket: &str| socket.rsplit('/').next().unwrap_or(socket).to_owned();
-    let name = |socket: &str| {
-        let mut same = sockets.iter().filter(|other| short(other) == short(socket));
-        match same.nth(1) {
-            Some(_) => socket.to_owned(),
-            None => short(socket),
-        }
-    };
+    let sockets = sockets_of(rows);
     let are_several = sockets.len() > 1;
     let servers = rows
         .iter()
         .map(|row| row.server.as_deref().filter(|_| are_several));
-    servers.map(|socket| socket.map(name)).collect()
+    servers
+        .map(|socket| socket.map(|socket| short_of(socket, &sockets)))
+        .collect()
 }
 
 fn style(attention: Attention) -> Style {
@@ -330,6 +351,7 @@ mod tests {
                     width: 30,
                     height,
                     is_coloured: false,
+                    is_folded: true,
                     now: Timestamp::from_micros(0),
                 };
                 let text = table.render(&rows, &row_names(&rows, NAME_WIDTH));
@@ -416,7 +438,7 @@ mod tests {
             rows.extend((2..5).map(|number| row(&format!("big@{number}"), Some("%7"), None, true)));
             for width in 6..60 {
                 let names = row_names(&rows, width);
-                let unique: BTreeSet<&String> = names.iter().collect();
+                let unique: std::collections::BTreeSet<&String> = names.iter().collect();
                 assert_eq!(unique.len(), names.len(), "{width} {names:?}");
                 assert!(names.iter().all(|name| name.width() <= width), "{names:?}");
             }

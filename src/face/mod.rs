@@ -35,6 +35,7 @@ mod text_export;
 mod junit;
 
 mod board_table;
+mod server_ends;
 
 mod event_writer;
 
@@ -59,5 +60,8 @@ pub(crate) use lines::{Applied, LastRevisions, Survey};
 pub(crate) use local_time::LocalTime;
 pub(crate) use markdown_export::MarkdownExport;
 pub(crate) use sanitize::{one_line, sanitized};
+#[cfg(feature = "tui")]
+use server_ends::ServerEnd;
+pub(crate) use server_ends::server_ends;
 pub(crate) use text_export::TextExport;
 pub(crate) use tree::{Tree, TreeOptions};

@@ -12,6 +12,8 @@ mod others;
 mod panes;
 mod schema;
 mod selves;
+#[cfg(feature = "tui")]
+mod server_end;
 mod takeover;
 mod unobserved;
 mod views;

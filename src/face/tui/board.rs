@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::keys::{Motion, moved};
 use crate::board::{Attention, Row, RowKey, RowState};
 use crate::event::{AgentState, ExecutionId};
-use crate::face::{last_text, row_names};
+use crate::face::{ServerEnd, age_of, last_text, one_line, row_names, server_ends};
+use crate::timestamp::Timestamp;
 
 /// The maximum number of lines of a question on the screen. Dialogues have a sentence or two.
 pub(super) const QUESTION_LINES_MAX: usize = 3;
@@ -29,6 +30,12 @@ pub(super) struct BoardRows {
     pub len: usize,
     /// The rows of the runs in the history, the latest first.
     history: Vec<Row>,
+    /// The rows of the board, also those that ended with their server and are shown as one.
+    board: Vec<Row>,
+    /// The ends of servers that are one row, by the row that stands for the others.
+    ends: Vec<(RowKey, ServerEnd)>,
+    /// The servers whose rows are shown although they ended with it.
+    opened: HashSet<String>,
     selected: Option<RowKey>,
     /// The first visible line.
     pub top: usize,
@@ -78,15 +85,14 @@ impl BoardRows {
     pub fn set(&mut self, rows: Vec<Row>, may_move: bool) -> bool {
         let index = self.index();
         let was_older = index.is_some_and(|index| index >= self.len);
-        let before = self.rows.get(..self.len).unwrap_or_default();
+        let before = &self.board;
         let rows = in_stable_order(before, rows);
         let mut active = rows.iter().filter(|row| !row.has_ended());
         let only = active.next().filter(|_| active.next().is_none());
         let is_new = |row: &&Row| before.iter().all(|known| known.key() != row.key());
         let only = only.filter(|row| may_move && is_new(row)).map(Row::key);
-        self.len = rows.len();
-        self.rows = rows;
-        self.add_older();
+        self.board = rows;
+        self.fold();
         if only.is_some() {
             return self.select(only);
         }
@@ -111,14 +117,90 @@ impl BoardRows {
         self.scroll();
     }
 
+    /// Shows rows that ended with their server as one: the selected one of them, or else the last.
+    fn fold(&mut self) {
+        self.ends.clear();
+        let mut shown: Vec<Option<&Row>> = self.board.iter().map(Some).collect();
+        for end in server_ends(&self.board) {
+            let is_selected = |index: &&usize| Some(self.board[**index].key()) == self.selected;
+            let last = end.members.last();
+            let chosen = end.members.iter().find(is_selected).or(last);
+            let Some(&chosen) = chosen.filter(|_| !self.opened.contains(&end.name())) else {
+                continue;
+            };
+            end.members.iter().for_each(|index| shown[*index] = None);
+            shown[chosen] = Some(&self.board[chosen]);
+            self.ends.push((self.board[chosen].key(), end));
+        }
+        self.rows = shown.into_iter().flatten().cloned().collect();
+        self.len = self.rows.len();
+        self.add_older();
+    }
+
+    /// Returns the end of a server that a row stands for.
+    pub fn end_of(&self, row: &Row) -> Option<&ServerEnd> {
+        let mut ends = self.ends.iter();
+        ends.find(|(key, _)| row.server_gone && *key == row.key())
+            .map(|(_, end)| end)
+    }
+
+    /// Returns the line of a row that stands for the end of a server.
+    pub fn end_text(&self, row: &Row, name: &str, now: Timestamp) -> Option<String> {
+        self.end_of(row)?;
+        Some(format!("  · {name}  {}", age_of(row.since, now)))
+    }
+
+    /// Returns those of the rows' names that are not ends of servers.
+    pub fn names_of_rows<'n>(&self, names: &'n [String]) -> impl Iterator<Item = &'n String> {
+        let named = self.rows.iter().zip(names);
+        let rows = named.filter(|(row, _)| self.end_of(row).is_none());
+        rows.map(|(_, name)| name)
+    }
+
+    /// Shows the rows that ended with the server of the selected row; returns false if none is hidden.
+    pub fn open(&mut self) -> bool {
+        let end = self.row().and_then(|row| self.end_of(row));
+        let Some(server) = end.map(ServerEnd::name) else {
+            return false;
+        };
+        self.opened.insert(server);
+        self.fold();
+        self.scroll();
+        true
+    }
+
+    /// Returns the selected row, or all rows that it stands for.
+    pub fn selected_rows(&self) -> Vec<Row> {
+        let Some(row) = self.row() else {
+            return Vec::new();
+        };
+        match self.end_of(row) {
+            Some(end) => (end.members.iter())
+                .map(|index| self.board[*index].clone())
+                .collect(),
+            None => vec![row.clone()],
+        }
+    }
+
+    /// Returns the display names of the rows, at most `width` columns wide.
+    pub fn names_within(&self, width: usize) -> Vec<String> {
+        let names = self.rows.iter().zip(row_names(&self.rows, width));
+        names
+            .map(|(row, name)| match self.end_of(row) {
+                Some(end) => one_line(&end.words()),
+                None => name,
+            })
+            .collect()
+    }
+
     /// Appends the runs that are not on the board.
     fn add_older(&mut self) {
-        let shown: HashSet<&ExecutionId> = self.rows.iter().map(|row| &row.execution_id).collect();
+        let shown: HashSet<&ExecutionId> = self.board.iter().map(|row| &row.execution_id).collect();
         let older = self.history.iter();
         let older = older.filter(|row| !shown.contains(&row.execution_id));
         let older: Vec<Row> = older.take(200).cloned().collect();
         self.rows.extend(older);
-        self.names = row_names(&self.rows, usize::MAX);
+        self.names = self.names_within(usize::MAX);
     }
 
     /// Selects a row; returns true if it was not selected.
@@ -158,8 +240,25 @@ impl BoardRows {
     }
 
     /// Returns the row or run with this name, with or without its pane, or the first whose name begins with
-    /// it.
-    pub fn named(&self, name: &str) -> Option<RowKey> {
+    /// it; also one that ended with its server, whose rows are shown then.
+    pub fn named(&mut self, name: &str) -> Option<RowKey> {
+        if let Some(key) = self.shown(name) {
+            return Some(key);
+        }
+        let hidden = self.ends.iter().map(|(_, end)| end.name());
+        let hidden: HashSet<String> = hidden.collect();
+        let opened = &self.opened | &hidden;
+        let before = std::mem::replace(&mut self.opened, opened);
+        self.fold();
+        let found = self.shown(name);
+        if found.is_none() {
+            self.opened = before;
+            self.fold();
+        }
+        found
+    }
+
+    fn shown(&self, name: &str) -> Option<RowKey> {
         let named: Vec<(&Row, &String)> = self.rows.iter().zip(&self.names).collect();
         let prefix = name.to_lowercase();
         let is_exact = |(row, full): &&(&Row, &String)| {

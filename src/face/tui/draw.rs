@@ -18,7 +18,7 @@ use super::search::ScanState;
 use super::timeline::Band;
 use crate::board::{Attention, Row};
 use crate::face::sanitize::{one_line, with_ellipsis};
-use crate::face::{age_of, agent_of, last_text, phases_of, row_names, state_in_words};
+use crate::face::{age_of, agent_of, last_text, phases_of, state_in_words};
 use crate::timestamp::Timestamp;
 
 /// The style of what needs the user.
@@ -77,7 +77,7 @@ fn draw_board(model: &Model, area: Rect, buffer: &mut Buffer) {
     let (mut line, mut group) = (0, None);
     let selected = model.board.index();
     let width = usize::from(area.width);
-    let names = row_names(&model.board.rows, name_width(width));
+    let names = model.board.names_within(name_width(width));
     let columns = Columns::new(model, &names, width);
     for (index, (row, name)) in model.board.rows.iter().zip(&names).enumerate() {
         let row_group = model.board.group_of(index);
@@ -93,7 +93,9 @@ fn draw_board(model: &Model, area: Rect, buffer: &mut Buffer) {
         }
         if let Some(y) = screen_row(line, model.board.top, rows) {
             let at = (area.x, area.y + 1 + y);
-            let text = fitted(&columns.text(row, name, row_group, model.now), width);
+            let text = (model.board.end_text(row, name, model.now))
+                .unwrap_or_else(|| columns.text(row, name, row_group, model.now));
+            let text = fitted(&text, width);
             let style = match mark(row, row_group) {
                 'x' => Style::new().fg(Color::Red),
                 _ => row_group.map_or(Style::new(), |group| heading(group).1),
@@ -150,8 +152,8 @@ impl Columns {
         let widest = |texts: &mut dyn Iterator<Item = String>, most: usize| {
             texts.map(|text| text.width()).max().unwrap_or(0).min(most)
         };
-        let names = names.iter().map(|name| name.width());
         let rows = || model.board.rows.iter();
+        let names = model.board.names_of_rows(names).map(|name| name.width());
         let is_narrow = width < 60;
         let agents = &mut rows().map(agent_of);
         let states = &mut (0..)
@@ -460,7 +462,7 @@ fn draw_timeline(model: &Model, area: Rect, buffer: &mut Buffer) {
         .board
         .rows
         .iter()
-        .zip(row_names(&model.board.rows, usize::from(names)))
+        .zip(model.board.names_within(usize::from(names)))
         .enumerate();
     for (y, (index, (row, name))) in (area.y + 2..).zip(named.skip(first).take(rows)) {
         let name = fitted(&name, usize::from(names));

@@ -340,13 +340,16 @@ impl Model {
                 let (row, allows_input) = (self.board.row().cloned(), self.settings.allows_input);
                 self.input.begin_answer(row, allows_input);
             }
-            Action::Dismiss { is_dismissed } => match self.board.row() {
-                Some(row) => {
-                    let row = Box::new(row.clone());
-                    self.effects.push(Effect::Dismiss { row, is_dismissed });
+            Action::Dismiss { is_dismissed } => {
+                let rows = self.board.selected_rows();
+                if rows.is_empty() {
+                    self.input.show("no row is selected");
                 }
-                None => self.input.show("no row is selected"),
-            },
+                self.effects.extend(rows.into_iter().map(|row| {
+                    let row = Box::new(row);
+                    Effect::Dismiss { row, is_dismissed }
+                }));
+            }
             Action::OpenPrompt(kind) => {
                 let filter = self.view.filter.as_ref();
                 let filter = filter.filter(|_| kind == PromptKind::Filter);
@@ -494,6 +497,9 @@ impl Model {
 
     fn enter(&mut self) {
         let (focus, kind) = (self.layout.focus, self.view.kind);
+        if focus == Focus::Board && self.board.open() {
+            return;
+        }
         if self.layout.is_narrow && focus == Focus::Board {
             return self.set_focus(Focus::View);
         }
