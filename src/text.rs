@@ -28,6 +28,11 @@ pub(crate) fn last_bytes(text: &str, bytes_max: usize) -> &str {
     &text[start..]
 }
 
+/// Returns the letters and digits of a text, by which texts are compared whatever their frames and line breaks.
+pub(crate) fn letters(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| c.is_alphanumeric())
+}
+
 /// Decodes UTF-8 that is cut anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Utf8Decoder {

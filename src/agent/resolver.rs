@@ -441,6 +441,7 @@ mod tests {
                 inferred: false,
                 asks: asks.map(str::to_owned),
                 dialogue: None,
+                takes_text: true,
             })
         }
 

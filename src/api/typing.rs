@@ -104,6 +104,7 @@ impl Input<'_> {
         };
         match (row.is_waiting(), self.answers) {
             (true, Some(id)) if row.question_id.as_deref() == Some(id) => {
+                self.check_choice(row, shown.as_ref())?;
                 check_screen(row, shown)?;
                 self.check_selected(row, look)?;
                 check_process(row, look, true, clock)?;
@@ -131,6 +132,27 @@ impl Input<'_> {
                 }
             },
         }
+    }
+
+    /// Checks that a text is not typed into a menu, which would take its letters for keys, and Enter for the selected
+    /// choice.
+    fn check_choice(&self, row: &Row, shown: Option<&DetectedState>) -> Result<()> {
+        let Typing::Text { text, .. } = &self.typing else {
+            return Ok(());
+        };
+        let takes_text = shown.is_none_or(|shown| shown.takes_text);
+        if text.is_empty() || takes_text || key_of_choice(row, text).is_some() {
+            return Ok(());
+        }
+        let choices = row.dialogue.iter().flat_map(|dialogue| &dialogue.choices);
+        let choices = choices.filter(|choice| !choice.key.is_empty());
+        let choices: Vec<String> = choices
+            .map(|choice| format!("{} {}", choice.key, choice.label))
+            .collect();
+        Err(Error::invalid(format!(
+            "{text:?} is no choice of the dialogue, which takes no text: {}",
+            choices.join(" | ")
+        )))
     }
 
     /// Checks that Enter chooses what the dialogue of a row says, where only colours show the selected choice.

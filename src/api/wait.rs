@@ -403,13 +403,7 @@ impl StateFollower {
     }
 
     fn handle(&mut self, event: &TdEvent, now: Instant) -> Option<WaitMatch> {
-        let is_state = matches!(
-            event,
-            TdEvent::AgentState { .. }
-                | TdEvent::ExecutionStarted { .. }
-                | TdEvent::ExecutionCompleted { .. }
-        );
-        if !is_state && !self.is_sent {
+        if !StateMatcher::concerns(event) && !self.is_sent {
             return None;
         }
         let pane = event.pane()?;

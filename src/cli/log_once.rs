@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::event::{Envelope, ScreenRow, TdEvent};
-use crate::text::last_bytes;
+use crate::text::{last_bytes, letters};
 
 /// The ids of a pane, or of a command, which has no pane.
 pub(super) type StreamKey = (String, String);
@@ -113,10 +113,6 @@ fn letters_of(event: &TdEvent) -> String {
         false
     });
     all
-}
-
-fn letters(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|c| c.is_alphanumeric())
 }
 
 #[cfg(test)]

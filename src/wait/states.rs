@@ -50,6 +50,16 @@ impl StateMatcher {
         };
     }
 
+    /// Returns true if an event may change the state of a pane.
+    pub fn concerns(event: &TdEvent) -> bool {
+        matches!(
+            event,
+            TdEvent::AgentState { .. }
+                | TdEvent::ExecutionStarted { .. }
+                | TdEvent::ExecutionCompleted { .. }
+        )
+    }
+
     /// Records the state in an event, and returns its pane if the event has both.
     pub fn note<'a>(&mut self, event: &'a TdEvent) -> Option<&'a PaneId> {
         match event {

@@ -190,6 +190,16 @@ fn a_dialogue_is_on_the_board_and_a_choice_is_its_key_or_its_label() {
     };
     assert_eq!(row["dialogue"], dialogue(0));
     let id = &row["question_id"];
+    // What is no choice would be taken for keys, and Enter for a yes.
+    for text in ["no, leave it", "7", "n"] {
+        let (status, problem) = input(&home, &pane, &json!({"text": text, "answers": id}));
+        assert_eq!(status, 409, "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("1 Yes"),
+            "{problem}"
+        );
+    }
+    assert!(!home.server.screen(&pane).contains("chose"));
     // Somebody at the pane selects another choice: the question is the same.
     home.server.tmux(&["send-keys", "-t", &pane, "j"]);
     let moved = home.wait_for_row("menu", |row| row["dialogue"] == dialogue(1));

@@ -28,6 +28,8 @@ pub struct DetectedState {
     pub asks: Option<String>,
     /// The dialogue in full, if the agent's rules describe it.
     pub dialogue: Option<Dialogue>,
+    /// True unless the dialogue is a menu, in which letters are keys and Enter takes the selected choice.
+    pub takes_text: bool,
 }
 
 impl DetectedState {
@@ -158,10 +160,11 @@ impl AgentRules {
 }
 
 /// What a screen shows of the dialogue in which its agent waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct FoundDialogue {
     /// Its first row.
     from: usize,
+    takes_text: bool,
     dialogue: Option<Dialogue>,
 }
 
@@ -197,6 +200,7 @@ impl Candidate<'_, '_> {
                 rule: rule.id.clone(),
                 line: first_chars(inner(line), LINE_CHARS_MAX).to_owned(),
                 inferred: rule.inferred,
+                takes_text: asked.as_ref().is_none_or(|found| found.takes_text),
                 asks: asked.as_ref().and_then(|found| self.asks(found.from)),
                 dialogue: asked.and_then(|found| found.dialogue),
             })
@@ -214,11 +218,19 @@ impl Candidate<'_, '_> {
 
     fn dialogue(&self) -> FoundDialogue {
         let rules = self.agent.dialogue.as_ref();
-        let read = rules.and_then(|rules| rules.read(self.view.screen));
-        read.map_or_else(FoundDialogue::default, |(from, dialogue)| FoundDialogue {
-            from,
-            dialogue: Some(dialogue),
-        })
+        let read = rules.and_then(|rules| Some((rules, rules.read(self.view.screen)?)));
+        match read {
+            Some((rules, (from, dialogue))) => FoundDialogue {
+                from,
+                takes_text: rules.takes_text(&dialogue),
+                dialogue: Some(dialogue),
+            },
+            None => FoundDialogue {
+                from: 0,
+                takes_text: true,
+                dialogue: None,
+            },
+        }
     }
 
     /// Returns the index of the row below the input box.

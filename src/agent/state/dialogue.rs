@@ -7,7 +7,7 @@ use super::super::decoration::is_frame;
 use super::super::one_line;
 use super::screen::{EDGES, RuleScreen};
 use crate::event::{Dialogue, DialogueChoice};
-use crate::text::{first_bytes, first_chars, last_bytes};
+use crate::text::{first_bytes, first_chars, last_bytes, letters};
 use regex::{Captures, Regex};
 
 /// The maximum size of the text in bytes. It fits in an event; longer ones lose rows in the middle.
@@ -21,14 +21,13 @@ const ROWS_WITHOUT_FIRST: usize = 6;
 
 /// Returns true if two dialogues ask the same, whatever the width of the pane and the selected choice.
 pub(crate) fn is_same_dialogue(a: &Dialogue, b: &Dialogue) -> bool {
-    fn letters(dialogue: &Dialogue) -> impl Iterator<Item = char> {
+    fn of(dialogue: &Dialogue) -> impl Iterator<Item = char> {
         let labels = dialogue.choices.iter().map(|choice| choice.label.as_str());
         std::iter::once(dialogue.text.as_str())
             .chain(labels)
-            .flat_map(str::chars)
-            .filter(|c| c.is_alphanumeric())
+            .flat_map(letters)
     }
-    letters(a).eq(letters(b))
+    of(a).eq(of(b))
 }
 
 /// How an agent draws its dialogues.
@@ -44,6 +43,8 @@ pub(super) struct DialogueRules {
     pub inline: Option<Regex>,
     /// Matches rows that do not belong to the text.
     pub omit: Option<Regex>,
+    /// Matches the label of a choice in which the user types a text.
+    pub entry: Option<Regex>,
     /// The keys of choices that show none, by their labels.
     pub keys: BTreeMap<String, String>,
 }
@@ -55,6 +56,17 @@ struct Choices {
 }
 
 impl DialogueRules {
+    /// Returns true if a dialogue takes a typed text: it has no choices, or the selected one is such a text.
+    pub fn takes_text(&self, dialogue: &Dialogue) -> bool {
+        let is_entry = |choice: &DialogueChoice| {
+            let entry = self.entry.as_ref();
+            choice.selected && entry.is_some_and(|entry| entry.is_match(&choice.label))
+        };
+        dialogue.choices.is_empty()
+            || self.inline.is_some()
+            || dialogue.choices.iter().any(is_entry)
+    }
+
     /// Returns the dialogue at the foot of a screen that shows one, and its first row.
     pub fn read(&self, screen: &RuleScreen<'_>) -> Option<(usize, Dialogue)> {
         let found = self.numbered(screen);

@@ -218,5 +218,6 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         inferred: true,
         asks: None,
         dialogue: None,
+        takes_text: true,
     }
 }

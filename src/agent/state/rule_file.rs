@@ -45,6 +45,7 @@ struct DialogueSpec {
     buttons: Option<String>,
     inline: Option<String>,
     omit: Option<String>,
+    entry: Option<String>,
     #[serde(default)]
     keys: BTreeMap<String, String>,
 }
@@ -314,6 +315,7 @@ impl DialogueRules {
             buttons: optional("dialogue: buttons", spec.buttons.as_deref())?,
             inline: with_groups("dialogue: inline", &spec.inline)?,
             omit: optional("dialogue: omit", spec.omit.as_deref())?,
+            entry: optional("dialogue: entry", spec.entry.as_deref())?,
             keys: spec.keys,
         })
     }
