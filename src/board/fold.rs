@@ -612,11 +612,13 @@ fn job_name(command: &str) -> String {
     program(command)
 }
 
-/// Returns the last informative line of a text, which is not a blank row, a rule, a box or an agent's footer.
+/// Returns the last informative line of a text, which is not a blank row, a rule, a box, an agent's footer or
+/// a prompt.
 fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<String> {
     let is_informative = |line: &Cow<'_, str>| {
         line.contains(char::is_alphanumeric)
             && agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
+            && !rules.is_prompt(line)
     };
     let line = text.lines().rev().map(plain).find(is_informative)?;
     Some(line.trim().chars().take(CHARS_MAX).collect())

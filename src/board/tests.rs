@@ -943,6 +943,24 @@ fn the_last_line_of_a_failed_job_is_its_own() {
     }
 }
 
+/// The prompt is drawn before the shell is known to be idle.
+#[test]
+fn a_prompt_is_no_last_line() {
+    let mut board = Board::default();
+    board.apply(&at(0, opened("a", "%1", "bash")));
+    for text in ["Deleted 312 files.", "me@box:~$ "] {
+        let event = TdEvent::OutputRevised {
+            execution_id: "a".into(),
+            pane: "%1".into(),
+            line: 3,
+            text: text.into(),
+            styles: Default::default(),
+        };
+        board.apply(&at(1, event));
+    }
+    assert_eq!(board.rows().next().unwrap().last_line, "Deleted 312 files.");
+}
+
 #[test]
 fn rows_that_wait_come_before_errors_and_limits() {
     let mut board = Board::default();

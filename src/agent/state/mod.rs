@@ -135,6 +135,12 @@ impl StateRules {
         is_work.then(|| inferred_work(&agent.name, "program", name))
     }
 
+    /// Returns true if a row is the prompt of a shell, with nothing typed.
+    pub(crate) fn is_prompt(&self, row: &str) -> bool {
+        let shell = self.shell().and_then(|agent| agent.shell.as_ref());
+        shell.is_some_and(|shell| shell.prompt.is_match(row.trim_end()))
+    }
+
     /// Returns the rules for shells.
     fn shell(&self) -> Option<&AgentRules> {
         self.0.iter().find(|agent| agent.shell.is_some())
