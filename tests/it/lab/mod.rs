@@ -187,10 +187,7 @@ impl<'a> Session<'a> {
             let mut states = observed
                 .seen
                 .iter()
-                .filter_map(|envelope| match &envelope.event {
-                    TdEvent::AgentState { state, .. } => Some(state.as_str()),
-                    _ => None,
-                });
+                .filter_map(|envelope| Some(new_state(&envelope.event)?.0));
             let now = (
                 states.clone().count(),
                 states.next_back().map(str::to_owned),
@@ -300,11 +297,7 @@ impl<'a> Session<'a> {
             self.events()
         );
         let later = self.observed.seen[self.at..].iter();
-        let states = later.filter_map(|envelope| match &envelope.event {
-            TdEvent::AgentState { state, .. } => Some(state.as_str()),
-            _ => None,
-        });
-        for state in states {
+        for (state, _) in later.filter_map(|envelope| new_state(&envelope.event)) {
             assert!(
                 may.contains(&state),
                 "{} {}: {state}: {}",
@@ -375,12 +368,9 @@ impl<'a> Session<'a> {
             let next = within(STEP, || {
                 observed.take_ready();
                 let mut later = observed.seen.iter().enumerate().skip(at);
-                let next = later.find_map(|(at, envelope)| match &envelope.event {
-                    TdEvent::AgentState { state, asks, .. } => {
-                        let asks = asks.as_deref().cloned().unwrap_or_default();
-                        Some((at, state.clone(), asks))
-                    }
-                    _ => None,
+                let next = later.find_map(|(at, envelope)| {
+                    let (state, asks) = new_state(&envelope.event)?;
+                    Some((at, state.to_owned(), asks.to_owned()))
                 });
                 next.ok_or(())
             });
@@ -437,6 +427,22 @@ impl<'a> Session<'a> {
                 _ => None,
             });
         events.collect::<Vec<String>>().join("\n")
+    }
+}
+
+/// Returns the state that an event reports, and its question; none if it only adds to a question that was
+/// reported before: its choices, or another selected one.
+fn new_state(event: &TdEvent) -> Option<(&str, &str)> {
+    match event {
+        TdEvent::AgentState {
+            state,
+            asks,
+            dialogue,
+            ..
+        } if !dialogue.as_ref().is_some_and(|dialogue| dialogue.again) => {
+            Some((state.as_str(), asks.as_deref().map_or("", String::as_str)))
+        }
+        _ => None,
     }
 }
 

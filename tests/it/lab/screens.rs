@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use td_observe::{Envelope, TdEvent};
 
+use super::new_state;
+
 /// The time after a change of the screen in which the state must be reported.
 const WITHIN_MICROS: i64 = 1_500_000;
 
@@ -60,14 +62,11 @@ impl ScreenRecorder {
         drop(self.stop);
         let screens = self.thread.join().unwrap();
         let states = seen.iter().filter_map(|envelope| match &envelope.event {
-            TdEvent::AgentState {
-                state,
-                pane: of,
-                asks,
-                ..
-            } if of.as_ref().is_some_and(|of| of.as_str() == pane) => {
-                let asks = asks.as_deref().cloned().unwrap_or_default();
-                Some((envelope.ts.micros(), state.as_str(), asks))
+            TdEvent::AgentState { pane: of, .. }
+                if of.as_ref().is_some_and(|of| of.as_str() == pane) =>
+            {
+                let (state, asks) = new_state(&envelope.event)?;
+                Some((envelope.ts.micros(), state, asks))
             }
             _ => None,
         });
@@ -83,7 +82,7 @@ impl ScreenRecorder {
                 // interruption, or by the last change after the answer to the previous dialogue, while
                 // its command may be shown.
                 "waiting" => {
-                    let shown = before.take_while(|screen| screen.text.contains(&asks));
+                    let shown = before.take_while(|screen| screen.text.contains(asks));
                     shown.last().map(|screen| screen.at.max(drawn))
                 }
                 "working" => None,
