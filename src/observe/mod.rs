@@ -30,7 +30,9 @@ pub(crate) use job::{Job, JobIds, JobName, JobRun};
 pub(crate) use observed_sessions::{HeardMark, ObservedSessions};
 #[cfg(feature = "cli")]
 pub(crate) use pane_observer::PIPE_CONTEXT;
-pub(crate) use pane_observer::listener::{PaneListener, StateListener, StreamEnd, StreamedView};
+pub(crate) use pane_observer::listener::{
+    OpeningListener, PaneListener, StateListener, StreamEnd, StreamedView,
+};
 pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
 pub(crate) use polled_pane::PolledPane;
 pub(crate) use source::{OpenedRun, RunName, RunProvider, Source, SourceContext};

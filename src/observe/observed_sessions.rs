@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
-use super::pane_observer::listener::{PaneListener, StateListener, StreamEnd, StreamedView};
+use super::pane_observer::listener::{
+    OpeningListener, PaneListener, StateListener, StreamEnd, StreamedView,
+};
 use super::poller::Control;
 use crate::event::PaneId;
 use crate::thread::{StopGuard, lock};
@@ -76,6 +78,15 @@ impl ObservedSessions {
     ) {
         let pane = pane.clone();
         self.send(server, session, Control::ListenToStates { pane, listener });
+    }
+
+    /// Adds a listener of panes that open in a session from now on; drops it if the session is not observed here.
+    pub fn listen_to_openings(
+        &self,
+        (server, session): (&ServerIdentity, SessionId),
+        listener: Box<dyn OpeningListener>,
+    ) {
+        self.send(server, session, Control::ListenToOpenings(listener));
     }
 
     fn send(&self, server: &ServerIdentity, session: SessionId, message: Control) {

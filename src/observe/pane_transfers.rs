@@ -98,6 +98,7 @@ mod tests {
             front: None,
             streams: false,
             pipe_after: None,
+            listeners: Vec::new(),
         };
         Pane::open(&mut PaneCapture::default(), options, out)
     }

@@ -18,6 +18,9 @@ pub(super) struct WaitedPane {
     /// Detects the ends of turns, where the wait has that condition.
     turns: Option<PaneTurns>,
     pub has_lost_lines: bool,
+    /// When a pane that has just opened counts as one that is not streamed. Until then its stream may begin, which
+    /// has what captures lack.
+    pub stream_by: Option<Instant>,
     pub death: Option<ProcessExit>,
     /// A line of the baseline that a wanted pattern matches.
     pub already_shown: Option<String>,
@@ -75,15 +78,20 @@ impl WaitedPane {
         (pane, line_match)
     }
 
-    /// Creates a pane from the present state of its stream.
-    pub fn streamed(view: &StreamedView<'_>, wait: &Wait, mode: BaselineMode) -> Self {
+    /// Creates a pane from the present state of its stream, and from the changes before it of a new pane.
+    pub fn streamed(
+        view: &StreamedView<'_>,
+        before: Vec<Change>,
+        wait: &Wait,
+        mode: BaselineMode,
+    ) -> Self {
         let (tracker, capture) = (&view.stream.tracker, view.stream.capture());
         // The stream may have begun long before the wait, whose first line is the cursor's.
         let first_line = match mode {
             BaselineMode::Baseline | BaselineMode::Existing => tracker.cursor_line(),
             BaselineMode::New => 1,
         };
-        let known = (tracker, Vec::new(), first_line);
+        let known = (tracker, before, first_line);
         let (mut pane, found) = Self::new(known, &capture, wait, mode, view.now);
         pane.found = found;
         pane.shown = wait.idle.map(|_| fingerprint(tracker));
@@ -147,6 +155,7 @@ impl WaitedPane {
             matcher,
             turns,
             has_lost_lines: false,
+            stream_by: None,
             death: capture.dead,
             already_shown,
             changed_at: now,

@@ -10,7 +10,7 @@ use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutc
 use super::exits::ProgramExits;
 use super::matcher::{LastLines, LineMatch, MatchKind};
 use super::pane::{BaselineMode, LineSource, WaitedPane};
-use super::stream::{SharedPane, Streams};
+use super::stream::{HEARD_TIMEOUT, SharedPane, Streams};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -107,6 +107,9 @@ impl<'a> StartedWait<'a> {
             } else {
                 BaselineMode::Baseline
             };
+            if !is_part {
+                streams.listen_to_openings(wait);
+            }
             streams.listen(&ids, (wait, mode), (stop, clock))
         });
         let mut started = Self {
@@ -362,6 +365,15 @@ impl<'a> StartedWait<'a> {
 
     /// Returns the end that the streams of panes have brought.
     fn heard(&mut self) -> Option<WaitEnd> {
+        // The panes of the first capture are those that were there.
+        let streams = self.streams.as_ref().filter(|_| self.has_baseline);
+        for (id, pane) in streams.map(Streams::take_opened).unwrap_or_default() {
+            let known = self.panes.entry(id).or_insert_with(|| Arc::clone(&pane));
+            // What was captured of it so far is also in its stream, which began with its first line.
+            if !lock(known).is_streamed() {
+                *known = pane;
+            }
+        }
         let mut found = None;
         let mut abandoned = Vec::new();
         for (id, pane) in &self.panes {
@@ -572,7 +584,11 @@ impl<'a> StartedWait<'a> {
                     (false, true) => BaselineMode::Existing,
                     (false, false) => BaselineMode::Baseline,
                 };
-                let (pane, line_match) = WaitedPane::polled(&mut captured, &self.wait, mode, now);
+                let (mut pane, line_match) =
+                    WaitedPane::polled(&mut captured, &self.wait, mode, now);
+                if mode == BaselineMode::New && self.target_panes.is_none() {
+                    pane.stream_by = self.streams.as_ref().map(|_| now + HEARD_TIMEOUT);
+                }
                 self.panes.insert(id.clone(), Arc::new(Mutex::new(pane)));
                 line_match
             }
@@ -623,7 +639,12 @@ impl<'a> StartedWait<'a> {
     }
 
     fn has_lost_lines(&self) -> bool {
-        self.has_lost_lines || self.panes.values().any(|pane| lock(pane).has_lost_lines)
+        let now = self.clock.now();
+        let has_lost = |pane: &SharedPane| {
+            let pane = lock(pane);
+            pane.has_lost_lines && pane.stream_by.is_none_or(|by| by <= now)
+        };
+        self.has_lost_lines || self.panes.values().any(has_lost)
     }
 
     fn may_have_lost_lines(&self) -> bool {

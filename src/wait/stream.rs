@@ -11,7 +11,8 @@ use super::pane::{BaselineMode, LineSource, WaitedPane};
 use crate::clock::Clock;
 use crate::event::{AgentState, PaneId};
 use crate::observe::{
-    HeardMark, ObservedSessions, PaneListener, StateListener, StreamEnd, StreamedView,
+    HeardMark, ObservedSessions, OpeningListener, PaneListener, StateListener, StreamEnd,
+    StreamedView,
 };
 use crate::thread::{Stop, lock, stop_pair};
 use crate::tmux::{ServerIdentity, SessionId};
@@ -19,7 +20,7 @@ use crate::track::Change;
 
 /// The time that a stream has to pass on what tmux has read from its pane. Even a flood arrives in a fraction of
 /// that.
-const HEARD_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const HEARD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A pane that the wait shares with its poller.
 pub(super) type SharedPane = Arc<Mutex<WaitedPane>>;
@@ -31,9 +32,13 @@ pub(super) struct Streams {
     server: ServerIdentity,
     session: SessionId,
     doorbell: Sender<()>,
-    /// Receives a message when a pane has a match, has lost lines, or has ended.
+    /// Receives a message when a pane has a match, has lost lines, has ended, or has opened.
     pub rings: Receiver<()>,
+    /// The panes that have opened since, with their streams.
+    opened: Arc<OpenedPanes>,
 }
+
+type OpenedPanes = Mutex<Vec<(PaneId, SharedPane)>>;
 
 impl Streams {
     pub fn new(sessions: ObservedSessions, server: &ServerIdentity, session: SessionId) -> Self {
@@ -45,7 +50,25 @@ impl Streams {
             session,
             doorbell,
             rings,
+            opened: Arc::default(),
         }
+    }
+
+    /// Listens to panes of the session that open from now on, from their first lines on.
+    pub fn listen_to_openings(&self, wait: &Wait) {
+        let listener = Openings {
+            wait: wait.clone(),
+            opened: Arc::downgrade(&self.opened),
+            doorbell: self.doorbell.clone(),
+        };
+        let session = (&self.server, self.session);
+        self.sessions
+            .listen_to_openings(session, Box::new(listener));
+    }
+
+    /// Takes the panes that have opened, and whose streams have begun.
+    pub fn take_opened(&self) -> Vec<(PaneId, SharedPane)> {
+        std::mem::take(&mut *lock(&self.opened))
     }
 
     /// Listens to panes, and returns those that are streamed, with their present state as the baseline.
@@ -60,7 +83,8 @@ impl Streams {
             let listener = WaitListener {
                 wait: wait.clone(),
                 mode,
-                begun: Some(begun),
+                before: Vec::new(),
+                begins: Begins::Awaited(Some(begun)),
                 pane: Weak::new(),
                 doorbell: self.doorbell.clone(),
             };
@@ -152,10 +176,61 @@ impl StateListener for WantedStates {
 struct WaitListener {
     wait: Wait,
     mode: BaselineMode,
-    begun: Option<Sender<SharedPane>>,
+    /// The changes before the stream began, of a pane that has just opened.
+    before: Vec<Change>,
+    begins: Begins,
     /// The pane, as long as the wait lasts.
     pane: Weak<Mutex<WaitedPane>>,
     doorbell: Sender<()>,
+}
+
+/// Who is told that a stream begins.
+#[derive(Debug)]
+enum Begins {
+    /// The wait, which waits for it once.
+    Awaited(Option<Sender<SharedPane>>),
+    /// The wait, which does not know of the pane yet.
+    Opened(PaneId, Weak<OpenedPanes>),
+}
+
+impl Begins {
+    /// Returns true if the wait lasts.
+    fn tell(&mut self, pane: SharedPane) -> bool {
+        match self {
+            Self::Awaited(begun) => begun
+                .take()
+                .is_some_and(|begun| begun.try_send(pane).is_ok()),
+            Self::Opened(id, opened) => opened
+                .upgrade()
+                .map(|opened| lock(&opened).push((id.clone(), pane)))
+                .is_some(),
+        }
+    }
+}
+
+/// Makes the listeners of panes that open during a wait.
+#[derive(Debug)]
+struct Openings {
+    wait: Wait,
+    opened: Weak<OpenedPanes>,
+    doorbell: Sender<()>,
+}
+
+impl OpeningListener for Openings {
+    fn is_wanted(&self) -> bool {
+        self.opened.strong_count() > 0
+    }
+
+    fn opens(&self, pane: &PaneId) -> Box<dyn PaneListener> {
+        Box::new(WaitListener {
+            wait: self.wait.clone(),
+            mode: BaselineMode::New,
+            before: Vec::new(),
+            begins: Begins::Opened(pane.clone(), self.opened.clone()),
+            pane: Weak::new(),
+            doorbell: self.doorbell.clone(),
+        })
+    }
 }
 
 impl WaitListener {
@@ -167,11 +242,17 @@ impl WaitListener {
 
 impl PaneListener for WaitListener {
     fn begin(&mut self, view: StreamedView<'_>) -> bool {
-        let pane = WaitedPane::streamed(&view, &self.wait, self.mode);
+        let before = std::mem::take(&mut self.before);
+        let pane = WaitedPane::streamed(&view, before, &self.wait, self.mode);
         let shared = Arc::new(Mutex::new(pane));
         self.pane = Arc::downgrade(&shared);
-        let begun = self.begun.take();
-        begun.is_some_and(|begun| begun.try_send(shared).is_ok())
+        let lasts = self.begins.tell(shared);
+        self.ring();
+        lasts
+    }
+
+    fn awaited(&mut self, changes: &[Change]) {
+        self.before.extend_from_slice(changes);
     }
 
     fn changed(&mut self, view: StreamedView<'_>, changes: &[Change]) -> bool {

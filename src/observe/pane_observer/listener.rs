@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
-use crate::event::AgentState;
+use crate::event::{AgentState, PaneId};
 use crate::track::{Change, StreamTracker, Tracker};
 
 /// A streamed pane, as it is now.
@@ -26,8 +26,20 @@ pub(crate) trait PaneListener: fmt::Debug + Send {
     /// follows.
     fn changed(&mut self, pane: StreamedView<'_>, changes: &[Change]) -> bool;
 
+    /// Handles changes of a pane that has just opened, from its first line on, before its stream begins.
+    fn awaited(&mut self, _changes: &[Change]) {}
+
     /// Handles the end of the stream and the last changes that it reveals.
     fn end(&mut self, end: StreamEnd<'_>);
+}
+
+/// Listens to panes that open in a session, from their first lines on.
+pub(crate) trait OpeningListener: fmt::Debug + Send {
+    /// Returns false once nobody wants to hear of further panes.
+    fn is_wanted(&self) -> bool;
+
+    /// Returns the listener of a pane that opens.
+    fn opens(&self, pane: &PaneId) -> Box<dyn PaneListener>;
 }
 
 /// The end of a stream.
@@ -86,6 +98,18 @@ impl Listeners {
     /// Adds a listener that begins when the pane is streamed.
     pub fn await_stream(&mut self, listener: Box<dyn PaneListener>) {
         self.awaiting.push(listener);
+    }
+
+    /// Drops those who await the stream, because none begins soon.
+    pub fn give_up_stream(&mut self) {
+        self.awaiting.clear();
+    }
+
+    /// Passes changes on to those who await the stream.
+    pub fn awaited(&mut self, changes: &[Change]) {
+        for listener in &mut self.awaiting {
+            listener.awaited(changes);
+        }
     }
 
     /// Adds a listener that begins at the mark that the caller requests.

@@ -14,6 +14,7 @@ mod views;
 
 use std::time::{Duration, Instant};
 
+use listener::PaneListener;
 #[cfg(feature = "cli")]
 pub(crate) use output::PIPE_CONTEXT;
 pub(in crate::observe) use output::{PaneEmission, PaneOutput};
@@ -169,6 +170,8 @@ pub(in crate::observe) struct PaneOptions<'a> {
     pub streams: bool,
     /// The time before which its pipe is not opened.
     pub pipe_after: Option<Instant>,
+    /// The listeners that hear it from its first line on, if it is streamed.
+    pub listeners: Vec<Box<dyn PaneListener>>,
 }
 
 impl Pane {
@@ -245,6 +248,9 @@ impl Pane {
         };
         if let Some(at) = options.pipe_after {
             pane.piping.wait_until(at);
+        }
+        for listener in options.listeners {
+            pane.listen(listener, out.now);
         }
         pane.opened(state, matches!(begin, Begin::Fresh), out);
         if let Some(lines) = earlier {

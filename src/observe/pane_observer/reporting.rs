@@ -302,6 +302,7 @@ impl Pane {
         } else {
             self.piping.cannot_open(out.now)
         }
+        self.listeners.give_up_stream();
     }
 
     /// Takes from the listing whether the pane has a pipe.
@@ -381,8 +382,9 @@ impl Pane {
 
     /// Passes changes of a streamed pane on to its listeners.
     fn pass_on(&mut self, changes: &[Change], now: Instant) {
-        if let Follow::Bytes(stream) = &self.follow {
-            self.listeners.changed(&stream.tracker, changes, now);
+        match &self.follow {
+            Follow::Bytes(stream) => self.listeners.changed(&stream.tracker, changes, now),
+            Follow::Captures(_) => self.listeners.awaited(changes),
         }
     }
 

@@ -50,6 +50,7 @@ impl Script {
             front: None,
             streams: false,
             pipe_after: None,
+            listeners: Vec::new(),
         };
         Self::with_options(sim, options)
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::pane_observer::listener::{PaneListener, StateListener};
+use super::pane_observer::listener::{OpeningListener, PaneListener, StateListener};
 use super::poller::panes::{ReplyContext, Selection, SessionPanes};
 use super::session_outcome::SessionOutcome;
 use crate::bus::EventEmitter;
@@ -59,6 +59,8 @@ pub(in crate::observe) enum Control {
         pane: PaneId,
         listener: Box<dyn StateListener>,
     },
+    /// Add a listener of panes that open from now on.
+    ListenToOpenings(Box<dyn OpeningListener>),
 }
 
 /// The parts of a poller before it runs.
@@ -228,6 +230,9 @@ impl Poller {
                     }
                     Ok(Control::ListenToStates { pane, listener }) => {
                         self.panes.listen_to_states(&pane, listener);
+                    }
+                    Ok(Control::ListenToOpenings(listener)) => {
+                        self.panes.listen_to_openings(listener);
                     }
                     // The coordinator is gone.
                     Err(_) => return Woken::Stopped,

@@ -1,5 +1,6 @@
 //! The panes of one watched session: takes replies, drains' messages and timeouts, and emits the panes' output.
 
+mod listening;
 mod membership;
 
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,7 @@ use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::{PaneId, TdEvent};
 use crate::observe::command_events::CommandEvent;
 use crate::observe::pane_names::PaneNames;
-use crate::observe::pane_observer::listener::{PaneListener, StateListener};
+use crate::observe::pane_observer::listener::OpeningListener;
 use crate::observe::pane_observer::{Pane, PaneEmission, PaneOutput, PaneRules};
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::PaneTransfers;
@@ -141,6 +142,8 @@ pub(in crate::observe) struct SessionPanes {
     names: PaneNames,
     /// An extra capture revealed panes that need another one.
     needs_another_round: bool,
+    /// Who wants to hear panes that open, from their first lines on.
+    openings: Vec<Box<dyn OpeningListener>>,
     agent_sender: Sender<AgentUpdate>,
     agent_updates: Receiver<AgentUpdate>,
 }
@@ -170,6 +173,7 @@ impl SessionPanes {
             config,
             slots: HashMap::new(),
             needs_another_round: false,
+            openings: Vec::new(),
         }
     }
 
@@ -307,25 +311,6 @@ impl SessionPanes {
             }
         }
         is_over
-    }
-
-    /// Adds a listener to a pane; drops it if the pane is not streamed.
-    pub fn listen(&mut self, id: &PaneId, listener: Box<dyn PaneListener>, now: Instant) {
-        let Some(pane) = self.slots.get_mut(id).and_then(PaneSlot::open_mut) else {
-            return;
-        };
-        if pane.listen(listener, now)
-            && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
-        {
-            pipes.drains.order(DrainOrder::Mark(token.clone()));
-        }
-    }
-
-    /// Adds a listener of a pane's states; drops it if they are not observed.
-    pub fn listen_to_states(&mut self, id: &PaneId, listener: Box<dyn StateListener>) {
-        if let Some(pane) = self.slots.get_mut(id).and_then(PaneSlot::open_mut) {
-            pane.listen_to_states(listener);
-        }
     }
 
     /// Wakes all panes that rest, because the user requests a poll.

@@ -291,6 +291,32 @@ fn a_pane_that_is_respawned_during_a_wait_loses_nothing() {
 }
 
 #[test]
+fn a_pane_that_opens_during_a_wait_loses_nothing() {
+    for is_observed in [true, false] {
+        let home = shells(&[50]);
+        if is_observed {
+            home.start();
+        }
+        let begun = "echo beg''un";
+        let waiting = start(&home, &["sh-50", "--send", begun, "--regex", "^NEEDLE$"]);
+        home.server.wait_for_text("=sh-50:", "begun");
+        let floods = "read x; awk 'BEGIN { for (i = 1; i <= 50000; i++) \
+             if (i == 7) print \"NEE\" \"DLE\"; else print \"line\", i }'; exec cat";
+        let late = "=sh-50:late";
+        home.server
+            .tmux(&["new-window", "-d", "-n", "late", "-t", "=sh-50:", floods]);
+        wait_for("the pipe of the new pane", CEILING, || {
+            (piped(&home, late) == "1").then_some(()).ok_or("no pipe")
+        });
+        home.server.tmux(&["send-keys", "-t", late, "Enter"]);
+        let output = waiting.end();
+        assert_code(&output, 0);
+        assert_eq!(text(&output.stdout), "NEEDLE\n", "{is_observed}");
+        assert_eq!(text(&output.stderr), "", "{is_observed}");
+    }
+}
+
+#[test]
 fn the_timeout_holds_beside_an_observer_that_is_stopped() {
     let home = shells(&[2000]);
     let pid = home.start();

@@ -19,6 +19,7 @@ impl Script {
             front: None,
             streams: true,
             pipe_after: None,
+            listeners: Vec::new(),
         };
         Self::with_options(Sim::new(20, 5, 50), options)
     }

@@ -141,6 +141,7 @@ impl SessionPanes {
         resume_points.entry(id.clone()).or_default();
         log::debug!("{}: observes pane {id}", context.name);
         self.add_command(&mut captured.state);
+        self.openings.retain(|opening| opening.is_wanted());
         let rules = &self.config.rules;
         let is_judged = rules.states.is_some();
         let options = PaneOptions {
@@ -149,6 +150,14 @@ impl SessionPanes {
             front: is_judged.then(|| Front::of(captured.capture.pid)).flatten(),
             streams: self.pipes.is_some(),
             pipe_after: unopened.pipe_after,
+            listeners: match begin {
+                Begin::Fresh => self
+                    .openings
+                    .iter()
+                    .map(|opening| opening.opens(id))
+                    .collect(),
+                Begin::Baseline | Begin::Resume(_) => Vec::new(),
+            },
         };
         let open = |out: &mut PaneOutput<'_>| Pane::open(captured, options, out);
         Some(Box::new(self.emitter.collect(id, false, context.now, open)))
