@@ -9,7 +9,8 @@
 use std::time::{Duration, Instant};
 
 use super::question::is_same_question;
-use super::{AgentState, DetectedState, is_same_dialogue, one_line};
+use super::summary::failure_words;
+use super::{AgentState, DetectedState, is_same_dialogue};
 use crate::event::Dialogue;
 pub(crate) use crate::event::StateSource;
 
@@ -369,7 +370,8 @@ impl StateResolver {
         let written = written.map(|held| held.claim.detail.as_str());
         let shown = self.settled.as_ref().filter(|shown| shown.state == state);
         let words = written.or_else(|| Some(shown?.line.as_str()));
-        Some(one_line(words.unwrap_or(&report.claim.detail))).filter(|words| !words.is_empty())
+        let words = failure_words(words.unwrap_or(&report.claim.detail));
+        Some(words).filter(|words| !words.is_empty())
     }
 
     /// Returns the question from another source, if the source that claims `waiting` does not show it.

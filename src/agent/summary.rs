@@ -149,6 +149,41 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
+/// Returns the words of a failure in one line. Where an agent shows the answer of its API as JSON, they are those before
+/// it and its message: `API Error: 401: invalid x-api-key`.
+pub(super) fn failure_words(text: &str) -> String {
+    let text = one_line(text);
+    let Some((before, json)) = text.split_once('{') else {
+        return text;
+    };
+    let Some(message) = message_in(json) else {
+        return text;
+    };
+    let before = before.trim_matches(['[', ' ', ':', '-', '\'', '"']);
+    if before.is_empty() {
+        message
+    } else {
+        format!("{before}: {message}")
+    }
+}
+
+/// Returns the innermost message of an answer in JSON, which may be cut off, and may hold another one as a text.
+fn message_in(json: &str) -> Option<String> {
+    let (_, value) = json.split_once("\"message\"")?;
+    let value = value.trim_start().strip_prefix(':')?.trim_start();
+    let text = value.strip_prefix('"')?;
+    let mut is_escaped = false;
+    let end = text.find(|c: char| {
+        let is_end = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    });
+    let quoted = format!("\"{}\"", &text[..end?]);
+    let message: String = serde_json::from_str(&quoted).ok()?;
+    let inner = message_in(&message);
+    Some(inner.unwrap_or_else(|| one_line(&message))).filter(|message| !message.is_empty())
+}
+
 /// Describes the failure of a program by its exit status: `make failed (2)`, `claude killed (137)`.
 pub(crate) fn failure_in_words(program: &str, status: i32) -> String {
     let how = if (129..=192).contains(&status) {
@@ -358,6 +393,37 @@ mod tests {
             let arguments = serde_json::json!({ "command": command }).to_string();
             let question = tool_question("Bash", &arguments).unwrap();
             assert_eq!(question, "b ".repeat(80) + "…");
+        }
+
+        #[test]
+        fn the_words_of_a_failure_are_no_json() {
+            for (shown, expected) in [
+                (
+                    "Invalid API key · Fix external API key",
+                    "Invalid API key · Fix external API key",
+                ),
+                (
+                    r#"[API Error: {"error":{"code":401,"message":"invalid x-api-key","status":"UNAUTHENTICATED"}}]"#,
+                    "API Error: invalid x-api-key",
+                ),
+                (
+                    r#"API Error: 400 {"type":"error","error":{"type":"invalid_request_error","message":"prompt is \"too\" long"}}"#,
+                    "API Error: 400: prompt is \"too\" long",
+                ),
+                (
+                    r#"{"error":{"message":"{\n  \"error\": {\n \"message\": \"API key not valid.\",\n","code":400"#,
+                    "API key not valid.",
+                ),
+                // A row that is cut off has no whole message.
+                (
+                    r#"[API Error: {"error":{"message":"inval"#,
+                    r#"[API Error: {"error":{"message":"inval"#,
+                ),
+                ("a { b", "a { b"),
+                ("", ""),
+            ] {
+                assert_eq!(failure_words(shown), expected, "{shown}");
+            }
         }
 
         #[test]

@@ -262,7 +262,7 @@ impl TurnDetector {
 // The markers that end a turn (pure).
 
 /// The default marker.
-pub(super) const DEFAULT_MARKER: &str = "[Output Complete]";
+pub(crate) const DEFAULT_MARKER: &str = "[Output Complete]";
 
 /// The markers that end a turn, each alone on its line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a row's last line says of an agent: the present tool or sentence, and the conclusion of a turn (pure).
 
-use crate::agent::{one_line, tool_question};
+use crate::agent::{DEFAULT_MARKER, one_line, tool_question};
 use crate::text::last_bytes;
 
 /// The bytes at the end of an answer that are kept, because its conclusion is there.
@@ -54,7 +54,8 @@ pub(super) fn tool_in_words(tool: &str, arguments: &str) -> String {
     }
 }
 
-/// Returns the paragraphs of a text in Markdown: lines without their marks, and without code, tables and rules.
+/// Returns the paragraphs of a text in Markdown: lines without their marks, and without code, tables, rules and the
+/// marker that ends a turn.
 fn prose(text: &str) -> Vec<Vec<String>> {
     let mut paragraphs = vec![Vec::new()];
     let mut is_code = false;
@@ -64,7 +65,11 @@ fn prose(text: &str) -> Vec<Vec<String>> {
             is_code = !is_code;
         } else if line.is_empty() {
             paragraphs.push(Vec::new());
-        } else if !is_code && !line.starts_with('|') && line.contains(char::is_alphanumeric) {
+        } else if !is_code
+            && !line.starts_with('|')
+            && line != DEFAULT_MARKER
+            && line.contains(char::is_alphanumeric)
+        {
             let line = line.trim_start_matches(['#', '>', '*', '-', '+', '•', '●', ' ']);
             let line = line.replace("**", "").replace('`', "");
             if let Some(last) = paragraphs.last_mut() {
@@ -135,6 +140,10 @@ mod tests {
                 "Summary of it.",
             ),
             ("1. First do this. Then that", "1. First do this."),
+            (
+                "All steps are done.\n\n[Output Complete]",
+                "All steps are done.",
+            ),
             ("完成了。测试通过。", "完成了。"),
         ] {
             assert_eq!(conclusion(answer).as_deref(), Some(expected), "{answer}");

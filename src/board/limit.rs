@@ -19,13 +19,41 @@ pub(super) fn limit_end(words: &str, at: Timestamp, zone: &TimeZone) -> Option<T
     Some(Timestamp::from_micros(end.timestamp().as_microsecond()))
 }
 
-fn duration(words: &str) -> Option<Span> {
+/// Returns the words that say when a limit ends: `try again at 6:06 PM`.
+#[cfg(feature = "cli")]
+pub(crate) fn end_in_words(words: &str) -> Option<&str> {
+    let found = duration_pattern().and_then(|pattern| pattern.captures(words));
+    let found = found.or_else(|| time_in(words))?.get(0)?;
+    Some(found.as_str().trim_end_matches(['.', ' ', ';']))
+}
+
+fn duration_pattern() -> Option<&'static Regex> {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"(?i)(?:resets?|retry|again|wait)(?: in)? ((?:\d+ ?(?:d|days?|h|hours?|hrs?|m|mins?|minutes?|s|secs?|seconds?)(?:,? (?:and )?|$|(?:\b|[.;)])))+)").ok()
+        Regex::new(r"(?i)(?:resets?|retry|(?:try )?again|wait)(?: in)? ((?:\d+ ?(?:d|days?|h|hours?|hrs?|m|mins?|minutes?|s|secs?|seconds?)(?:,? (?:and )?|$|(?:\b|[.;)])))+)").ok()
     });
+    PATTERN.as_ref()
+}
+
+/// Returns the time of day in the words of a limit, with its parts.
+fn time_in(words: &str) -> Option<Captures<'_>> {
+    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(concat!(
+            r"(?i)(?:resets?|(?:try )?again)(?: at| on)? (?:(?P<tomorrow>tomorrow)(?: at)? )?",
+            r"(?:(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?",
+            r"(?:,? (?P<year>\d{4}))?(?:,| at|,? at)? )?",
+            r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))? ?(?P<half>[ap]m)?(?: ?\(?(?P<zone>UTC|GMT|[A-Z][a-z]+/[A-Za-z_/]+)\)?)?",
+        ))
+        .ok()
+    });
+    let found = PATTERN.as_ref()?.captures(words)?;
+    // A bare number is no time.
+    (found.name("half").is_some() || found.name("minute").is_some()).then_some(found)
+}
+
+fn duration(words: &str) -> Option<Span> {
     static PART: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"(?i)(\d+) ?([dhms])").ok());
-    let found = PATTERN.as_ref()?.captures(words)?;
+    let found = duration_pattern()?.captures(words)?;
     let mut span = Span::new();
     for part in PART.as_ref()?.captures_iter(found.get(1)?.as_str()) {
         // More than a year is no time of a limit.
@@ -42,20 +70,8 @@ fn duration(words: &str) -> Option<Span> {
 }
 
 fn time_of_day(words: &str, at: Moment, zone: &TimeZone) -> Option<Zoned> {
-    static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)(?:resets?|again)(?: at| on)? (?:(?P<tomorrow>tomorrow)(?: at)? )?",
-            r"(?:(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?",
-            r"(?:,? (?P<year>\d{4}))?(?:,| at|,? at)? )?",
-            r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))? ?(?P<half>[ap]m)?(?: ?\(?(?P<zone>UTC|GMT|[A-Z][a-z]+/[A-Za-z_/]+)\)?)?",
-        ))
-        .ok()
-    });
-    let found = PATTERN.as_ref()?.captures(words)?;
+    let found = time_in(words)?;
     let name = |name: &str| found.name(name).map(|found| found.as_str());
-    if name("half").is_none() && name("minute").is_none() {
-        return None;
-    }
     let hour = i8::try_from(named(&found, "hour")?).ok()?;
     let hour = match name("half").map(str::to_ascii_lowercase).as_deref() {
         Some("am") => hour % 12,
@@ -108,6 +124,29 @@ fn number(found: &Captures<'_>, group: usize) -> Option<i64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn the_words_of_a_limits_end_are_known() {
+        for (words, expected) in [
+            (
+                "You've hit your usage limit. Visit x to purchase more credits or try again at 6:06 PM.",
+                Some("try again at 6:06 PM"),
+            ),
+            (
+                "5-hour limit · resets 3:53pm (UTC)",
+                Some("resets 3:53pm (UTC)"),
+            ),
+            (
+                "Please try again in 2 hours 5 minutes.",
+                Some("try again in 2 hours 5 minutes"),
+            ),
+            ("Request rejected (429) · usage limit", None),
+            ("try again 3 times", None),
+        ] {
+            assert_eq!(end_in_words(words), expected, "{words}");
+        }
+    }
 
     #[test]
     fn the_ends_of_limits_are_read() {

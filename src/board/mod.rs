@@ -30,6 +30,8 @@ mod schema;
 mod session_end;
 
 #[doc(hidden)]
+#[cfg(feature = "cli")]
+pub(crate) use limit::end_in_words;
 pub use schema::json_schema;
 
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};

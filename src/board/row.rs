@@ -378,7 +378,7 @@ impl Row {
         self.kind == ExecutionKind::Pane && self.is_unknown() && self.evidence.is_none()
     }
 
-    fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.state == RowState::Agent(AgentState::Limited.into())
     }
 

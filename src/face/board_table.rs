@@ -6,7 +6,7 @@ use super::ansi::rows_of;
 use super::describe::phases_ahead;
 use super::sanitize::{one_line, with_ellipsis};
 use super::server_ends::{ServerEnd, server_ends, short_of, sockets_of};
-use crate::board::{Attention, ExecutionKind, Row, RowState};
+use crate::board::{Attention, ExecutionKind, Row, RowState, end_in_words};
 use crate::event::{ExecutionId, PaneId};
 use crate::history::RunStatus;
 use crate::timestamp::Timestamp;
@@ -217,7 +217,10 @@ pub(super) fn last_text(row: &Row) -> String {
         .map(|words| format!("{words}: {}", row.last_line));
     let asks = failure.as_deref().or(row.asks.as_deref());
     let last = asks.unwrap_or(&row.last_line).trim();
-    one_line(&match (phases_of(row), last) {
+    // The words of a limit are longer than a terminal is wide, and its end is what matters of them.
+    let end = end_in_words(last).filter(|end| row.is_limited() && !last.starts_with(end));
+    let last = end.map_or_else(|| last.to_owned(), |end| format!("{end}: {last}"));
+    one_line(&match (phases_of(row), last.as_str()) {
         (None, last) => last.to_owned(),
         (Some(phases), "") => phases,
         (Some(phases), last) => format!("{phases}: {last}"),
