@@ -4,6 +4,7 @@
 
 use super::decoration::is_spinner;
 use super::{AgentState, KnownAgent, StateClaim, one_line};
+use crate::event::Background;
 use crate::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,7 @@ impl HookFile {
             asks: self.asks.as_deref().map(one_line),
             detail: one_line(self.error.as_deref().unwrap_or(&self.event)),
             turn: 0,
+            background: Background::default(),
         })
     }
 
@@ -68,7 +70,7 @@ pub(crate) fn is_session(id: &str) -> bool {
 //
 // Claude Code writes the file at each change of its status (measured on 2.1.330):
 // `{"pid":…,"sessionId":"…","cwd":"…","procStart":"110437","version":"2.1.330","kind":"interactive",`
-// `"status":"busy|idle|waiting","waitingFor":"permission prompt","statusUpdatedAt":ms,…}`.
+// `"status":"busy|idle|shell|waiting","waitingFor":"permission prompt","statusUpdatedAt":ms,…}`.
 // `status` is absent while Claude Code starts.
 
 /// The maximum size of a status file; real files have about 700 bytes.
@@ -111,7 +113,8 @@ impl StatusFile {
     pub fn state(&self) -> Option<AgentState> {
         match self.status.as_deref()? {
             "busy" => Some(AgentState::Working),
-            "idle" => Some(AgentState::Idle),
+            // After a turn, while a shell runs in the background.
+            "idle" | "shell" => Some(AgentState::Idle),
             // A menu that the user has opened, or a dialogue that is being drawn.
             "waiting" if self.waiting_for.as_deref() == Some("dialog open") => None,
             "waiting" => Some(AgentState::Waiting),

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::question::is_same_question;
 use super::summary::failure_words;
 use super::{AgentState, DetectedState, is_same_dialogue};
-use crate::event::Dialogue;
 pub(crate) use crate::event::StateSource;
+use crate::event::{Background, Dialogue};
 
 /// The time for which a claim must hold before it counts without the source that may confirm or
 /// correct it.
@@ -49,6 +49,8 @@ pub(crate) struct StateClaim {
     /// The turn of the conversation that the claim refers to, counted from 1; 0 if the source does
     /// not count turns.
     pub turn: u64,
+    /// What runs on in the background, as far as the source knows it.
+    pub background: Background,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +164,7 @@ impl StateResolver {
                 asks: detected.asks.clone(),
                 detail: format!("{}: {}", detected.rule, detected.line),
                 turn: 0,
+                background: Background::default(),
             };
             self.settled = Some(detected.clone());
             self.set_claim(StateSource::Screen, Some(claim), now);
@@ -215,6 +218,12 @@ impl StateResolver {
         }
         self.reported = Some(report.clone());
         Some(report)
+    }
+
+    /// Returns what runs on in the background.
+    pub fn background(&self) -> Background {
+        let written = self.get(StateSource::Transcript);
+        written.map_or_else(Background::default, |held| held.claim.background)
     }
 
     fn get(&self, source: StateSource) -> Option<&HeldClaim> {
@@ -426,6 +435,7 @@ mod tests {
                 asks: asks.map(str::to_owned),
                 detail: String::new(),
                 turn: 0,
+                background: Background::default(),
             })
         }
 

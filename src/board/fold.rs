@@ -14,8 +14,8 @@ use crate::agent::{
 };
 use crate::escapes::without_escapes;
 use crate::event::{
-    AgentState, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId, GapEvidence,
-    PaneId, SessionEndReason, StateSource, TdEvent,
+    AgentState, Background, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId,
+    GapEvidence, PaneId, SessionEndReason, StateSource, TdEvent,
 };
 use crate::process::{is_shell, runs_script};
 use crate::timestamp::Timestamp;
@@ -269,6 +269,8 @@ impl Fold<'_> {
                     row.turns += 1;
                     row.note_news();
                     row.conclude(&plain(summary));
+                    // The next turn may begin without a prompt: at the end of what ran in the background.
+                    row.answer.push("\n\n");
                 });
             }
             TdEvent::AgentState {
@@ -325,6 +327,16 @@ impl Fold<'_> {
                         .map(|dialogue| Box::new(shown(dialogue)));
                 });
             }
+            TdEvent::BackgroundWork {
+                pane: Some(pane),
+                shells,
+                agents,
+                ..
+            } => self.pane(id, pane, |row, _| {
+                let (shells, agents) = (*shells, *agents);
+                row.background =
+                    Some(Background { shells, agents }).filter(|left| !left.is_empty());
+            }),
             TdEvent::AgentRegistered {
                 agent_id,
                 pane: None,

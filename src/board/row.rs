@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::last::{AnswerEnd, conclusion};
 use crate::agent::failure_in_words;
 use crate::event::{
-    AgentState, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence, StateSource,
+    AgentState, Background, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence,
+    StateSource,
 };
 use crate::timestamp::Timestamp;
 use serde::ser::SerializeMap;
@@ -203,6 +204,9 @@ pub struct Row {
     /// The question in full, while the agent waits.
     #[serde(default)]
     pub dialogue: Option<Box<Dialogue>>,
+    /// What an agent has left running in the background; `None` if nothing.
+    #[serde(default)]
+    pub background: Option<Background>,
     /// True if the execution has ended.
     #[serde(default)]
     pub ended: bool,
@@ -284,6 +288,7 @@ impl Row {
             asks: None,
             question_id: None,
             dialogue: None,
+            background: None,
             exit_status: None,
             last_line: String::new(),
             last_output: None,
@@ -433,6 +438,9 @@ impl Row {
             return false;
         }
         self.state = state;
+        if !matches!(self.state, RowState::Agent(_)) || self.is_unknown() {
+            self.background = None;
+        }
         self.since = at;
         self.seen = None;
         self.dismissed = false;
@@ -721,6 +729,7 @@ impl Serialize for Row {
         map.serialize_entry("asks", &self.asks)?;
         map.serialize_entry("question_id", &self.question_id)?;
         map.serialize_entry("dialogue", &self.dialogue)?;
+        map.serialize_entry("background", &self.background)?;
         map.serialize_entry("ended", &self.ended)?;
         map.serialize_entry("exit_status", &self.exit_status)?;
         map.serialize_entry("last_line", &self.last_line)?;

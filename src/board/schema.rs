@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::row::{Attention, ExecutionKind, RowState};
 use crate::event::{
-    AgentState, Dialogue, EnumOrUnknown, FieldSchema, StateEvidence, StateSource, envelope_schema,
+    AgentState, Background, Dialogue, EnumOrUnknown, FieldSchema, StateEvidence, StateSource,
+    envelope_schema,
 };
 
 /// A field of a row: its name, documentation and schema.
@@ -82,6 +83,11 @@ const FIELDS: &[RowField] = &[
         "dialogue",
         "The question in full, with its choices; null unless the agent waits and its dialogue was read.",
         || or_null(Box::<Dialogue>::schema()),
+    ),
+    (
+        "background",
+        "The shells and sub-agents that an agent has left running in the background, as numbers; null if there are none.",
+        || or_null(Background::schema()),
     ),
     ("ended", "True if the execution has ended.", bool::schema),
     (

@@ -1044,6 +1044,38 @@ fn the_last_line_of_an_agent_says_what_matters() {
 }
 
 #[test]
+fn a_row_has_what_its_agent_left_running_until_that_ends() {
+    let running = |shells, agents| TdEvent::background_work("s", Some("%1".into()), shells, agents);
+    let mut board = board(&[
+        at(0, opened("s", "%1", "claude")),
+        at(1, state("s", "%1", AgentState::Done, None)),
+        at(2, running(1, 2)),
+        at(3, seen("s", "%1")),
+    ]);
+    let of = |board: &Board| board.rows().next().unwrap().clone();
+    let left = |board: &Board| {
+        let left = of(board).background?;
+        Some((left.shells, left.agents))
+    };
+    assert_eq!(left(&board), Some((1, 2)));
+    board.apply(&at(4, running(1, 0)));
+    assert_eq!(left(&board), Some((1, 0)));
+    board.apply(&at(5, state("s", "%1", AgentState::Working, None)));
+    assert_eq!(left(&board), Some((1, 0)), "the next turn ends nothing");
+    board.apply(&at(6, state("s", "%1", AgentState::Done, None)));
+    board.apply(&at(7, seen("s", "%1")));
+    board.apply(&at(8, running(0, 0)));
+    let row = of(&board);
+    assert_eq!(row.background, None);
+    // The state has not changed, so it has still been looked at.
+    assert!(row.seen.is_some());
+    // What is not observed any more is not known to run.
+    board.apply(&at(9, running(1, 0)));
+    board.apply(&at(10, opened("s", "%1", "claude")));
+    assert_eq!(left(&board), None);
+}
+
+#[test]
 fn rows_that_have_ended_leave_the_board_after_a_day() {
     let day = 24 * 3600;
     let closed = TdEvent::PaneClosed {

@@ -42,7 +42,7 @@ pub(crate) use td_event::{
     EventKind, TdEvent, event_arg, for_each_json_text, line_ends_in, lines_in,
 };
 
-pub use values::{Cursor, Dialogue, DialogueChoice, IterationOutcome, ScreenRow};
+pub use values::{Background, Cursor, Dialogue, DialogueChoice, IterationOutcome, ScreenRow};
 
 pub use crate::timestamp::ParseTimestampError;
 

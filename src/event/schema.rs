@@ -11,7 +11,7 @@ use super::names::{
 };
 use super::styles::Styles;
 use super::table::event_table;
-use super::values::{Cursor, Dialogue, EventField, IterationOutcome, ScreenRow};
+use super::values::{Background, Cursor, Dialogue, EventField, IterationOutcome, ScreenRow};
 
 /// The documentation of an event and of its fields.
 struct EventDoc {
@@ -322,6 +322,12 @@ impl FieldSchema for Box<Dialogue> {
             properties.insert("again".to_owned(), bool::schema());
         }
         dialogue
+    }
+}
+
+impl FieldSchema for Background {
+    fn schema() -> Value {
+        object(&[("shells", u32::schema()), ("agents", u32::schema())])
     }
 }
 

@@ -403,6 +403,15 @@ macro_rules! event_table {
                 /// The question in full, while the agent waits.
                 dialogue: Option<Box<Dialogue> >,
             }
+            /// The number of shells and sub-agents that an agent has left running in the background has changed.
+            BackgroundWork background_work lifecycle {
+                /// The agent's pane.
+                pane: Option<PaneId>,
+                /// The number of shells.
+                shells: u32,
+                /// The number of sub-agents.
+                agents: u32,
+            }
             /// The screen of an agent in a pane, as text: when the agent's state changes, and at
             /// most every 10 s while the screen changes.
             ScreenSnapshot screen_snapshot text {

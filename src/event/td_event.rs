@@ -447,6 +447,7 @@ impl TdEvent {
             | Self::AgentCompleted { pane, .. }
             | Self::AgentFailed { pane, .. }
             | Self::AgentState { pane, .. }
+            | Self::BackgroundWork { pane, .. }
             | Self::RowRenamed { pane, .. }
             | Self::RowDismissed { pane, .. }
             | Self::TurnCompleted { pane, .. }

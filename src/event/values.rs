@@ -1,5 +1,7 @@
 //! The values of event fields.
 
+use std::fmt;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +72,41 @@ impl Dialogue {
     /// Returns true if an event reports a dialogue whose question was reported before.
     pub(crate) fn is_again(dialogue: Option<&Dialogue>) -> bool {
         dialogue.is_some_and(|dialogue| dialogue.again)
+    }
+}
+
+/// What an agent has left running in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Background {
+    /// The number of shells.
+    pub shells: u32,
+    /// The number of sub-agents.
+    pub agents: u32,
+}
+
+impl Background {
+    /// Returns true if nothing runs.
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl fmt::Display for Background {
+    /// Writes the numbers in words: `1 shell, 2 sub-agents still running`; nothing if nothing runs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (count, what) in [(self.shells, "shell"), (self.agents, "sub-agent")] {
+            if count > 0 {
+                let plural = if count == 1 { "" } else { "s" };
+                write!(f, "{separator}{count} {what}{plural}")?;
+                separator = ", ";
+            }
+        }
+        f.write_str(if separator.is_empty() {
+            ""
+        } else {
+            " still running"
+        })
     }
 }
 

@@ -216,10 +216,17 @@ pub(super) fn last_text(row: &Row) -> String {
         })
         .map(|words| format!("{words}: {}", row.last_line));
     let asks = failure.as_deref().or(row.asks.as_deref());
+    let running = row.background.filter(|_| asks.is_none());
+    let running = running.map(|running| running.to_string());
     let last = asks.unwrap_or(&row.last_line).trim();
     // The words of a limit are longer than a terminal is wide, and its end is what matters of them.
     let end = end_in_words(last).filter(|end| row.is_limited() && !last.starts_with(end));
     let last = end.map_or_else(|| last.to_owned(), |end| format!("{end}: {last}"));
+    let last = match running {
+        Some(running) if last.is_empty() => running,
+        Some(running) => format!("{running}: {last}"),
+        None => last,
+    };
     one_line(&match (phases_of(row), last.as_str()) {
         (None, last) => last.to_owned(),
         (Some(phases), "") => phases,
@@ -333,6 +340,26 @@ mod tests {
         use super::super::*;
         use crate::board::Board;
         use crate::event::{Envelope, TdEvent};
+
+        #[test]
+        fn what_runs_in_the_background_stands_before_the_last_line() {
+            let key = crate::board::RowKey {
+                execution_id: "s".into(),
+                part: None,
+            };
+            let at = Timestamp::from_micros(0);
+            let mut row = Row::new(&key, "s".to_owned(), ExecutionKind::Command, at);
+            "It runs.".clone_into(&mut row.last_line);
+            for (shells, agents, asks, expected) in [
+                (1, 0, None, "1 shell still running: It runs."),
+                (2, 1, None, "2 shells, 1 sub-agent still running: It runs."),
+                (1, 0, Some("May I?"), "May I?"),
+            ] {
+                row.background = Some(crate::event::Background { shells, agents });
+                row.asks = asks.map(str::to_owned);
+                assert_eq!(last_text(&row), expected);
+            }
+        }
 
         #[test]
         fn a_table_of_limited_height_shows_the_first_rows() {

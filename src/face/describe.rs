@@ -4,8 +4,8 @@
 
 use super::sanitize::Tone;
 use crate::event::{
-    AgentState, Dialogue, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, PaneCloseReason,
-    PaneViewer, SessionEndReason, StateSource, TdEvent, TurnEvidence,
+    AgentState, Background, Dialogue, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome,
+    PaneCloseReason, PaneViewer, SessionEndReason, StateSource, TdEvent, TurnEvidence,
 };
 use crate::observe::PIPE_CONTEXT;
 use crate::track::ProcessExit;
@@ -428,6 +428,16 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             height,
             ..
         } => detail(format!("pane {pane} is {width}x{height} now")),
+        TdEvent::BackgroundWork { shells, agents, .. } => {
+            let (shells, agents) = (*shells, *agents);
+            let running = Background { shells, agents }.to_string();
+            let text = if running.is_empty() {
+                "nothing runs in the background any more"
+            } else {
+                &running
+            };
+            detail(text.to_owned())
+        }
         TdEvent::RowRenamed {
             pane,
             agent_id,

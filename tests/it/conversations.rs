@@ -12,7 +12,7 @@ use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::cli::{Running, assert_code, on, program, text};
 use crate::observed::Observed;
-use crate::support::TmuxServer;
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
@@ -101,8 +101,7 @@ impl Claude {
     fn turn(&mut self, text: &str) {
         self.written += 1;
         let number = self.written;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let now = Timestamp::from_micros(now.as_micros() as i64);
+        let now = now();
         let common = format!(r#""sessionId":"{SESSION}","timestamp":"{now}""#);
         let records = format!(
             concat!(
@@ -117,12 +116,17 @@ impl Claude {
             number = number,
             text = text
         );
+        self.write(records.trim_end());
+    }
+
+    /// Appends records to the transcript.
+    fn write(&self, records: &str) {
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)
             .open(self.transcript())
             .unwrap();
-        file.write_all(records.as_bytes()).unwrap();
+        file.write_all(format!("{records}\n").as_bytes()).unwrap();
     }
 
     /// Makes the pane print something.
@@ -130,6 +134,11 @@ impl Claude {
         self.server
             .tmux(&["send-keys", "-t", &self.pane, "go", "Enter"]);
     }
+}
+
+fn now() -> Timestamp {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Timestamp::from_micros(now.as_micros() as i64)
 }
 
 /// Returns the conversation: prompts, answers and ends of turns.
@@ -260,6 +269,62 @@ fn an_agent_is_asked_and_its_answer_printed() {
     let output = asked.end();
     assert_code(&output, 4);
     assert!(text(&output.stderr).contains("asks"), "{output:?}");
+    let stop = Running::start(program(&["stop"], &data));
+    assert_code(&stop.end(), 0);
+}
+
+#[test]
+fn shells_in_the_background_are_counted_on_the_row_until_they_end() {
+    let mut claude = Claude::new();
+    claude.turn("before");
+    let data = claude.home.path().join("data");
+    let socket = claude.server.socket();
+    let started = on(socket.to_str().unwrap(), &["start"]);
+    assert_code(&Running::start(program(&started, &data)).end(), 0);
+    let status = |more: &[&str]| {
+        let args = [&["status"], more].concat();
+        text(&Running::start(program(&args, &data)).end().stdout)
+    };
+    let row = |is: &dyn Fn(&Value) -> bool| {
+        wait_for("the row", CEILING, || {
+            let rows = status(&["--json"]);
+            let mut rows = rows.lines().map(|line| serde_json::from_str(line).unwrap());
+            let row: Value = rows.find(|row: &Value| row["name"] == "agent").unwrap();
+            if is(&row) { Ok(row) } else { Err(row) }
+        })
+    };
+    row(&|row| row["state"] == "done");
+    claude.is("busy");
+    // Left by a process that was killed, and never reported as ended.
+    let launched = |id: &str, time: &str| {
+        format!(
+            r#"{{"type":"user","sessionId":"{SESSION}","timestamp":"{time}","isSidechain":false,"message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t-{id}","content":"Command running in background with ID: {id}."}}]}},"toolUseResult":{{"stdout":"","stderr":"","backgroundTaskId":"{id}"}}}}"#
+        )
+    };
+    claude.write(&launched("old", "2026-01-01T00:00:00.000Z"));
+    claude.write(&launched("new", &now().to_string()));
+    claude.turn("it");
+    claude.is("shell");
+    let done = row(&|row| {
+        row["background"] == json!({"shells": 1, "agents": 0}) && row["state"] == "done"
+    });
+    let table = status(&[]);
+    assert!(
+        table.contains("1 shell still running: answer it"),
+        "{table}"
+    );
+    // The user has ended it, so no turn follows.
+    claude.write(&format!(
+        r#"{{"type":"queue-operation","operation":"enqueue","timestamp":"{}","sessionId":"{SESSION}","content":"<task-notification>\n<task-id>new</task-id>\n<status>killed</status>\n</task-notification>"}}"#,
+        now()
+    ));
+    claude.is("idle");
+    let over = row(&|row| row["background"].is_null());
+    assert_eq!(
+        (&over["state"], &over["since"]),
+        (&done["state"], &done["since"])
+    );
+    assert!(!status(&[]).contains("running"));
     let stop = Running::start(program(&["stop"], &data));
     assert_code(&stop.end(), 0);
 }

@@ -66,6 +66,11 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] is_new: Option<bool>,
     },
     PaneResized { execution_id: String, pane: String, width: u32, height: u32 },
+    BackgroundWork {
+        execution_id: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+        shells: u32, agents: u32,
+    },
     RowRenamed {
         execution_id: String,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
@@ -262,6 +267,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             execution_id: execution_id.clone(), pane: pane.clone(), width: 80, height: 24, command: s("sh"), is_new,
         }).into(),
         K::PaneResized => single(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
+        K::BackgroundWork => single(E::BackgroundWork { execution_id, pane: Some(pane), shells: 1, agents: 2 }),
         K::RowRenamed => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::RowRenamed {
             execution_id: execution_id.clone(), pane, agent_id, name: s("api (main)"),
         }).into(),

@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::super::summary::{TextPrefix, result, summary, tool_result};
 use super::event::{AgentEvent, FollowUp, StreamFormat, StreamStatus};
 use super::json::Json;
+use crate::event::Background;
 use crate::timestamp::Timestamp;
 
 /// The number of lines of other text that are reported; further ones are only counted, because a
@@ -659,6 +660,11 @@ pub(super) trait RecordHandler: Send {
 
     /// Interprets a line of a format without records.
     fn line(&mut self, _line: &str, _writer: &mut EventWriter) {}
+
+    /// Returns what runs in the background and was begun since this time.
+    fn background(&self, _since: Timestamp) -> Background {
+        Background::default()
+    }
 
     /// Returns true if the format has no records, but lines.
     fn is_text(&self) -> bool {

@@ -14,6 +14,7 @@ use super::json_lines::{ByteLine, GenericJson, LineEnd, LineSplitter};
 use super::opencode::OpenCodeRun;
 use super::qwen::QwenSession;
 use super::sse::{Framing, SseEvent, SseFrames};
+use crate::event::Background;
 use crate::timestamp::Timestamp;
 
 /// Converts the output of an agent to events.
@@ -193,6 +194,14 @@ impl StreamParser {
     /// Returns the record that may follow and change the status.
     pub(crate) fn follow_up(&self) -> FollowUp {
         self.writer.follow_up
+    }
+
+    /// Returns what runs in the background and was begun since this time.
+    pub(crate) fn background(&self, since: Timestamp) -> Background {
+        match &self.reader {
+            Reader::Records { handler, .. } => handler.background(since),
+            Reader::Detecting(_) | Reader::Text => Background::default(),
+        }
     }
 
     /// Returns true if a sub-agent wrote the records, if they show it.

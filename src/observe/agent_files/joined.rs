@@ -14,6 +14,7 @@ use crate::agent::{
     AgentEvent, AgentState, HookFile, KnownAgent, STATUS_BYTES_MAX, StateClaim, StateSource,
     StatusFile, StreamFormat, StreamStatus, is_limit, tool_question,
 };
+use crate::event::Background;
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
@@ -173,6 +174,7 @@ impl Joined {
                 asks: None,
                 detail: status.waiting_for.clone().unwrap_or_default(),
                 turn: 0,
+                background: Background::default(),
             })
         });
         self.claim(StateSource::StatusFile, status_claim, &mut result);
@@ -287,6 +289,7 @@ impl Joined {
                 _ => transcript.evidence().to_owned(),
             },
             turn: self.turn,
+            background: transcript.background(self.started),
         })
     }
 }

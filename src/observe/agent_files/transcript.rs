@@ -11,6 +11,7 @@ use std::{fs, io};
 use super::file::{FileVersion, Followed, first_line, last_time, open, read_tail};
 use super::homes::modified;
 use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
+use crate::event::Background;
 use crate::timestamp::Timestamp;
 
 /// The most bytes of a file that are read at once.
@@ -70,6 +71,11 @@ impl Transcript {
     pub fn status(&self) -> StreamStatus {
         let read = || self.parser.status();
         self.rewritten.unwrap_or_else(read)
+    }
+
+    /// Returns what runs in the background and was begun since this time.
+    pub fn background(&self, since: Timestamp) -> Background {
+        self.parser.background(since)
     }
 
     pub fn evidence(&self) -> &str {

@@ -145,6 +145,7 @@ impl Pane {
             return;
         };
         let program = states.end(out.now);
+        self.emit_background(out);
         self.agent.joining = Joining::None;
         self.agent.questions.close();
         self.read_state(AgentState::Done, out);
@@ -208,7 +209,21 @@ impl Pane {
         }
     }
 
+    /// Emits what the agent has left running in the background, if it has changed.
+    fn emit_background(&mut self, out: &mut PaneOutput<'_>) {
+        let states = self.agent.states.as_mut();
+        if let Some(running) = states.and_then(AgentStates::background_change) {
+            out.emit(TdEvent::BackgroundWork {
+                execution_id: out.execution_id.clone(),
+                pane: Some(self.id.clone()),
+                shells: running.shells,
+                agents: running.agents,
+            });
+        }
+    }
+
     fn emit_state(&mut self, state: Option<(String, ResolvedState)>, out: &mut PaneOutput<'_>) {
+        self.emit_background(out);
         let Some((agent, report)) = state else {
             return;
         };

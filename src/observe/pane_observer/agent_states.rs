@@ -10,6 +10,7 @@ use crate::agent::{
     ScreenReader, StateClaim, StateResolver, StateRules, StateSource, state_of_title,
     work_in_title,
 };
+use crate::event::Background;
 use crate::process::Front;
 use crate::track::{Capture, TerminalNotice};
 
@@ -39,6 +40,8 @@ pub(in crate::observe) struct AgentStates {
     title: String,
     /// The name of the machine.
     host: String,
+    /// What was last reported to run in the background.
+    background: Background,
     resolver: StateResolver,
 }
 
@@ -53,6 +56,7 @@ impl AgentStates {
             is_suspended: false,
             over: None,
             host: host.to_owned(),
+            background: Background::default(),
             resolver: StateResolver::new(false),
         }
     }
@@ -151,6 +155,12 @@ impl AgentStates {
 
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
         self.resolver.set_claim(source, claim, now);
+    }
+
+    /// Returns what the agent has left running in the background, if it has changed since the last call.
+    pub fn background_change(&mut self) -> Option<Background> {
+        let now = self.resolver.background();
+        (std::mem::replace(&mut self.background, now) != now).then_some(now)
     }
 
     /// Sets the pane's title.
@@ -366,6 +376,7 @@ fn own_claim(state: AgentState, asks: Option<String>, detail: &str) -> StateClai
         asks,
         detail: detail.trim().to_owned(),
         turn: 0,
+        background: Background::default(),
     }
 }
 

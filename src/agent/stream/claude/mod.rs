@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::api::is_success;
 use super::event::{FollowUp, StreamStatus};
 use super::{EventTime, EventWriter, Json, OpenMessages, RecentIds, hash};
+use crate::event::Background;
 use crate::timestamp::Timestamp;
 pub(super) use transcript::{ClaudePrint, ClaudeTranscript};
 
@@ -173,7 +174,7 @@ impl PendingWork {
     /// Processes the `toolUseResult` of a tool, which may start or end a task, or set a wake-up at a
     /// time in milliseconds since the Unix epoch.
     pub fn tool_result(&mut self, result: &Json<'_>, time: Option<Timestamp>) {
-        self.tasks.tool_result(result);
+        self.tasks.tool_result(result, time);
         let Some(scheduled_ms) = result["scheduledFor"].as_u64() else {
             return;
         };
@@ -235,14 +236,24 @@ impl PendingWork {
 /// The maximum number of open tasks.
 const TASKS_MAX: usize = 1_024;
 
+/// A task that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    /// The hash of its id.
+    id: u64,
+    is_shell: bool,
+    begun: Option<Timestamp>,
+}
+
 /// The tasks that have not ended.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// The hashes of the ids of open tasks.
-    open: Vec<u64>,
+    open: Vec<Task>,
     ended: RecentIds,
     /// The number of other open tasks, which a record counts but whose start was not read.
     uncounted: usize,
+    /// The time of that record.
+    counted: Option<Timestamp>,
 }
 
 impl Tasks {
@@ -250,10 +261,42 @@ impl Tasks {
         self.open.len() + self.uncounted
     }
 
-    fn begin(&mut self, id: &str) {
-        let is_known = self.ended.contains(id) || self.open.contains(&hash(id));
+    /// Returns the numbers of tasks that were begun since this time: those of an earlier process of the agent have
+    /// ended with it, without a record.
+    pub fn begun_since(&self, since: Timestamp) -> Background {
+        let is_new = |time: Option<Timestamp>| time.is_none_or(|time| time >= since);
+        let count = |is_shell| {
+            let tasks = self.open.iter();
+            let tasks = tasks.filter(|task| task.is_shell == is_shell && is_new(task.begun));
+            u32::try_from(tasks.count()).unwrap_or(u32::MAX)
+        };
+        // Records count sub-agents and their workflows, but not shells.
+        let uncounted = if is_new(self.counted) {
+            self.uncounted
+        } else {
+            0
+        };
+        let uncounted = u32::try_from(uncounted).unwrap_or(u32::MAX);
+        Background {
+            shells: count(true),
+            agents: count(false).saturating_add(uncounted),
+        }
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        let id = hash(id);
+        self.open.iter().position(|open| open.id == id)
+    }
+
+    fn begin(&mut self, id: &str, is_shell: bool, begun: Option<Timestamp>) {
+        let is_known = self.ended.contains(id) || self.position(id).is_some();
         if !is_known && self.open.len() < TASKS_MAX {
-            self.open.push(hash(id));
+            let id = hash(id);
+            self.open.push(Task {
+                id,
+                is_shell,
+                begun,
+            });
         }
     }
 
@@ -262,7 +305,7 @@ impl Tasks {
         if !self.ended.insert(id) {
             return;
         }
-        match self.open.iter().position(|open| *open == hash(id)) {
+        match self.position(id) {
             Some(at) => {
                 self.open.remove(at);
             }
@@ -272,27 +315,32 @@ impl Tasks {
 
     /// Processes a tool's result that precedes the first record that was read. A task that it
     /// starts may already be counted.
-    pub fn earlier_tool_result(&mut self, result: &Json<'_>) {
+    pub fn earlier_tool_result(&mut self, result: &Json<'_>, time: Option<Timestamp>) {
         let known = self.open.len();
-        self.tool_result(result);
+        self.tool_result(result, time);
         let begun = self.open.len().saturating_sub(known);
         self.uncounted = self.uncounted.saturating_sub(begun);
     }
 
     /// Sets the number of tasks that a record states.
-    pub fn set_count(&mut self, count: usize) {
+    pub fn set_count(&mut self, count: usize, time: Option<Timestamp>) {
+        self.counted = time;
         self.uncounted = count.saturating_sub(self.open.len());
     }
 
     /// Processes a tool's result, which may start or end a task.
-    pub fn tool_result(&mut self, result: &Json<'_>) {
+    pub fn tool_result(&mut self, result: &Json<'_>, time: Option<Timestamp>) {
         let status = result["status"].text();
         let agent = result["agentId"].as_str();
         let begun = [
-            agent.filter(|_| status == "async_launched"),
-            result["backgroundTaskId"].as_str(),
+            (agent.filter(|_| status == "async_launched"), false),
+            (result["backgroundTaskId"].as_str(), true),
         ];
-        begun.into_iter().flatten().for_each(|id| self.begin(id));
+        for (id, is_shell) in begun {
+            if let Some(id) = id {
+                self.begin(id, is_shell, time);
+            }
+        }
         let task = &result["task"];
         let ended = [
             (&result["shellId"], status),
@@ -403,6 +451,27 @@ mod tests {
         use super::super::*;
 
         #[test]
+        fn shells_and_agents_are_counted_since_the_start_of_their_process() {
+            let at = |second: i64| Some(Timestamp::from_micros(second * 1_000_000));
+            let launch = |json| serde_json::from_str::<Json<'_>>(json).unwrap();
+            let mut tasks = Tasks::default();
+            tasks.earlier_tool_result(&launch(r#"{"backgroundTaskId":"old"}"#), at(1));
+            tasks.tool_result(&launch(r#"{"backgroundTaskId":"b"}"#), at(3));
+            let agent = launch(r#"{"status":"async_launched","agentId":"a"}"#);
+            tasks.tool_result(&agent, at(4));
+            let counted = |tasks: &Tasks, since: i64| {
+                let running = tasks.begun_since(Timestamp::from_micros(since * 1_000_000));
+                (running.shells, running.agents)
+            };
+            assert_eq!(counted(&tasks, 1), (2, 1));
+            assert_eq!(counted(&tasks, 2), (1, 1));
+            tasks.end("b");
+            assert_eq!(counted(&tasks, 2), (0, 1));
+            tasks.set_count(3, at(5));
+            assert_eq!(counted(&tasks, 2), (0, 2));
+        }
+
+        #[test]
         fn a_notification_is_parsed_and_a_quotation_is_not() {
             let text = "<task-notification>\n<task-id>a1</task-id>\n<status>killed</status>\n<result><task-id>b2</task-id></result>";
             let found = Notification::parse(text).unwrap();
@@ -415,15 +484,21 @@ mod tests {
         fn a_task_ends_once() {
             let mut tasks = Tasks::default();
             let launch = |json| serde_json::from_str::<Json<'_>>(json).unwrap();
-            tasks.tool_result(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
-            tasks.tool_result(&launch(r#"{"backgroundTaskId":"b"}"#));
-            tasks.tool_result(&launch(r#"{"status":"completed","agentId":"c"}"#));
+            tasks.tool_result(
+                &launch(r#"{"status":"async_launched","agentId":"a"}"#),
+                None,
+            );
+            tasks.tool_result(&launch(r#"{"backgroundTaskId":"b"}"#), None);
+            tasks.tool_result(&launch(r#"{"status":"completed","agentId":"c"}"#), None);
             assert_eq!(tasks.len(), 2);
-            tasks.tool_result(&launch(r#"{"shellId":"b","status":"running"}"#));
+            tasks.tool_result(&launch(r#"{"shellId":"b","status":"running"}"#), None);
             tasks.end("a");
             tasks.end("a");
             assert_eq!(tasks.len(), 1);
-            tasks.tool_result(&launch(r#"{"task":{"task_id":"b","status":"killed"}}"#));
+            tasks.tool_result(
+                &launch(r#"{"task":{"task_id":"b","status":"killed"}}"#),
+                None,
+            );
             assert_eq!(tasks.len(), 0);
         }
 
@@ -431,11 +506,14 @@ mod tests {
         fn tasks_of_earlier_results_count_once() {
             let launch = |json| serde_json::from_str::<Json<'_>>(json).unwrap();
             let mut tasks = Tasks::default();
-            tasks.set_count(1);
+            tasks.set_count(1, None);
             tasks.end("b");
-            tasks.set_count(1);
-            tasks.earlier_tool_result(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
-            tasks.earlier_tool_result(&launch(r#"{"backgroundTaskId":"b"}"#));
+            tasks.set_count(1, None);
+            tasks.earlier_tool_result(
+                &launch(r#"{"status":"async_launched","agentId":"a"}"#),
+                None,
+            );
+            tasks.earlier_tool_result(&launch(r#"{"backgroundTaskId":"b"}"#), None);
             assert_eq!(tasks.len(), 1, "the other one has ended since");
             tasks.end("a");
             assert_eq!(tasks.len(), 0);
@@ -444,7 +522,7 @@ mod tests {
         #[test]
         fn tasks_that_began_unseen_are_counted() {
             let mut tasks = Tasks::default();
-            tasks.set_count(2);
+            tasks.set_count(2, None);
             tasks.end("x");
             tasks.end("x");
             assert_eq!(tasks.len(), 1);

@@ -15,6 +15,8 @@ use super::{
     report_assistant, report_tool_result, text_of, tool_results,
 };
 use crate::agent::summary::summary;
+use crate::event::Background;
+use crate::timestamp::Timestamp;
 
 /// Returns true if this field of a record is true.
 fn is_set(record: &Json<'_>, field: &str) -> bool {
@@ -57,7 +59,8 @@ impl RecordHandler for ClaudeTranscript {
     fn earlier_record(&mut self, record: &Json<'_>, _writer: &mut EventWriter) {
         let result = &record["toolUseResult"];
         if result.is_object() && !is_set(record, "isSidechain") {
-            self.pending.tasks.earlier_tool_result(result);
+            let time = record["timestamp"].time();
+            self.pending.tasks.earlier_tool_result(result, time);
         }
         let texts = [
             record["content"].text(),
@@ -72,6 +75,10 @@ impl RecordHandler for ClaudeTranscript {
 
     fn earlier_records_end(&mut self, writer: &mut EventWriter) {
         self.update_status(writer);
+    }
+
+    fn background(&self, since: Timestamp) -> Background {
+        self.pending.tasks.begun_since(since)
     }
 
     fn idle(&mut self, writer: &mut EventWriter) {
@@ -281,7 +288,8 @@ impl ClaudeTranscript {
                 if agents.is_some() || workflows.is_some() {
                     let count = agents.unwrap_or(0).saturating_add(workflows.unwrap_or(0));
                     let count = usize::try_from(count).unwrap_or(usize::MAX);
-                    self.pending.tasks.set_count(count);
+                    let time = record["timestamp"].time();
+                    self.pending.tasks.set_count(count, time);
                 }
                 self.confirm("turn_duration", writer);
             }
