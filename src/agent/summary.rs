@@ -149,10 +149,16 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
-/// Returns the words of a failure in one line. Where an agent shows the answer of its API as JSON, they are those before
+/// What stands before the reason in the words of an agent that has retried.
+const LAST_ERROR: &str = "Last error: ";
+
+/// Returns the words of a failure in one line, its reason first. Where an agent shows the answer of its API as JSON, they are those before
 /// it and its message: `API Error: 401: invalid x-api-key`.
 pub(super) fn failure_words(text: &str) -> String {
-    let text = one_line(text);
+    let text = match text.split_once(LAST_ERROR) {
+        Some((before, reason)) => one_line(&format!("{} ({})", reason.trim(), before.trim())),
+        None => one_line(text),
+    };
     let Some((before, json)) = text.split_once('{') else {
         return text;
     };
@@ -418,6 +424,10 @@ mod tests {
                 (
                     r#"[API Error: {"error":{"message":"inval"#,
                     r#"[API Error: {"error":{"message":"inval"#,
+                ),
+                (
+                    "Failed to get response; retried 5 times (16.67 seconds) Last error: 429 usage limit",
+                    "429 usage limit (Failed to get response; retried 5 times (16.67 seconds))",
                 ),
                 ("a { b", "a { b"),
                 ("", ""),

@@ -38,9 +38,18 @@ impl AnswerEnd {
     }
 }
 
-/// Returns the first sentence of a text's last paragraph that is neither code nor a table.
+/// Returns the first sentence of a text's last paragraph that is neither code nor a table. Of a text that has tables only,
+/// it is the last row.
 pub(super) fn conclusion(text: &str) -> Option<String> {
-    let paragraph = prose(text).pop()?.join(" ");
+    let Some(paragraph) = prose(text).pop() else {
+        let rows = text.lines().map(str::trim);
+        let mut rows =
+            rows.filter(|row| row.starts_with('|') && row.contains(char::is_alphanumeric));
+        let cells = rows.next_back()?.split('|').map(str::trim);
+        let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
+        return Some(one_line(&cells.join(" | ")));
+    };
+    let paragraph = paragraph.join(" ");
     let end = sentence_ends(&paragraph).next().unwrap_or(paragraph.len());
     let sentence = one_line(&paragraph[..end]);
     Some(sentence).filter(|sentence| !sentence.is_empty())
@@ -145,6 +154,7 @@ mod tests {
                 "All steps are done.",
             ),
             ("完成了。测试通过。", "完成了。"),
+            ("| a | b |\n|---|---|\n| 1 | 2 |\n", "1 | 2"),
         ] {
             assert_eq!(conclusion(answer).as_deref(), Some(expected), "{answer}");
         }
