@@ -23,7 +23,7 @@ mod turn;
 pub(crate) use crate::event::AgentState;
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
-pub(crate) use program::{AgentProgram, KnownAgent, program_name};
+pub(crate) use program::{AgentProgram, KnownAgent, VIEWER, program_name};
 pub(crate) use question::Questions;
 #[cfg(feature = "cli")]
 pub(crate) use question::is_same_question;

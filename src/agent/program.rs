@@ -28,6 +28,9 @@ pub(crate) enum AgentProgram {
     Other(String),
 }
 
+/// The name under which a pane is shown that is a view of another observed pane.
+pub(crate) const VIEWER: &str = "tmux";
+
 /// Command names of other agents. Events use these names; no rules exist for these agents.
 const OTHERS: &str = "amp auggie cline codebuff continue crush cursor-agent droid goose grok kimi \
                       kiro-cli openhands plandex vibe";

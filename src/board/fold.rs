@@ -187,9 +187,12 @@ impl Fold<'_> {
                 pane: Some(pane),
                 ..
             } => self.pane(id, pane, |row, at| {
-                row.agent = Some(job_name(command));
                 row.note_output(at);
-                row.begin_job(runs_script(command), at);
+                // The job that shows another pane is no work.
+                if !row.is_view() {
+                    row.agent = Some(job_name(command));
+                    row.begin_job(runs_script(command), at);
+                }
             }),
             TdEvent::ExecutionCompleted {
                 pane: Some(pane),
@@ -312,6 +315,12 @@ impl Fold<'_> {
                     row.enter_agent(RowState::Agent(state.clone()), asks, id, at);
                     match state.known() {
                         Some(AgentState::Done) => row.conclude(""),
+                        // A view of another pane.
+                        Some(AgentState::Idle) => {
+                            if let Some(words) = detail {
+                                row.last_line = plain(words).into_owned();
+                            }
+                        }
                         Some(AgentState::Error | AgentState::Limited) => {
                             // Agents write the user's own time of day.
                             let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
@@ -500,7 +509,7 @@ impl Fold<'_> {
         self.row(key, kind, |row, at| {
             row.note_output(at);
             row.note_news();
-            if let Some(line) = line.filter(|_| !row.has_last_words(at)) {
+            if let Some(line) = line.filter(|_| !row.has_last_words(at) && !row.is_view()) {
                 row.last_line = line;
             }
         });

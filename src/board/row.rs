@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::last::{AnswerEnd, conclusion};
-use crate::agent::failure_in_words;
+use crate::agent::{VIEWER, failure_in_words};
 use crate::event::{
     AgentState, Background, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence,
     StateSource,
@@ -534,6 +534,13 @@ impl Row {
         let is_late = at > after(self.since, LAST_WORDS_TIME);
         let is_said = self.asks.as_ref() == Some(&self.last_line);
         self.state == RowState::Failed && (is_late || is_said)
+    }
+
+    /// Returns true for a pane that is a view of another observed pane, to which all belongs that it shows.
+    pub(crate) fn is_view(&self) -> bool {
+        let is_process = self.source == Some(StateSource::Process.into());
+        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        is_idle && is_process && self.agent.as_deref() == Some(VIEWER)
     }
 
     /// Returns true if the last line has the words of a failure that needs the user.

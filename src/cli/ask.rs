@@ -263,6 +263,10 @@ impl Agent {
             (Some(AgentState::Idle | AgentState::Done), None) if agent == "shell" => Err(usage!(
                 "{name} is a shell; td-observe wait {name} --send runs a command in it"
             )),
+            (Some(AgentState::Idle), None) if row.is_view() => Err(usage!(
+                "{name} is {}: ask the agent there",
+                one_line(&row.last_line)
+            )),
             (Some(AgentState::Idle | AgentState::Done), None)
             | (Some(AgentState::Waiting), Some(_)) => Ok(()),
             (Some(AgentState::Waiting), None) => {

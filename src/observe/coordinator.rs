@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
 use super::agent_files::{ConversationReader, Conversations};
+use super::client_views::ClientView;
 use super::observed_sessions::SessionKey;
 use super::pane_observer::{PaneRules, settle_time};
 use super::pane_recordings::PaneRecordings;
@@ -29,8 +30,9 @@ use crate::history::{RunDirectory, RunInfo, RunKind, RunState, TmuxIdentity, hos
 use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{self, Handle, Panicked, StopGuard, stop_pair};
 use crate::tmux::{
-    DrainProgram, Drains, ForegroundPrograms, Gateway, GatewayHandle, ListedSession, Listing,
-    PROGRAM, PaneState, PendingReply, ServerIdentity, SessionId, self_showing,
+    DrainProgram, Drains, ForegroundPrograms, Gateway, GatewayHandle, ListedClient, ListedSession,
+    Listing, PROGRAM, PaneState, PendingReply, ServerIdentity, SessionId, self_showing,
+    terminals_behind,
 };
 
 /// The interval of listings. A new session must be found within a second; this leaves time to spare.
@@ -286,6 +288,7 @@ impl CoordinatorThread {
             }
             None => {
                 self.applied_listing = None;
+                self.claim.set_views(Vec::new());
                 self.targets.report_absent(&self.watch.server, false);
             }
         }
@@ -420,6 +423,30 @@ impl CoordinatorThread {
             }
         }
         self.listed_sessions = listing.sessions().map(|session| session.id).collect();
+        self.claim.set_views(self.views(listing));
+    }
+
+    /// Returns the clients that show observed panes.
+    fn views(&self, listing: &Listing) -> Vec<ClientView> {
+        let is_observed = |state: &PaneState| {
+            let key = SessionKey::new(&listing.server, state.session_id);
+            let watched = self.sessions.get(&key);
+            state.owned && watched.is_some_and(|watched| watched.selection.contains(&state.pane()))
+        };
+        let shows_observed = |client: &&ListedClient| {
+            let mut panes = listing.panes.iter();
+            panes.any(|state| state.window_id == client.window && is_observed(state))
+        };
+        let clients = listing.clients.iter().filter(shows_observed);
+        let views = clients.filter_map(|client| {
+            let session = listing.session(client.session)?.name;
+            let view = move |terminal| ClientView {
+                terminal,
+                session: session.to_owned(),
+            };
+            Some(terminals_behind(client.pid).into_iter().map(view))
+        });
+        views.flatten().collect()
     }
 
     fn log_trouble(&mut self, error: &Error) {
@@ -512,6 +539,7 @@ impl CoordinatorThread {
             drains,
             recording,
             exits: self.exits.clone(),
+            views: self.context.claims.views(),
             conversations: self.conversations.clone(),
             reports_views: self.watch.views,
         };

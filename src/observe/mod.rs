@@ -1,6 +1,7 @@
 //! Sources: the threads that observe and emit events, and their contract with the engine.
 
 mod agent_files;
+mod client_views;
 mod command_events;
 mod command_job;
 mod coordinator;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use super::client_views::{ClientView, ClientViews};
 use super::observed_sessions::SessionKey;
 use super::poller::panes::Selection;
 use crate::thread::lock;
@@ -21,6 +22,8 @@ struct Claims {
     /// Incremented when a watch gives something up.
     releases: u64,
     held: HashMap<u64, HashMap<SessionKey, Selection>>,
+    /// What clients show of these panes.
+    views: ClientViews,
 }
 
 impl WatchClaims {
@@ -34,6 +37,11 @@ impl WatchClaims {
             releases: claims.releases,
             is_refused: false,
         }
+    }
+
+    /// Returns what clients show of the panes that the watches observe.
+    pub(super) fn views(&self) -> ClientViews {
+        lock(&self.0).views.clone()
     }
 }
 
@@ -78,6 +86,11 @@ impl WatchClaim {
         }
     }
 
+    /// Sets what clients show of the claimed panes.
+    pub fn set_views(&mut self, views: Vec<ClientView>) {
+        lock(&self.claims).views.set(self.id, views);
+    }
+
     /// Returns true if another watch has some of the wanted panes.
     pub fn is_refused(&self) -> bool {
         self.is_refused
@@ -93,6 +106,7 @@ impl Drop for WatchClaim {
     fn drop(&mut self) {
         let mut claims = lock(&self.claims);
         claims.held.remove(&self.id);
+        claims.views.remove(self.id);
         claims.releases += 1;
     }
 }

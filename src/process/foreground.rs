@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::os::{Stat, age, arguments, children, standard_output, stat};
 use super::pane_jobs::ForegroundGroup;
-use super::shell::{is_interactive_shell, subshell_name};
+use super::shell::{is_interactive_shell, is_shell, subshell_name};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -50,24 +50,54 @@ pub(crate) struct Front {
     pub name: String,
     /// True for a shell that reads typed input: nothing that it has run is in the foreground.
     pub is_shell: bool,
+    /// True for a client of a tmux server, perhaps of one that is not observed, or for a script that runs one.
+    pub is_tmux_client: bool,
+    /// The kernel's number of the terminal.
+    pub terminal: i32,
+    /// The name of the session that is shown there instead, by a client of an observed tmux server.
+    pub view: Option<String>,
 }
 
 impl Front {
     /// Returns the foreground of the terminal of a pane's first process. `None` if it is unknown: the process or
     /// the program in the foreground has ended or belongs to another user, or the system is not Linux.
     pub fn of(pid: u32) -> Option<Self> {
-        let group = stat(pid)?.foreground?;
+        let own = stat(pid)?;
+        let group = own.foreground?;
         if stat(group)?.is_zombie {
             return None;
         }
-        let name = fs::read(format!("/proc/{group}/comm")).ok()?;
-        let name = String::from_utf8_lossy(&name);
+        let name = name(group)?;
+        let is_reader = is_interactive_shell(&arguments(group));
+        let is_tmux_client = is_tmux(&name) || is_shell(&name) && !is_reader && runs_tmux(group);
         Some(Self {
             group,
-            name: name.trim_end_matches('\n').to_owned(),
-            is_shell: is_interactive_shell(&arguments(group)),
+            name,
+            is_shell: is_reader,
+            is_tmux_client,
+            terminal: own.terminal,
+            view: None,
         })
     }
+}
+
+/// Returns the kernel's name of a process.
+fn name(pid: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    let name = String::from_utf8_lossy(&name);
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
+fn is_tmux(name: &str) -> bool {
+    // A client has the second name once it has connected.
+    matches!(name, "tmux" | "tmux: client")
+}
+
+/// Returns true if the process that leads a group is a script that runs a tmux client.
+fn runs_tmux(group: u32) -> bool {
+    let children = children(group).into_iter();
+    let mut members = children.filter(|child| child.group == group);
+    members.any(|member| name(member.pid).is_some_and(|name| is_tmux(&name)))
 }
 
 fn joined(arguments: &[String]) -> String {

@@ -42,6 +42,17 @@ pub struct ListedSession<'a> {
     pub created: i64,
 }
 
+/// An attached client, with its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListedClient {
+    /// Its process.
+    pub pid: u32,
+    /// The session that it shows.
+    pub session: SessionId,
+    /// The current window of that session.
+    pub window: WindowId,
+}
+
 /// All sessions and panes of a server at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
@@ -50,6 +61,8 @@ pub struct Listing {
     pub panes: Vec<PaneState>,
     /// The server.
     pub server: ServerIdentity,
+    /// The clients that draw in terminals.
+    pub(crate) clients: Vec<ListedClient>,
     /// The second of the listing, since 1970, by the clock that dates activity.
     pub(crate) second: Option<i64>,
 }
@@ -190,7 +203,8 @@ fn query(nonce: &Nonce, commands: bool) -> String {
     );
     let _ = writeln!(
         lines,
-        "list-clients -F '{mark}v#{{window_id}} #{{client_activity}}{mark}e'"
+        "list-clients -F '{mark}v#{{window_id}} #{{client_activity}} #{{session_id}} \
+         #{{?client_control_mode,0,#{{client_pid}}}}{mark}e'"
     );
     let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines
@@ -240,10 +254,20 @@ pub(crate) fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
     }
     let mut clients = Vec::new();
     while let [(b'v', client), (b'e', _), rest @ ..] = sections {
-        let (window, touched) = client.split_once(' ')?;
+        let mut words = client.split(' ');
+        let (window, touched) = (words.next()?, words.next()?);
         // A client that is about to detach has no window.
         if let Some(window) = WindowId::parse(window) {
             clients.push((window, number(touched)));
+            let pid = number(words.next_back()?);
+            let session = words.next().and_then(SessionId::parse);
+            if let Some(session) = session.filter(|_| pid != 0) {
+                listing.clients.push(ListedClient {
+                    pid,
+                    session,
+                    window,
+                });
+            }
         }
         sections = rest;
     }
@@ -343,10 +367,13 @@ pub(crate) mod tests {
             viewed.map(|state| state.pane).collect()
         };
         assert_eq!(viewed(""), [0; 0]);
-        assert_eq!(viewed("NNv@7 940NNe\n"), [0; 0], "a minute ago");
-        assert_eq!(viewed("NNv@7 941NNe\n"), [1]);
-        assert_eq!(viewed("NNv@7 100NNe\nNNv@8 999NNe\nNNv 999NNe\n"), [2]);
-        assert_eq!(viewed("NNv@7 100NNe\nNNv@7 1000NNe\n"), [1]);
+        assert_eq!(viewed("NNv@7 940 $0 5NNe\n"), [0; 0], "a minute ago");
+        assert_eq!(viewed("NNv@7 941 $0 5NNe\n"), [1]);
+        assert_eq!(
+            viewed("NNv@7 100 $0 5NNe\nNNv@8 999 $0 0NNe\nNNv 999  6NNe\n"),
+            [2]
+        );
+        assert_eq!(viewed("NNv@7 100 $0 5NNe\nNNv@7 1000 $0 6NNe\n"), [1]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) use self::{
     capture::{PaneCapture, ResyncData, ResyncSpec},
     digest::{BASELINE_ROWS, CaptureDigest, Freshness, Margin},
     gateway::{Gateway, GatewayHandle},
-    listing::{ListedSession, Listing, ServerIdentity},
+    listing::{ListedClient, ListedSession, Listing, ServerIdentity},
     request::{
         CaptureRequest, DepartedPane, ForegroundPrograms, PaneReply, PaneRequest, PendingReply,
         ResyncRequest, SessionReply, SessionRequest, received,
@@ -51,7 +51,9 @@ pub(crate) use self::{
 #[cfg(test)]
 pub(crate) use listing::tests::listing_of;
 pub(crate) use pipe::{DrainMessage, DrainOrder, DrainOutput, Drains, DroppedBytes, PipeToken};
-pub(crate) use procfs::{PROGRAM, bytes_read_by, foreground_directory, self_showing};
+pub(crate) use procfs::{
+    PROGRAM, bytes_read_by, foreground_directory, self_showing, terminals_behind,
+};
 #[cfg(feature = "cli")]
 pub(crate) use {
     screen::PaneScreen,

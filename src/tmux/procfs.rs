@@ -153,7 +153,7 @@ fn is_face_by(arguments: &[u8]) -> bool {
 
 /// Returns the terminals in whose foreground a process is: its own, and those of ancestors such as `script`, which
 /// run it in a terminal that they show.
-fn terminals_behind(pid: u32) -> Vec<i32> {
+pub(crate) fn terminals_behind(pid: u32) -> Vec<i32> {
     let mut terminals = Vec::new();
     let mut next = stat(pid);
     while let Some(process) = next.filter(|process| process.terminal != 0) {

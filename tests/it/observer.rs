@@ -8,6 +8,7 @@ mod jobs;
 mod lives;
 mod log_file;
 mod names;
+mod nested;
 mod others;
 mod panes;
 mod schema;

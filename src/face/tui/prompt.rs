@@ -221,7 +221,7 @@ fn is_answerable(row: &Row) -> bool {
     match state.known() {
         Some(AgentState::Waiting) => true,
         Some(AgentState::Idle | AgentState::Done | AgentState::Error | AgentState::Limited) => {
-            is_agent
+            is_agent && !row.is_view()
         }
         _ => false,
     }

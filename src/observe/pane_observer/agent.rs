@@ -50,6 +50,10 @@ impl Pane {
         let state = states.and_then(|states| states.handle_screen(capture, out.now));
         self.emit_state(state, out);
         self.read_screen(capture, out);
+        let states = self.agent.states.as_ref();
+        if states.is_some_and(|states| states.may_be_view(out.now)) {
+            self.agent.judge_at.get_or_insert(out.now + JUDGE_DELAY);
+        }
     }
 
     /// Searches the screen for turns and states if that is due.
@@ -78,10 +82,14 @@ impl Pane {
         states.is_some_and(|states| states.program().is_some())
     }
 
-    /// Returns true if the agent's conversation is reported, and with it the ends of its turns.
+    /// Returns true if the agent's conversation is reported, and with it the ends of its turns, here or in the pane
+    /// of which this one is a view.
     pub(super) fn reads_conversation(&self) -> bool {
         let reading = self.agent.reading.as_deref();
-        self.agent.joining == Joining::Joined || reading.is_some_and(Reading::has_turns)
+        let states = self.agent.states.as_ref();
+        self.agent.joining == Joining::Joined
+            || reading.is_some_and(Reading::has_turns)
+            || states.is_some_and(|states| states.view().is_some())
     }
 
     /// Returns true if the agent's conversation is reported in place of this change.
@@ -202,10 +210,10 @@ impl Pane {
     /// Sets what is in the pane's foreground.
     pub fn set_front(&mut self, front: Option<Front>, out: &mut PaneOutput<'_>) {
         let states = self.agent.states.as_mut();
-        if states.is_some_and(|states| states.set_front(front.clone())) {
+        if states.is_some_and(|states| states.set_front(front.clone(), out.now)) {
             self.agent_ended(None, out);
             let states = self.agent.states.as_mut();
-            states.map(|states| states.set_front(front));
+            states.map(|states| states.set_front(front, out.now));
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::agent_files::AgentEventConverter;
 use crate::agent::{
     AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ResolvedState,
-    ScreenReader, StateClaim, StateResolver, StateRules, StateSource, state_of_title,
+    ScreenReader, StateClaim, StateResolver, StateRules, StateSource, VIEWER, state_of_title,
     work_in_title,
 };
 use crate::event::Background;
@@ -17,6 +17,10 @@ use crate::track::{Capture, TerminalNotice};
 /// The delay from a change to the search of the stream's screen for turns and states. States of agents
 /// change within seconds, so a shorter delay gains nothing.
 pub(super) const JUDGE_DELAY: Duration = Duration::from_millis(100);
+
+/// The time in which it becomes known whether a tmux client shows observed panes: the next listing of their server
+/// has it.
+const VIEW_WAIT: Duration = Duration::from_secs(1);
 
 /// The end of an agent.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(in crate::observe) struct AgentStates {
     /// The agent whose process was found.
     program: Option<AgentProgram>,
     front: Option<Front>,
+    /// Since when a tmux client is in the foreground of which it is not known whether it shows observed panes.
+    client_since: Option<Instant>,
     /// True while the agent's process is stopped, or its shell is in the foreground.
     is_suspended: bool,
     /// The end of the last agent, as long as its screen may still stand.
@@ -53,6 +59,7 @@ impl AgentStates {
             program: None,
             title: String::new(),
             front: None,
+            client_since: None,
             is_suspended: false,
             over: None,
             host: host.to_owned(),
@@ -63,8 +70,26 @@ impl AgentStates {
 
     /// Sets what is in the pane's foreground. Returns true if the agent that the screen shows has ended, because
     /// a shell reads commands.
-    pub fn set_front(&mut self, front: Option<Front>) -> bool {
+    pub fn set_front(&mut self, front: Option<Front>, now: Instant) -> bool {
+        let shown = |states: &Self| {
+            let view = states.view().map(str::to_owned);
+            view.zip(states.front.as_ref().map(|front| front.group))
+        };
+        let before = shown(self);
         self.front = front;
+        let now_shown = shown(self);
+        if before != now_shown {
+            // The last screen belongs to another program.
+            self.resolver = StateResolver::new(false);
+            let claim = now_shown.map(|(session, _)| {
+                own_claim(AgentState::Idle, None, &format!("a view of {session}"))
+            });
+            self.set_claim(StateSource::Process, claim, now);
+        }
+        let front = self.front.as_ref();
+        self.client_since = front
+            .filter(|front| front.is_tmux_client && front.view.is_none())
+            .map(|_| self.client_since.unwrap_or(now));
         let Some(front) = &self.front else {
             return false;
         };
@@ -73,6 +98,18 @@ impl AgentStates {
             self.over = None;
         }
         front.is_shell && self.program.is_none() && self.is_agent_on_screen()
+    }
+
+    /// Returns the session of observed panes that a tmux client shows in this pane. What its screen shows is theirs.
+    pub fn view(&self) -> Option<&str> {
+        let front = self.front.as_ref().filter(|_| self.program.is_none());
+        front?.view.as_deref()
+    }
+
+    /// Returns true if the pane may be a view of observed panes, which is not known yet.
+    pub fn may_be_view(&self, now: Instant) -> bool {
+        let since = self.client_since.filter(|_| self.program.is_none());
+        since.is_some_and(|since| now.saturating_duration_since(since) < VIEW_WAIT)
     }
 
     /// Returns true if a process group is in the foreground, and draws an agent's screen.
@@ -222,10 +259,8 @@ impl AgentStates {
         now: Instant,
     ) -> Option<(String, ResolvedState)> {
         // The last screen of a program that has ended shows no state.
-        let detected = match capture.dead {
-            Some(_) => None,
-            None => self.detect(capture),
-        };
+        let shows_none = capture.dead.is_some() || self.view().is_some() || self.may_be_view(now);
+        let detected = (!shows_none).then(|| self.detect(capture)).flatten();
         self.resolver.set_screen(detected, now);
         self.handle_timeout(now)
     }
@@ -244,6 +279,7 @@ impl AgentStates {
         let report = self.resolver.next_change(now)?;
         let agent = match &self.program {
             Some(program) => program.name().to_owned(),
+            None if self.view().is_some() => VIEWER.to_owned(),
             None => self.resolver.settled.as_ref()?.agent.clone(),
         };
         Some((agent, report))

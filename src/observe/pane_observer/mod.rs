@@ -217,7 +217,7 @@ impl Pane {
         }
         let states = rules.states.as_ref().map(|states| {
             let mut states = AgentStates::new(states, &rules.host);
-            states.set_front(options.front);
+            states.set_front(options.front, out.now);
             states
         });
         tracker.set_settle_period(rules.settle);

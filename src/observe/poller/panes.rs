@@ -14,6 +14,7 @@ use super::super::agent_files::{
 use super::pipes::SessionPipes;
 use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::{PaneId, TdEvent};
+use crate::observe::client_views::ClientViews;
 use crate::observe::command_events::CommandEvent;
 use crate::observe::pane_names::PaneNames;
 use crate::observe::pane_observer::listener::OpeningListener;
@@ -23,7 +24,7 @@ use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::programs::{Ending, PanePrograms};
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::process::{Front, ProcessWatcher};
+use crate::process::ProcessWatcher;
 use crate::tmux::{
     CaptureRequest, DepartedPane, DrainMessage, DrainOrder, DrainOutput, Drains, GatewayHandle,
     Margin, PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec, SessionId,
@@ -70,6 +71,8 @@ pub(in crate::observe) struct PanesConfig {
     pub recording: Option<PaneRecordings>,
     /// Watches the programs of the panes, to learn how they end.
     pub exits: ProcessWatcher,
+    /// Knows which panes are views of others.
+    pub views: ClientViews,
     /// Reads the conversations of agents.
     pub conversations: Conversations,
     /// Views of panes by attached clients are reported.
@@ -194,11 +197,10 @@ impl SessionPanes {
             let Some(pane) = slot.open_mut() else {
                 continue;
             };
-            let front = pane.judged_pid(now).map(Front::of);
             let step = |out: &mut PaneOutput<'_>| {
-                front
-                    .into_iter()
-                    .for_each(|front| pane.set_front(front, out));
+                if let Some(pid) = pane.judged_pid(now) {
+                    pane.set_front(self.config.views.front(pid), out);
+                }
                 pane.handle_timeout(out)
             };
             has_other_request |= self.emitter.collect(id, may_wait, now, step);
@@ -442,7 +444,7 @@ impl SessionPanes {
                     let is_whole = context.again && pane.requests_all();
                     self.emitter.collect(id, false, now, |out| {
                         if pane.is_judged() {
-                            pane.set_front(Front::of(captured.capture.pid), out);
+                            pane.set_front(self.config.views.front(captured.capture.pid), out);
                         }
                         pane.handle_capture(&mut captured, is_whole, out);
                     });
@@ -525,7 +527,7 @@ impl SessionPanes {
             match change {
                 AgentChange::Started { agent, has_places } if is_alive => {
                     if pane.is_judged() {
-                        pane.set_front(Front::of(pane.pid()), out);
+                        pane.set_front(self.config.views.front(pane.pid()), out);
                     }
                     pane.agent_runs(&agent.program, has_places, out);
                 }

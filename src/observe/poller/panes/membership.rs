@@ -11,7 +11,6 @@ use crate::observe::pane_observer::{Begin, Pane, PaneOptions, PaneOutput, sync_p
 use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::process::Front;
 use crate::tmux::{
     BASELINE_ROWS, DepartedPane, DrainMessage, DrainOrder, DrainOutput, Margin, PaneCapture,
     PaneState, bytes_read_by,
@@ -147,7 +146,9 @@ impl SessionPanes {
         let options = PaneOptions {
             begin,
             rules,
-            front: is_judged.then(|| Front::of(captured.capture.pid)).flatten(),
+            front: is_judged
+                .then(|| self.config.views.front(captured.capture.pid))
+                .flatten(),
             streams: self.pipes.is_some(),
             pipe_after: unopened.pipe_after,
             listeners: match begin {
