@@ -140,9 +140,9 @@ pub use thread::Panicked;
 pub use timestamp::Timestamp;
 
 /// The channels in signatures, such as [`Subscription::ready`] and [`Clock::at`], and what selects them: the
-/// same items as those of the crate `crossbeam-channel`, version 0.5.
+/// same items as those of the crate `crossbeam-channel`, version 0.5, whose others can stand beside them.
 pub mod channel {
-    pub use crossbeam_channel::{Receiver, Sender, select, select_biased};
+    pub use crossbeam_channel::{Receiver, Sender, never, select, select_biased};
 }
 
 /// The examples of README, compiled.

@@ -330,7 +330,8 @@ impl Engine {
 
     /// Returns a waiter for panes of a server. It hears the panes that this engine streams, before anything is
     /// redacted, and captures the others itself. A pane is streamed once
-    /// [`PaneOpened`](crate::TdEvent::PaneOpened) has been delivered.
+    /// [`PaneOpened`](crate::TdEvent::PaneOpened) has been delivered. A wait outlives the engine, and captures its panes
+    /// then; [`Wait::cancelled_by`](crate::wait::Wait::cancelled_by) ends it.
     ///
     /// # Errors
     /// When the system has no threads left.

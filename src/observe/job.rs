@@ -71,7 +71,8 @@ impl<T, C> JobHandle<T, C> {
     }
 
     /// Returns a channel that is closed when the job has ended, for
-    /// [`select!`](crate::channel::select).
+    /// [`select!`](crate::channel::select). Then [`JobHandle::try_wait`] has the result. A closed channel is always
+    /// ready: a loop that goes on puts [`never`](crate::channel::never) in its place.
     pub fn done(&self) -> &Receiver<Infallible> {
         &self.done
     }
@@ -114,7 +115,8 @@ impl<T, C> JobHandle<T, C> {
         }
     }
 
-    /// Waits for the job's end and returns its result.
+    /// Waits for the job's end and returns its result: also that of a command which the engine has ended, with the code
+    /// 143 or 137.
     ///
     /// # Errors
     /// The error of the job itself, which the method of the engine that started it documents;

@@ -19,9 +19,10 @@ use crate::tmux::{
 
 /// Describes which panes of a tmux server to watch, and how.
 ///
-/// A pane whose pipe is free is streamed: tmux passes all its bytes to a drain, a small process of this
-/// program, so that nothing is missed at any speed and lines arrive within a millisecond. Every other
-/// pane is polled. [`Watch::poll`] polls all panes.
+/// A pane whose pipe is free is streamed: tmux passes all its bytes to a drain, a small process of an installed
+/// `td-observe` ([`DrainProgram::find`]) or of the program that [`Watch::stream`] names, so that nothing is missed at
+/// any speed and lines arrive within a millisecond. Every other pane is polled, and all are where no such program is
+/// installed. [`Watch::poll`] polls all panes.
 ///
 /// ```
 /// use std::time::Duration;

@@ -227,7 +227,7 @@ pub enum WaitEnd {
     TimedOut,
     /// The timeout passed, and lines were lost or tmux did not reply at the end: a match may have been missed.
     Lost,
-    /// The caller stopped the wait.
+    /// The caller stopped the wait. The end of an engine does not.
     Interrupted,
 }
 
@@ -331,7 +331,7 @@ pub struct WaitMatch {
     pub line: Option<i64>,
     /// The text of the line; for a turn, its last paragraph.
     pub text: Option<String>,
-    /// The pattern that matched; for a turn, its marker; for a state, its name.
+    /// The pattern that matched, as a message shows it: a text is in quotes; for a turn, its marker; for a state, its name.
     pub pattern: Option<String>,
     /// The exit status of the pane's program, if it is known.
     pub exit_status: Option<i32>,

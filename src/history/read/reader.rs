@@ -65,6 +65,8 @@ const PROBLEMS_MAX: usize = 16;
 /// }
 /// # Ok::<(), td_observe::Error>(())
 /// ```
+///
+/// The line `LogOpened` with which each file begins is no record.
 #[derive(Debug)]
 pub struct LogReader {
     files: LogFiles,

@@ -107,7 +107,8 @@ impl DrainProgram {
         Ok(Self(path))
     }
 
-    /// Finds `td-observe`: the program of this process, one in the same directory, or one in `PATH`.
+    /// Finds `td-observe`: the program of this process if it has that name, one in the same directory, or one in
+    /// `PATH`.
     ///
     /// # Errors
     /// When none is found.
