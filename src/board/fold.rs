@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::last::{conclusion, tool_in_words};
 use super::limit::limit_end;
-use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure};
+use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure, is_job_named};
 use super::rows::Rows;
 use jiff::tz::TimeZone;
 
@@ -190,8 +190,11 @@ impl Fold<'_> {
                 row.note_output(at);
                 // The job that shows another pane is no work.
                 if !row.is_view() {
-                    row.agent = Some(job_name(command));
                     row.begin_job(runs_script(command), at);
+                    row.job = Some((job_name(command), at));
+                    if is_agent(command) {
+                        row.name_job();
+                    }
                 }
             }),
             TdEvent::ExecutionCompleted {
@@ -202,18 +205,23 @@ impl Fold<'_> {
                 ..
             } => self.pane(id, pane, |row, at| {
                 row.note_output(at);
+                if row.job.is_some() && is_job_named(*duration_ms) {
+                    row.name_job();
+                }
                 // The end of an agent that lived too briefly to be found.
                 let exit = ProcessExit {
                     status: *exit_code,
                     signal: *signal,
                 };
                 row.fail_if_killed(exit.exit_status(), at);
+                let job = row.job.take();
                 if row.state == RowState::Failed {
                     return;
                 }
                 match exit.exit_status().filter(|status| is_failure(*status)) {
                     Some(status) => {
-                        let program = row.agent.clone().unwrap_or_else(|| "it".to_owned());
+                        let program = job.map(|(name, _)| name).or_else(|| row.agent.clone());
+                        let program = program.unwrap_or_else(|| "it".to_owned());
                         row.fail_job(&program, status, *duration_ms, at);
                     }
                     None => {
@@ -298,7 +306,9 @@ impl Fold<'_> {
                         // The shell goes on, and the failure is still news; a script's own prompt is work.
                         return;
                     }
-                    if let Some(agent) = agent {
+                    // A job that has its name keeps it while it runs.
+                    let is_named = is_shell && !is_idle && row.has_named_job();
+                    if let Some(agent) = agent.as_ref().filter(|_| !is_named) {
                         row.set_agent(plain(agent).into_owned());
                     }
                     row.evidence = Some(evidence.clone());
@@ -614,6 +624,12 @@ fn program(command: &str) -> String {
     } else {
         name.to_owned()
     }
+}
+
+/// Returns true if a command line runs an agent.
+fn is_agent(command: &str) -> bool {
+    let words = shlex::split(&plain(command)).unwrap_or_default();
+    AgentProgram::recognise(None, &words).is_some()
 }
 
 /// Returns the display name of a job: of a script, its file, else its program.

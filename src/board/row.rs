@@ -23,6 +23,15 @@ const READING_TIME: Duration = Duration::from_secs(1);
 /// The time after the end of a job in which its last lines are still read.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
+/// The time after which a job in a shell is the program of its row: the short commands of a loop are not, so that the
+/// row does not change with each of them.
+const JOB_NAMED_AFTER: Duration = Duration::from_secs(3);
+
+/// Returns true if a job that has run so long is the program of its row.
+pub(super) fn is_job_named(millis: u64) -> bool {
+    u128::from(millis) >= JOB_NAMED_AFTER.as_millis()
+}
+
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
 
@@ -244,6 +253,9 @@ pub struct Row {
     /// True for a pane that began while its server was observed.
     #[serde(default)]
     pub is_new: bool,
+    /// The name of the job in the pane's shell, and when it began. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) job: Option<(String, Timestamp)>,
     /// A script runs in the pane's shell: what looks like a prompt is none. Not part of the JSON.
     #[serde(skip)]
     pub(super) runs_script: bool,
@@ -303,6 +315,7 @@ impl Row {
             answer: AnswerEnd::default(),
             began: None,
             is_new: false,
+            job: None,
             runs_script: false,
             is_silent: false,
             limit_end: None,
@@ -467,6 +480,7 @@ impl Row {
     pub(super) fn open(&mut self, is_new: bool, at: Timestamp) {
         self.exit_status = None;
         self.evidence = None;
+        self.job = None;
         self.set_question(None, None, None);
         if self.has_ended() {
             self.began = None;
@@ -484,7 +498,7 @@ impl Row {
         }
         self.exit_status = exit_status;
         self.set_question(None, None, None);
-        (self.evidence, self.source) = (None, None);
+        (self.evidence, self.source, self.job) = (None, None, None);
         self.enter(RowState::Exited, at);
         self.ended = true;
     }
@@ -496,6 +510,28 @@ impl Row {
         self.evidence = None;
         self.last_line.clone_from(&words);
         self.set_question(Some(words), None, None);
+    }
+
+    /// Makes the job the program of the row.
+    pub(super) fn name_job(&mut self) {
+        self.agent = self.job.as_ref().map(|(name, _)| name.clone());
+    }
+
+    /// Makes the job the program of the row if it has run long enough; returns true if the row has changed.
+    pub(super) fn name_due_job(&mut self, now: Timestamp) -> bool {
+        let job = self.job.as_ref();
+        let is_due = job.is_some_and(|(_, began)| now >= after(*began, JOB_NAMED_AFTER));
+        let is_new = is_due && !self.has_named_job();
+        if is_new {
+            self.name_job();
+        }
+        is_new
+    }
+
+    /// Returns true if a job runs in the pane's shell, and is the program of the row.
+    pub(super) fn has_named_job(&self) -> bool {
+        let job = self.job.as_ref().map(|(name, _)| name);
+        job.is_some() && job == self.agent.as_ref()
     }
 
     /// A job begins in the pane's shell.
@@ -551,6 +587,10 @@ impl Row {
     /// Sets the agent. What another agent has said is not its own.
     pub(super) fn set_agent(&mut self, agent: String) {
         let before = self.agent.replace(agent);
+        if self.agent.as_deref() != Some("shell") {
+            // The job is the agent, or its wrapper.
+            self.job = None;
+        }
         let is_other = before.is_some_and(|before| before != "shell" && self.agent != Some(before));
         if is_other && self.agent.as_deref() != Some("shell") {
             self.last_line.clear();
@@ -668,6 +708,11 @@ impl Row {
     /// Makes a pane that shows no agent's state running, and a row quiet that has printed nothing for five minutes;
     /// returns true if the row has changed.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
+        let is_named = self.name_due_job(now);
+        self.tick_state(now) || is_named
+    }
+
+    fn tick_state(&mut self, now: Timestamp) -> bool {
         if self.is_unread() && now >= after(self.since, READING_TIME) {
             self.enter(RowState::Running, self.since);
             let before = self.last_observed.as_mut();

@@ -1163,7 +1163,9 @@ fn a_script_is_work_until_it_ends() {
         ("bash -i", "shell"),
         ("make all", "make"),
     ] {
-        assert_eq!(after(vec![opened("a", "%1", "bash"), job(command)]).2, name);
+        let mut board = board(&[at(1, opened("a", "%1", "bash")), at(2, job(command))]);
+        board.tick(at(5, idle()).ts);
+        assert_eq!(board.rows().next().unwrap().agent.as_deref(), Some(name));
     }
     // What looks like a prompt is none.
     let looks_idle = [before.clone(), vec![idle()]].concat();
@@ -1176,6 +1178,47 @@ fn a_script_is_work_until_it_ends() {
     // In an interactive shell, the prompt is one.
     let interactive = vec![opened("a", "%1", "bash"), idle(), job("bash -i"), idle()];
     assert_eq!(is(interactive), ("idle".into(), Attention::Quiet));
+}
+
+#[test]
+fn a_row_does_not_change_its_program_with_each_command_of_a_loop() {
+    let mut board = board(&[
+        at(1, opened("a", "%1", "bash")),
+        at(2, shell(AgentState::Idle)),
+    ]);
+    let agent = |board: &Board| board.rows().next().unwrap().agent.clone().unwrap();
+    let mut seen = Vec::new();
+    for second in (3..30).step_by(3) {
+        let exit_code = i32::from(second % 2 == 0);
+        for (after, event) in [
+            (0, job("make")),
+            (0, shell(AgentState::Working)),
+            (1, job_over(exit_code, 1_000)),
+            (1, job("sleep 1")),
+            (2, job_over(0, 1_000)),
+        ] {
+            board.apply(&at(second + after, event));
+            board.tick(at(second + after, shell(AgentState::Idle)).ts);
+            seen.push(agent(&board));
+        }
+    }
+    assert!(seen.iter().all(|agent| agent == "shell"), "{seen:?}");
+    // A longer job, which the screen shows as the work of a shell, is the program until it ends.
+    board.apply(&at(40, job("make")));
+    assert!(board.tick(at(42, job("make")).ts).is_empty());
+    assert_eq!(board.tick(at(43, job("make")).ts).len(), 1);
+    board.apply(&at(44, shell(AgentState::Working)));
+    assert_eq!(agent(&board), "make");
+    board.apply(&at(50, job_over(0, 10_000)));
+    assert_eq!(agent(&board), "shell");
+    // So is an agent, from its beginning.
+    board.apply(&at(51, job("claude --continue")));
+    assert_eq!(agent(&board), "claude");
+    // The wrapper of an agent is not.
+    board.apply(&at(60, job("start-agent")));
+    board.apply(&at(61, state("a", "%1", AgentState::Working, None)));
+    board.tick(at(70, job("make")).ts);
+    assert_eq!(agent(&board), "claude");
 }
 
 #[test]

@@ -118,3 +118,38 @@ fn short_panes_that_end_well_are_no_rows() {
     });
     assert_code(&home.run(&["stop"]), 0);
 }
+
+#[test]
+fn a_loop_of_short_commands_is_a_shell_and_a_longer_job_is_its_row_s_program() {
+    let home = Home::new();
+    let pane = home
+        .server
+        .new_session("sh", 80, 24, "PS1='$ ' exec bash --norc");
+    home.server.wait_for_text(&pane, "$");
+    home.start();
+    home.wait_for_row("sh", |row| row["state"] == "idle");
+    types(
+        &home,
+        "while true; do sh -c 'sleep 0.8; echo made'; sleep 0.8; done",
+    );
+    let mut programs = Vec::new();
+    wait_for("three jobs of the loop", CEILING, || {
+        let row = home.wait_for_row("sh", |_| true);
+        programs.push(row["agent"].clone());
+        let log = home.run(&["log", "--type", "ExecutionStarted", "--json"]);
+        let log = String::from_utf8(log.stdout).unwrap();
+        if log.lines().count() >= 3 {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    });
+    assert!(programs.iter().all(|name| name == "shell"), "{programs:?}");
+    home.server.tmux(&["send-keys", "-t", "sh", "C-c"]);
+    home.wait_for_row("sh", |row| row["state"] == "idle");
+    types(&home, "sleep 1000");
+    home.wait_for_row("sh", |row| row["agent"] == "sleep");
+    home.server.tmux(&["send-keys", "-t", "sh", "C-c"]);
+    home.wait_for_row("sh", |row| row["agent"] == "shell");
+    assert_code(&home.run(&["stop"]), 0);
+}
