@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::job::is_job_named;
 use super::last::{conclusion, tool_in_words};
 use super::limit::limit_end;
-use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure, is_job_named};
+use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure};
 use super::rows::Rows;
 use jiff::tz::TimeZone;
 

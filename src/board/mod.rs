@@ -24,6 +24,7 @@ mod rows;
 
 mod ends;
 mod fold;
+mod job;
 mod last;
 mod limit;
 mod schema;

@@ -23,15 +23,6 @@ const READING_TIME: Duration = Duration::from_secs(1);
 /// The time after the end of a job in which its last lines are still read.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
-/// The time after which a job in a shell is the program of its row: the short commands of a loop are not, so that the
-/// row does not change with each of them.
-const JOB_NAMED_AFTER: Duration = Duration::from_secs(3);
-
-/// Returns true if a job that has run so long is the program of its row.
-pub(super) fn is_job_named(millis: u64) -> bool {
-    u128::from(millis) >= JOB_NAMED_AFTER.as_millis()
-}
-
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
 
@@ -512,28 +503,6 @@ impl Row {
         self.set_question(Some(words), None, None);
     }
 
-    /// Makes the job the program of the row.
-    pub(super) fn name_job(&mut self) {
-        self.agent = self.job.as_ref().map(|(name, _)| name.clone());
-    }
-
-    /// Makes the job the program of the row if it has run long enough; returns true if the row has changed.
-    pub(super) fn name_due_job(&mut self, now: Timestamp) -> bool {
-        let job = self.job.as_ref();
-        let is_due = job.is_some_and(|(_, began)| now >= after(*began, JOB_NAMED_AFTER));
-        let is_new = is_due && !self.has_named_job();
-        if is_new {
-            self.name_job();
-        }
-        is_new
-    }
-
-    /// Returns true if a job runs in the pane's shell, and is the program of the row.
-    pub(super) fn has_named_job(&self) -> bool {
-        let job = self.job.as_ref().map(|(name, _)| name);
-        job.is_some() && job == self.agent.as_ref()
-    }
-
     /// A job begins in the pane's shell.
     pub(super) fn begin_job(&mut self, is_script: bool, at: Timestamp) {
         self.runs_script = is_script;
@@ -741,7 +710,7 @@ impl Row {
 }
 
 /// Returns the time that is later by this duration.
-fn after(at: Timestamp, time: Duration) -> Timestamp {
+pub(super) fn after(at: Timestamp, time: Duration) -> Timestamp {
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(at.micros().saturating_add(micros))
 }
