@@ -94,6 +94,10 @@ pub(crate) struct StateResolver {
     last_question: Option<String>,
     /// The time at which a source below the transcript started to claim that the agent works.
     busy_since: Option<Instant>,
+    /// The number of shells in the background on the screen.
+    shells: u32,
+    /// Another number, and since when the screen shows it.
+    next_shells: Option<(u32, Instant)>,
     /// When [`StateResolver::next_change`] is due if no claim arrives.
     pub deadline: Option<Instant>,
 }
@@ -138,6 +142,13 @@ impl StateResolver {
             .is_some_and(|(before, now)| is_same_dialogue(before, now));
         if !is_same {
             self.dialogue_since = Some(now);
+        }
+        if let Some(shown) = &detected {
+            let next = self
+                .next_shells
+                .filter(|(shells, _)| *shells == shown.shells);
+            let is_known = shown.shells == self.shells;
+            self.next_shells = (!is_known).then(|| next.unwrap_or((shown.shells, now)));
         }
         self.on_screen = detected.map(|detected| match before {
             Some((before, since)) if is_same_screen(&before, &detected) => (detected, since),
@@ -188,11 +199,15 @@ impl StateResolver {
 
     /// Returns the state if it or its question differs from the last report.
     pub fn next_change(&mut self, now: Instant) -> Option<ResolvedState> {
+        self.settle_shells(now);
         let settles = StateSource::ALL
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
+        let next_shells = self.next_shells;
+        let shells = next_shells.map(|(_, since)| since + settle_time(StateSource::Screen));
+        let deadlines = deadlines.chain(shells);
         self.deadline = deadlines.filter(|at| *at > now).min();
         let report = self.decide(now)?;
         // A turn that begins and ends between two polls shows only its end.
@@ -220,10 +235,24 @@ impl StateResolver {
         Some(report)
     }
 
-    /// Returns what runs on in the background.
+    /// Returns what runs on in the background, as the transcript says, else the screen.
     pub fn background(&self) -> Background {
         let written = self.get(StateSource::Transcript);
-        written.map_or_else(Background::default, |held| held.claim.background)
+        let written = written.map(|held| held.claim.background);
+        let written = written.filter(|written| !written.is_empty());
+        written.unwrap_or(Background {
+            shells: self.shells,
+            agents: 0,
+        })
+    }
+
+    /// Takes the number of shells from the screen once it has settled.
+    fn settle_shells(&mut self, now: Instant) {
+        let settled = self.next_shells;
+        let settled = settled.filter(|(_, since)| *since + settle_time(StateSource::Screen) <= now);
+        if let Some((shells, _)) = settled {
+            (self.shells, self.next_shells) = (shells, None);
+        }
     }
 
     fn get(&self, source: StateSource) -> Option<&HeldClaim> {
@@ -454,6 +483,7 @@ mod tests {
                 asks: asks.map(str::to_owned),
                 dialogue: None,
                 takes_text: true,
+                shells: 0,
             })
         }
 
@@ -493,6 +523,38 @@ mod tests {
             claims.set_claim(Transcript, failed(2), ms(5000));
             assert_eq!(states(&mut claims, 5000), Some((Transcript, Error, None)));
             assert_eq!(states(&mut claims, 5001), None, "once");
+        }
+
+        #[test]
+        fn the_number_of_shells_on_the_screen_settles() {
+            let mut claims = StateResolver::default();
+            let mut shells = |shown, now| {
+                let detected = screen(Done, None).map(|detected| DetectedState {
+                    shells: shown,
+                    ..detected
+                });
+                claims.set_screen(detected, ms(now));
+                claims.next_change(ms(now));
+                (claims.background().shells, claims.deadline)
+            };
+            assert_eq!(shells(1, 0), (0, Some(ms(300))));
+            assert_eq!(shells(1, 299).0, 0);
+            assert_eq!(shells(1, 300).0, 1);
+            // A screen that is being drawn.
+            assert_eq!(shells(0, 500), (1, Some(ms(800))));
+            assert_eq!(shells(1, 600).0, 1);
+            assert_eq!(shells(0, 1_000).0, 1);
+            assert_eq!(shells(0, 1_300).0, 0);
+            // The transcript knows better.
+            let of_transcript = claim(Done, None).map(|claim| StateClaim {
+                background: Background {
+                    shells: 2,
+                    agents: 1,
+                },
+                ..claim
+            });
+            claims.set_claim(Transcript, of_transcript, ms(1_400));
+            assert_eq!(claims.background().agents, 1);
         }
 
         #[test]

@@ -30,6 +30,8 @@ pub struct DetectedState {
     pub dialogue: Option<Dialogue>,
     /// True unless the dialogue is a menu, in which letters are keys and Enter takes the selected choice.
     pub takes_text: bool,
+    /// The number of shells that run in the background, as the screen says.
+    pub shells: u32,
 }
 
 impl DetectedState {
@@ -44,6 +46,10 @@ impl DetectedState {
         format!("{} {} ({evidence}): {}", self.agent, self.rule, self.line)
     }
 }
+
+/// The number of last rows that are searched for the number of shells: an input box, what stands beside it, and a few
+/// rows of typed text.
+const SHELLS_ROWS_MAX: usize = 12;
 
 /// The maximum number of characters of the matched row in a report.
 pub(super) const LINE_CHARS_MAX: usize = 200;
@@ -60,6 +66,8 @@ pub(super) struct AgentRules {
     /// Matches decoration around the agent's answers, besides lines and edges: its keys, model and
     /// directory.
     pub decoration: Option<Regex>,
+    /// Matches the row that says how many shells run in the background; its group is the number.
+    pub shells: Option<Regex>,
     pub signs: Vec<Signature>,
     pub rules: Vec<StateRule>,
     /// The queries for the question of a dialogue; the first match counts.
@@ -203,8 +211,26 @@ impl Candidate<'_, '_> {
                 takes_text: asked.as_ref().is_none_or(|found| found.takes_text),
                 asks: asked.as_ref().and_then(|found| self.asks(found.from)),
                 dialogue: asked.and_then(|found| found.dialogue),
+                shells: self.shells(),
             })
         })
+    }
+
+    /// Returns the number of shells that run in the background. Agents say it beside their input box.
+    fn shells(&self) -> u32 {
+        let screen = self.view.screen;
+        let count = |pattern: &Regex| {
+            let mut rows = screen.last_of(screen.all(), SHELLS_ROWS_MAX);
+            rows.find_map(|row| {
+                pattern
+                    .captures(screen.row(row))?
+                    .get(1)?
+                    .as_str()
+                    .parse()
+                    .ok()
+            })
+        };
+        self.agent.shells.as_ref().and_then(count).unwrap_or(0)
     }
 
     /// Returns the question in the rows from `from` on: those above belong to the conversation.

@@ -225,5 +225,6 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         asks: None,
         dialogue: None,
         takes_text: true,
+        shells: 0,
     }
 }

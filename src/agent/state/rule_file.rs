@@ -27,6 +27,7 @@ struct RuleFile {
     message: Option<String>,
     left: Option<String>,
     decoration: Option<String>,
+    shells: Option<String>,
     shell: Option<ShellSpec>,
     #[serde(default)]
     sign: Vec<SignatureSpec>,
@@ -157,6 +158,13 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
     let message = optional("message", file.message.as_deref())?;
     let exit_text = optional("left", file.left.as_deref())?;
     let decoration = optional("decoration", file.decoration.as_deref())?;
+    let shells = optional("shells", file.shells.as_deref())?;
+    if shells
+        .as_ref()
+        .is_some_and(|shells| shells.captures_len() != 2)
+    {
+        return Err("shells: enclose the number in one pair of parentheses".into());
+    }
     let query = |region: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
         if region.needs_input() && input.is_none() {
             return Err("it uses the input box: describe it in [input]".to_owned());
@@ -247,6 +255,7 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         message,
         exit_text,
         decoration,
+        shells,
         signs,
         rules,
     })

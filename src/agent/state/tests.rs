@@ -686,3 +686,58 @@ fn a_plan_above_the_choices_is_text() {
     assert_eq!(labels, ["Yes", "No"]);
     assert!(dialogue.text.contains("3. Check"), "{}", dialogue.text);
 }
+
+/// Screens of Codex 0.171, Gemini CLI 0.61 and Qwen Code 0.24 with a shell in the background, and without.
+#[test]
+fn shells_in_the_background_are_counted() {
+    let shells = |screen: &str, from: &str, to: &str| {
+        let screen = screen.replace(from, to);
+        let rows: Vec<&str> = screen.lines().collect();
+        let detected = StateRules::builtin().detect(&AgentScreen::of(&rows));
+        detected.map(|detected| (detected.agent, detected.shells))
+    };
+    let codex = "• It runs in the background.
+
+  Worked for 2s • 15:16
+
+  1 background terminal running · /ps to view · /stop to close
+
+› Ask Codex to do anything
+
+  mock-model default · /tmp/work · SCN:longsh go
+  ← for agents · ? for shortcuts                   ⚠ 2 warnings · f2 to view";
+    let found = |agent: &str, count| Some((agent.to_owned(), count));
+    assert_eq!(shells(codex, "", ""), found("codex", 1));
+    let two = shells(codex, "1 background terminal ", "2 background terminals ");
+    assert_eq!(two, found("codex", 2));
+    let none = shells(codex, "  1 background terminal running · /ps to view", "");
+    assert_eq!(none, found("codex", 0));
+    let (upper, lower) = ("▄".repeat(80), "▀".repeat(80));
+    let gemini = format!(
+        "✦ It runs in the background.
+
+{RULE}
+ Shift+Tab to accept edits                                  1 Background process
+{upper}
+ >   Type your message or @path/to/file
+{lower}
+ workspace (/directory)                sandbox                     /model
+ /tmp/work                             no sandbox                  Auto"
+    );
+    assert_eq!(shells(&gemini, "", ""), found("gemini", 1));
+    assert_eq!(
+        shells(&gemini, "1 Background process", ""),
+        found("gemini", 0)
+    );
+    let qwen = format!(
+        "  ◆︎ It runs in the background.
+
+{RULE}
+> It runs in the background.
+{RULE}
+  ➜ work-qwen · git:(master) · mock
+  Auto mode (shift + tab to cycle) · 1 shell"
+    );
+    assert_eq!(shells(&qwen, "", ""), found("qwen", 1));
+    assert_eq!(shells(&qwen, "1 shell", "1 task done"), found("qwen", 0));
+}
