@@ -397,15 +397,16 @@ fn a_session_with_the_name_of_an_id_is_not_mistaken() {
 #[test]
 fn each_session_has_one_poller_and_an_immediate_capture_on_request() {
     let server = TmuxServer::new();
-    let pane = server.new_session("poke", 40, 12, "exec cat");
+    let pane = server.new_session("pollers", 40, 12, "exec cat");
     // Its panes have the same poller.
-    server.tmux(&["split-window", "-t", "=poke:", "exec cat"]);
-    server.tmux(&["new-window", "-d", "-t", "=poke:", "exec cat"]);
+    server.tmux(&["split-window", "-t", "=pollers:", "exec cat"]);
+    server.tmux(&["new-window", "-d", "-t", "=pollers:", "exec cat"]);
     let mut observed = Observed::start(&server, |watch| watch.interval(Duration::from_secs(3600)));
     observed.until_started(1);
+    // No other test has a session of this name in this process.
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    assert_eq!(names.filter(|name| name.trim() == "td-poke").count(), 1);
+    assert_eq!(names.filter(|name| name.trim() == "td-pollers").count(), 1);
     server.tmux(&["send-keys", "-t", &pane, "typed", "Enter"]);
     server.wait_for_text(&pane, "typed\ntyped");
     wait_for("the typed line", CEILING, || {

@@ -682,6 +682,34 @@ mod tests {
         }
     }
 
+    /// A view that follows a flood holds a bounded part of it: its end.
+    #[test]
+    fn a_window_is_bounded_by_events_and_by_bytes() {
+        for (events, text) in [(EVENTS_FOLLOWED as u64 + 1, 10), (100, BYTES_MAX / 20)] {
+            let mut window = Window::new(ViewKind::Output, LocalTime::of_system());
+            for seq in 1..=events {
+                let event = TdEvent::ExecutionOutput {
+                    execution_id: "e".into(),
+                    stream: crate::event::OutputStream::Stdout.into(),
+                    text: format!("{seq} {}\n", "x".repeat(text)),
+                };
+                let envelope = Envelope::new(Some(seq), Timestamp::default(), event);
+                assert!(window.live(envelope, true, true, &mut |_| {}));
+            }
+            assert!(window.entries.len() <= EVENTS_FOLLOWED && window.bytes <= BYTES_MAX);
+            assert_eq!(window.last_seq(), events);
+            assert!(window.first_seq().is_some_and(|first| first > 1) && !window.is_start);
+            // A long text is several lines of the view.
+            let last = format!("{events} x");
+            assert!(
+                window
+                    .lines
+                    .iter()
+                    .any(|line| line.text.text.starts_with(&last))
+            );
+        }
+    }
+
     proptest! {
         /// A revision finds its line, regardless of the number of lines removed before it.
         #[test]

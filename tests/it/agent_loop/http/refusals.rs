@@ -78,6 +78,16 @@ fn overloaded_servers_are_retried_with_growing_delays() {
 }
 
 #[test]
+fn a_server_that_does_not_stream_is_named() {
+    let body = r#"{"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn"}"#;
+    let batch = status(200, "content-type: application/json\r\n", body);
+    let server = Server::answering([batch]);
+    let (answer, _) = streamed(&mut anthropic(&server).retries(0), &prompt());
+    let error = answer.unwrap_err().to_string();
+    assert!(error.contains("application/json"), "{error}");
+}
+
+#[test]
 fn the_key_does_not_leak_when_the_server_echoes_it() {
     collect_leaks();
     let echo = format!(
