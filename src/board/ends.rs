@@ -1,6 +1,6 @@
-//! How panes end: so soon that it is no news, or with their agents killed.
+//! How panes end: so soon that it is no news, with their agents killed, or as an earlier observer has seen.
 
-use super::row::{ExecutionKind, Row, RowState};
+use super::row::{ExecutionKind, LastObserved, Row, RowState};
 use crate::agent::{KnownAgent, failure_in_words};
 use crate::timestamp::Timestamp;
 use crate::track::ProcessExit;
@@ -23,6 +23,39 @@ impl Row {
     pub(super) fn lived(&self) -> Option<i64> {
         let began = self.began?;
         Some(self.since.micros().saturating_sub(began.micros()))
+    }
+
+    /// Fails as before the last observer ended, if what failed then is still news; returns true if so.
+    pub(super) fn fail_again(&mut self) -> bool {
+        self.restore_if(|before| before.state == RowState::Failed && !before.ended)
+    }
+
+    /// Ends as before the last observer ended, which tmux keeps the pane of; returns true if so.
+    pub(super) fn end_again(&mut self, exit_status: Option<i32>) -> bool {
+        self.restore_if(|before| before.ended && before.exit_status == exit_status)
+    }
+
+    /// Restores what the last observer knew, if it is still so.
+    fn restore_if(&mut self, is_still: impl FnOnce(&LastObserved) -> bool) -> bool {
+        let before = self.last_observed.take_if(|before| is_still(before));
+        let Some(before) = before else {
+            return false;
+        };
+        self.set_question(before.asks, None, None);
+        (self.evidence, self.source) = (None, None);
+        self.enter(before.state, before.since);
+        (self.agent, self.exit_status) = (before.agent, before.exit_status);
+        (self.since, self.seen) = (before.since, before.seen);
+        (self.began, self.dismissed, self.ended) = (before.began, before.dismissed, before.ended);
+        true
+    }
+
+    /// Ends with the pane's own program, unless that end is known since before the observer began.
+    pub(super) fn end_program(&mut self, exit_status: Option<i32>, at: Timestamp) {
+        if !self.end_again(exit_status) {
+            self.fail_if_killed(exit_status, at);
+            self.end(exit_status, at);
+        }
     }
 
     /// Fails if this exit status is that of an agent that was killed, which needs the user, however short it lived. Its

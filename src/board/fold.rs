@@ -71,17 +71,15 @@ impl Fold<'_> {
                 is_new,
                 ..
             } => self.pane(id, pane, |row, at| {
-                row.agent = Some(program(command));
                 row.open(is_new.unwrap_or(false), at);
+                row.agent = Some(program(command));
             }),
             TdEvent::PaneClosed {
                 pane, exit_status, ..
             } => self.pane(id, pane, |row, at| {
                 // A pane may have been kept after its program has ended.
                 let known = row.exit_status.filter(|_| row.has_ended());
-                let status = exit_status.or(known);
-                row.fail_if_killed(status, at);
-                row.end(status, at);
+                row.end_program(exit_status.or(known), at);
             }),
             TdEvent::RowRenamed {
                 pane,
@@ -107,10 +105,7 @@ impl Fold<'_> {
                     .as_ref()
                     .is_some_and(|reason| *reason == CompletionReason::Exit)
                 {
-                    self.pane(id, pane, |row, at| {
-                        row.fail_if_killed(*exit_status, at);
-                        row.end(*exit_status, at);
-                    });
+                    self.pane(id, pane, |row, at| row.end_program(*exit_status, at));
                 }
             }
             // The prompt below a job that has ended is an open line.
@@ -302,6 +297,9 @@ impl Fold<'_> {
                 self.row_of(id, pane.as_ref(), agent_id, |row, at| {
                     let is_shell = agent.as_deref().is_some_and(|agent| agent == "shell");
                     let is_idle = *state == AgentState::Idle;
+                    if is_shell && is_idle && row.fail_again() {
+                        return;
+                    }
                     let is_news = row.state == RowState::Failed && *state != AgentState::Waiting;
                     if is_shell && (is_news || row.runs_script && is_idle) {
                         // The shell goes on, and the failure is still news; a script's own prompt is work.
@@ -519,7 +517,10 @@ impl Fold<'_> {
         };
         self.row(key, kind, |row, at| {
             row.note_output(at);
-            row.note_news();
+            // A prompt is no news.
+            if line.is_some() {
+                row.note_news();
+            }
             if let Some(line) = line.filter(|_| !row.has_last_words(at) && !row.is_view()) {
                 row.last_line = line;
             }

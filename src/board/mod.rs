@@ -38,6 +38,7 @@ pub use schema::json_schema;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 #[cfg(feature = "cli")]
 pub(crate) use rows::ENDED_AGE_MAX;
+pub(crate) use session_end::Fate;
 
 use std::collections::BTreeSet;
 
@@ -129,20 +130,11 @@ impl Board {
         exit_status: Option<i32>,
         is_cut_off: bool,
         at: Timestamp,
-        goes_on: impl Fn(&Row) -> bool,
+        fate: impl Fn(&Row) -> Fate,
     ) -> bool {
         let mut has_changed = false;
         for (_, row) in self.rows.of(id) {
-            if row.has_ended() || row.is_agents_end() {
-                continue;
-            }
-            let before = row.state.clone();
-            if goes_on(row) {
-                row.leave(at);
-            } else {
-                row.end_with_observer(exit_status, is_cut_off, at);
-            }
-            has_changed |= row.ended || row.state != before;
+            has_changed |= row.lose_observer(fate(row), exit_status, is_cut_off, at);
         }
         has_changed
     }

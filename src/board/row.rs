@@ -262,14 +262,19 @@ pub struct Row {
 }
 
 /// The state of a row when its observer ended. If the next observer reports the same state, the row keeps the times
-/// of its beginning and of its last view, and stays dismissed.
+/// of its beginning and of its last view, and stays dismissed. The failure of a shell's job is no state of the shell: it
+/// is still news if the shell has printed nothing since.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LastObserved {
-    state: RowState,
-    asks: Option<String>,
-    since: Timestamp,
-    seen: Option<Timestamp>,
-    dismissed: bool,
+    pub(super) state: RowState,
+    pub(super) agent: Option<String>,
+    pub(super) exit_status: Option<i32>,
+    pub(super) asks: Option<String>,
+    pub(super) since: Timestamp,
+    pub(super) seen: Option<Timestamp>,
+    pub(super) dismissed: bool,
+    pub(super) began: Option<Timestamp>,
+    pub(super) ended: bool,
 }
 
 impl Row {
@@ -469,13 +474,16 @@ impl Row {
 
     /// Begins to observe a pane, perhaps again. Its state is known once it is read.
     pub(super) fn open(&mut self, is_new: bool, at: Timestamp) {
+        if self.has_ended() {
+            // tmux keeps the pane, and its end is found again, or the program was started anew.
+            let ended = (!is_new).then(|| Box::new(self.observed()));
+            self.last_observed = self.last_observed.take().or(ended);
+            self.began = None;
+        }
         self.exit_status = None;
         self.evidence = None;
         self.job = None;
         self.set_question(None, None, None);
-        if self.has_ended() {
-            self.began = None;
-        }
         self.began.get_or_insert(at);
         self.is_new = is_new;
         self.enter(RowState::Agent(AgentState::Unknown.into()), at);
@@ -506,6 +514,8 @@ impl Row {
     /// A job begins in the pane's shell.
     pub(super) fn begin_job(&mut self, is_script: bool, at: Timestamp) {
         self.runs_script = is_script;
+        let before = &mut self.last_observed;
+        before.take_if(|before| before.state == RowState::Failed);
         let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
         if self.state == RowState::Failed || is_script && is_idle {
             self.exit_status = None;
@@ -578,7 +588,7 @@ impl Row {
     }
 
     /// Sets the question of an agent that waits.
-    fn set_question(
+    pub(super) fn set_question(
         &mut self,
         asks: Option<String>,
         id: Option<String>,
@@ -612,13 +622,21 @@ impl Row {
         if matches!(self.state, RowState::Exited | RowState::NotObserved) || self.is_unread() {
             return;
         }
-        self.last_observed = Some(Box::new(LastObserved {
+        self.last_observed = Some(Box::new(self.observed()));
+    }
+
+    fn observed(&self) -> LastObserved {
+        LastObserved {
             state: self.state.clone(),
+            agent: self.agent.clone(),
+            exit_status: self.exit_status,
             asks: self.asks.clone(),
             since: self.since,
             seen: self.seen,
             dismissed: self.dismissed,
-        }));
+            began: self.began,
+            ended: self.has_ended(),
+        }
     }
 
     /// Restores the times of a state that only ended with its observer.
@@ -683,6 +701,9 @@ impl Row {
 
     fn tick_state(&mut self, now: Timestamp) -> bool {
         if self.is_unread() && now >= after(self.since, READING_TIME) {
+            if self.fail_again() {
+                return true;
+            }
             self.enter(RowState::Running, self.since);
             let before = self.last_observed.as_mut();
             if let Some(before) = before.filter(|before| before.state == RowState::Quiet) {

@@ -8,7 +8,42 @@ use crate::timestamp::Timestamp;
 /// one another. A pane that ended earlier has ended by itself.
 const WITHIN_MICROS: i64 = 1_000_000;
 
+/// What becomes of a row whose observer has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It goes on, although nothing observes it.
+    GoesOn,
+    /// It has ended.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
+    Ended,
+    /// It has ended with its tmux server.
+    EndedWithServer,
+}
+
 impl Row {
+    /// Ends or leaves the row, whose observer has ended; returns true if faces show a change.
+    pub(super) fn lose_observer(
+        &mut self,
+        fate: Fate,
+        exit_status: Option<i32>,
+        is_cut_off: bool,
+        at: Timestamp,
+    ) -> bool {
+        if self.has_ended() || self.is_agents_end() {
+            return false;
+        }
+        let before = self.state.clone();
+        if fate == Fate::GoesOn {
+            self.leave(at);
+        } else {
+            self.end_with_observer(exit_status, is_cut_off, at);
+            self.server_gone = fate == Fate::EndedWithServer
+                && self.pane.is_some()
+                && self.state == RowState::Exited;
+        }
+        self.ended || self.state != before
+    }
+
     /// Ends with the session.
     pub(super) fn end_with_session(
         &mut self,

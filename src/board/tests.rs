@@ -347,7 +347,7 @@ fn a_state_that_outlives_its_observer_has_lasted() {
                 None,
                 false,
                 Timestamp::from_micros(9 * SECOND),
-                |_| true,
+                |_| Fate::GoesOn,
             );
         }
         for event in [
@@ -378,7 +378,7 @@ fn a_state_reached_without_an_observer_is_unseen() {
         None,
         false,
         Timestamp::from_micros(9 * SECOND),
-        |_| true,
+        |_| Fate::GoesOn,
     );
     for event in [
         opened("a", "%1", "claude"),
@@ -391,6 +391,61 @@ fn a_state_reached_without_an_observer_is_unseen() {
 }
 
 #[cfg(feature = "cli")]
+fn goes_on(row: &Row, pane: &str) -> Fate {
+    if row.pane.as_ref().is_some_and(|of| of == pane) {
+        Fate::GoesOn
+    } else {
+        Fate::Ended
+    }
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_failure_is_still_news_after_a_restart_unless_something_happened_meanwhile() {
+    let shell = || {
+        let mut idle = state("a", "%1", AgentState::Idle, None);
+        if let TdEvent::AgentState { agent, .. } = &mut idle {
+            *agent = Some(Box::new("shell".into()));
+        }
+        idle
+    };
+    let restarted = |meanwhile: &[TdEvent]| {
+        let mut board = board(&[
+            at(0, opened("a", "%1", "bash")),
+            at(1, job("make")),
+            at(1, output("a", "%1", "no rule\n")),
+            at(20, job_over(2, 19_000)),
+        ]);
+        let thirty = Timestamp::from_micros(30 * SECOND);
+        board.end(&"a".into(), None, false, thirty, |_| Fate::GoesOn);
+        board.apply(&at(40, opened("a", "%1", "bash")));
+        for event in meanwhile {
+            board.apply(&at(40, event.clone()));
+        }
+        board.apply(&at(40, shell()));
+        board.tick(Timestamp::from_micros(42 * SECOND));
+        let row = board.rows().next().unwrap().clone();
+        (row.state.as_str().to_owned(), row)
+    };
+    let (name, row) = restarted(&[]);
+    assert_eq!((name.as_str(), row.exit_status), ("failed", Some(2)));
+    assert_eq!(row.attention(), Attention::NeedsYou);
+    assert_eq!(
+        (row.agent.as_deref(), row.asks.as_deref()),
+        (Some("make"), Some("make failed (2)"))
+    );
+    assert_eq!(row.last_line, "no rule");
+    assert_eq!(row.since, Timestamp::from_micros(20 * SECOND));
+    for meanwhile in [
+        vec![output("a", "%1", "more\n")],
+        vec![job("sleep"), job_over(0, 700)],
+    ] {
+        let (name, row) = restarted(&meanwhile);
+        assert_eq!((name.as_str(), row.exit_status), ("idle", None));
+    }
+}
+
+#[cfg(feature = "cli")]
 #[test]
 fn what_goes_on_without_an_observer_is_not_observed_and_keeps_its_times() {
     let mut board = board(&[
@@ -400,7 +455,7 @@ fn what_goes_on_without_an_observer_is_not_observed_and_keeps_its_times() {
     ]);
     board.tick(Timestamp::from_micros(2 * SECOND));
     let nine = Timestamp::from_micros(9 * SECOND);
-    let is_first = |row: &Row| row.pane.as_ref().is_some_and(|pane| pane == "%1");
+    let is_first = |row: &Row| goes_on(row, "%1");
     assert!(board.end(&"a".into(), Some(3), true, nine, is_first));
     assert!(!board.end(&"a".into(), Some(3), true, nine, is_first));
     let states = |board: &Board| -> Vec<(String, i64)> {
@@ -434,9 +489,9 @@ fn what_ends_with_a_killed_writer_is_cut_off_and_a_failure_stays() {
     ]);
     let ten = Timestamp::from_micros(10 * SECOND);
     // The failure is as before, but it has ended: viewers hear of it, once.
-    assert!(board.end(&"a".into(), None, true, ten, |_| false));
-    assert!(!board.end(&"a".into(), None, true, ten, |_| false));
-    let is_second = |row: &Row| row.pane.as_ref().is_some_and(|pane| pane == "%2");
+    assert!(board.end(&"a".into(), None, true, ten, |_| Fate::Ended));
+    assert!(!board.end(&"a".into(), None, true, ten, |_| Fate::Ended));
+    let is_second = |row: &Row| goes_on(row, "%2");
     assert!(board.end(&"b".into(), None, true, ten, is_second));
     let shown = |board: &Board| {
         let rows = board.rows().map(|row| {
@@ -810,7 +865,7 @@ fn a_command_and_a_loop_have_one_row_with_their_agent() {
         None,
         true,
         Timestamp::from_micros(100),
-        |_| true,
+        |_| Fate::GoesOn,
     );
     let agent = board.rows().find(|row| row.name == "a003").unwrap();
     assert_eq!(agent.state.as_str(), "error");

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::position::{Journal, Numbers, StreamCursor};
-use crate::board::{Board, Row};
+use crate::board::{Board, Fate, Row};
 use crate::bus::{Delivery, EventRef, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -273,10 +273,10 @@ impl Feed {
         exit_status: Option<i32>,
         is_cut_off: bool,
         at: Timestamp,
-        goes_on: impl Fn(&Row) -> bool,
+        fate: impl Fn(&Row) -> Fate,
     ) {
         let mut state = self.lock();
-        if state.others.remove(id) && state.board.end(id, exit_status, is_cut_off, at, goes_on) {
+        if state.others.remove(id) && state.board.end(id, exit_status, is_cut_off, at, fate) {
             state.version += 1;
             drop(state);
             self.shared.arrived.notify_all();

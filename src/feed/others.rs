@@ -259,7 +259,7 @@ impl OthersFollower {
                 let survivors = survivors.of(metadata.as_ref());
                 let id = run.execution_id();
                 (self.feed).end_other(id, exit_status, is_cut_off, known.last, |row| {
-                    survivors.contains(row)
+                    survivors.fate(row)
                 });
             }
         }

@@ -8,7 +8,7 @@ use super::memory::Summary;
 use super::position::Numbers;
 use super::survivors::Survivors;
 use crate::agent::StateRules;
-use crate::board::{Board, ENDED_AGE_MAX, Row};
+use crate::board::{Board, ENDED_AGE_MAX, Fate, Row};
 #[cfg(feature = "tui")]
 use crate::board::{ExecutionKind, RowKey};
 use crate::clock::Clock;
@@ -59,7 +59,7 @@ pub(crate) fn board_of_history(
             Ok(seq) => {
                 if run.state != RunStatus::Running {
                     let survivors = survivors.of(metadata.as_ref());
-                    end(&mut board, &run, |row| survivors.contains(row));
+                    end(&mut board, &run, |row| survivors.fate(row));
                 }
                 numbers.insert(run.execution_id, seq.max(run.events));
             }
@@ -95,14 +95,14 @@ fn add_run(board: &mut Board, run: &RunDirectory, metadata: Option<&RunMetadata>
 }
 
 /// Ends the rows of a run that nothing writes, or marks those that go on.
-fn end(board: &mut Board, run: &RunSummary, goes_on: impl Fn(&Row) -> bool) {
+fn end(board: &mut Board, run: &RunSummary, fate: impl Fn(&Row) -> Fate) {
     let is_cut_off = run.state == RunStatus::CutOff;
     board.end(
         &run.execution_id,
         run.exit_status,
         is_cut_off,
         run.last_event,
-        goes_on,
+        fate,
     );
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
         };
         board.restore(Row::new(&key, name, kind, run.started));
     }
-    end(&mut board, run, |_| false);
+    end(&mut board, run, |_| Fate::Ended);
     board.rows_of(&run.execution_id).cloned().collect()
 }
 

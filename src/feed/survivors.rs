@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::board::{ExecutionKind, Row};
+use crate::board::{ExecutionKind, Fate, Row};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::history::{RunMetadata, TmuxIdentity, host};
@@ -34,17 +34,21 @@ pub(super) enum RunSurvivors {
     Agents,
     /// These panes.
     Panes(Vec<PaneId>),
+    /// None: its server is gone.
+    ServerGone,
     /// All that had not ended: its server cannot be asked.
     All,
 }
 
 impl RunSurvivors {
-    pub fn contains(&self, row: &Row) -> bool {
-        match self {
+    pub fn fate(&self, row: &Row) -> Fate {
+        let goes_on = match self {
             Self::Agents => row.kind == ExecutionKind::Agent,
             Self::Panes(panes) => row.pane.as_ref().is_some_and(|pane| panes.contains(pane)),
+            Self::ServerGone => return Fate::EndedWithServer,
             Self::All => true,
-        }
+        };
+        if goes_on { Fate::GoesOn } else { Fate::Ended }
     }
 }
 
@@ -66,8 +70,11 @@ impl Survivors {
         }
         let asked = self.servers.entry(identity.socket.clone());
         match asked.or_insert_with(|| ask(&identity.socket, &self.clock)) {
-            Answer::Panes(listing) => RunSurvivors::Panes(panes_of(identity, listing)),
-            Answer::Gone => RunSurvivors::Panes(Vec::new()),
+            // Another server may have the socket.
+            Answer::Panes(listing) if is_server_of(identity, listing) => {
+                RunSurvivors::Panes(panes_of(identity, listing))
+            }
+            Answer::Panes(_) | Answer::Gone => RunSurvivors::ServerGone,
             Answer::Unknown => RunSurvivors::All,
         }
     }
@@ -84,12 +91,13 @@ fn ask(socket: &str, clock: &Clock) -> Answer {
     }
 }
 
-/// Returns the panes of a session, if it still exists. Another server, or a later session, may have its id.
-fn panes_of(identity: &TmuxIdentity, listing: &Listing) -> Vec<PaneId> {
+fn is_server_of(identity: &TmuxIdentity, listing: &Listing) -> bool {
     let server = (listing.server.pid, listing.server.start_time);
-    if server != (identity.server_pid, identity.server_started) {
-        return Vec::new();
-    }
+    server == (identity.server_pid, identity.server_started)
+}
+
+/// Returns the panes of a session, if it still exists. A later session may have its id.
+fn panes_of(identity: &TmuxIdentity, listing: &Listing) -> Vec<PaneId> {
     let panes = listing.panes.iter().filter(|state| {
         state.session_id.to_string() == identity.session_id
             && state.session_created == identity.session_created

@@ -3,6 +3,7 @@
 mod api;
 mod dismissal;
 mod faces;
+mod failures;
 mod full;
 mod jobs;
 mod lives;

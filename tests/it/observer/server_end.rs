@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::Home;
 use crate::cli::{assert_code, text};
-use crate::support::{CEILING, wait_for};
+use crate::support::{CEILING, TmuxServer, wait_for};
 use crate::tui::Stage;
 
 #[test]
@@ -77,4 +78,46 @@ fn the_rows_of_a_server_that_has_ended_are_one_that_can_be_opened() {
             assert_code(&stage.home.run(&["stop"]), 0);
         }
     }
+}
+
+#[test]
+fn a_server_that_ends_unobserved_is_one_row_as_well() {
+    let home = Home::new();
+    let kept = TmuxServer::new();
+    kept.new_session("kept", 80, 24, "exec cat");
+    for name in ["keep", "api", "web", "docs"] {
+        home.server.new_session(name, 80, 24, "exec cat");
+    }
+    let kept_socket = kept.socket().display().to_string();
+    let running = |row: &Value| row["state"] == "running";
+    let start = || home.start_with(&["-S", &kept_socket]);
+    start();
+    for name in ["kept", "keep", "api", "docs", "web"] {
+        home.wait_for_row(name, running);
+    }
+    // This one ends by itself, before the server.
+    home.server.tmux(&["kill-session", "-t", "=keep:"]);
+    home.wait_for_row("keep", |row| row["ended"] == true);
+    assert_code(&home.run(&["stop"]), 0);
+    home.server.tmux(&["kill-server"]);
+    let socket = home.server.socket().display().to_string();
+    let words = format!(
+        "server {} ended, 3 panes",
+        socket.rsplit('/').next().unwrap()
+    );
+    let folded = || {
+        let table = text(&home.run(&["status"]).stdout);
+        assert!(table.contains(&words), "{table}");
+        // The header, the row of the server, those of `keep` and `kept`, and the counts.
+        assert_eq!(table.lines().count(), 5, "{table}");
+    };
+    // Also while nothing observes, and with a later server at the socket.
+    folded();
+    start();
+    home.wait_for_row("kept", running);
+    folded();
+    home.server.new_session("later", 80, 24, "exec cat");
+    home.wait_for_row("later", running);
+    home.server.tmux(&["kill-session", "-t", "=later:"]);
+    assert_code(&home.run(&["stop"]), 0);
 }
