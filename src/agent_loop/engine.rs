@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{IterationOutcome, TdEvent};
 use crate::history::{RunInfo, RunKind, RunState};
-use crate::observe::{Job, JobHandle, JobName, JobRun, Source, SourceContext};
+use crate::observe::{Job, JobHandle, JobName, JobRun, Source, SourceContext, place};
 use crate::process::{Command, ValidationResult, validate_until_stopped};
 use crossbeam_channel::select_biased;
 use serde_json::{Map, Value};
@@ -500,7 +500,7 @@ impl LoopEngine {
 pub(crate) fn loop_job(
     name: JobName,
     mut engine: LoopEngine,
-    extra: Map<String, Value>,
+    mut extra: Map<String, Value>,
 ) -> (impl Source, JobHandle<LoopOutcome, Cancel>) {
     let cancel = engine.cancel();
     let work = move |context: &SourceContext, job: JobRun<'_>| {
@@ -509,6 +509,7 @@ pub(crate) fn loop_job(
             let error = Error::invalid("the working directory does not exist:");
             return Err(error.at(&engine.directory));
         }
+        extra.extend(place());
         let info = RunInfo {
             kind: RunKind::Loop,
             label: "loop".to_owned(),

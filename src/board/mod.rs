@@ -27,6 +27,7 @@ mod fold;
 mod job;
 mod last;
 mod limit;
+mod place;
 mod schema;
 mod session_end;
 
@@ -35,9 +36,10 @@ mod session_end;
 pub(crate) use limit::end_in_words;
 pub use schema::json_schema;
 
+pub use place::Place;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 #[cfg(feature = "cli")]
-pub(crate) use rows::ENDED_AGE_MAX;
+pub(crate) use rows::{ENDED_AGE_MAX, listed};
 pub(crate) use session_end::Fate;
 
 use std::collections::BTreeSet;
@@ -47,6 +49,7 @@ use rows::Rows;
 use crate::agent::StateRules;
 use crate::event::Envelope;
 use crate::event::ExecutionId;
+use crate::event::PaneId;
 use crate::timestamp::Timestamp;
 
 /// The board: one row for each pane, command, loop, background agent and kernel in the events so far.
@@ -119,6 +122,15 @@ impl Board {
         }
         let servers = &mut self.rows.servers;
         servers.insert(id.clone(), server.to_owned());
+    }
+
+    /// Sets the pane in which a command or a loop runs in the foreground, if it does.
+    pub(crate) fn set_place(&mut self, id: &ExecutionId, place: Option<(String, PaneId)>) {
+        let place = place.map(|(server, pane)| Place { server, pane });
+        for (_, row) in self.rows.of(id) {
+            let runs = matches!(row.kind, ExecutionKind::Command | ExecutionKind::Loop);
+            row.in_pane = place.clone().filter(|_| runs);
+        }
     }
 
     /// Records that an execution has no observer any more: rows that go on are not observed, and the others have

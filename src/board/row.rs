@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::last::{AnswerEnd, conclusion};
+use super::place::Place;
 use crate::agent::{VIEWER, failure_in_words};
 use crate::event::{
     AgentState, Background, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence,
@@ -180,6 +181,9 @@ pub struct Row {
     pub pane: Option<PaneId>,
     /// The socket of the tmux server, for a pane whose server is known.
     pub server: Option<String>,
+    /// The pane in whose foreground a command or a loop runs. Its row stands for that pane's.
+    #[serde(default)]
+    pub in_pane: Option<Place>,
     /// The kind of execution.
     pub kind: ExecutionKind,
     /// The program: `claude`, `codex`, …, `shell`, or another program's name; `None` if unknown.
@@ -286,6 +290,7 @@ impl Row {
             label: None,
             pane: pane.map(PaneId::from),
             server: None,
+            in_pane: None,
             kind,
             agent: None,
             state: RowState::Running,
@@ -761,6 +766,7 @@ impl Serialize for Row {
         map.serialize_entry("label", &self.label)?;
         map.serialize_entry("pane", &self.pane)?;
         map.serialize_entry("server", &self.server)?;
+        map.serialize_entry("in_pane", &self.in_pane)?;
         map.serialize_entry("kind", self.kind.as_str())?;
         map.serialize_entry("agent", &self.agent)?;
         map.serialize_entry("state", self.state.as_str())?;

@@ -41,6 +41,18 @@ const FIELDS: &[RowField] = &[
         "The socket of the tmux server, for a pane whose server is known.",
         || or_null(String::schema()),
     ),
+    (
+        "in_pane",
+        "The pane in whose foreground a command or a loop runs, which its row stands for while it runs: lists leave that \
+         pane's row out unless it needs the user or has finished; null if there is none.",
+        || {
+            or_null(json!({
+                "type": "object",
+                "required": ["server", "pane"],
+                "properties": {"server": String::schema(), "pane": String::schema()},
+            }))
+        },
+    ),
     ("kind", "The kind of execution.", || {
         names(ExecutionKind::ALL.map(ExecutionKind::as_str))
     }),

@@ -14,7 +14,7 @@ use super::signals::Signals;
 use super::{known, observer, output};
 use crate::agent::StateRules;
 use crate::api::{dismiss_row, get_board, get_problems};
-use crate::board::{Attention, Row};
+use crate::board::{Attention, Row, listed};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::face::{
@@ -280,12 +280,14 @@ pub(super) struct Selected {
     names: Vec<String>,
 }
 
-/// Returns the rows that the targets name.
+/// Returns the rows that the targets name; without targets, those that are listed.
 pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, Failure> {
-    let shown = row_names(&rows, NAME_WIDTH);
     if targets.is_empty() {
-        return Ok(Selected { rows, names: shown });
+        let rows = listed(rows, |_| false);
+        let names = row_names(&rows, NAME_WIDTH);
+        return Ok(Selected { rows, names });
     }
+    let shown = row_names(&rows, NAME_WIDTH);
     let names = names_of(&rows);
     for target in targets {
         if !names.iter().any(|names| names.contains(target)) {

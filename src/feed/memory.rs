@@ -15,7 +15,7 @@ use crate::bus::{Delivery, EventRef, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
-use crate::history::DataDir;
+use crate::history::{DataDir, RunMetadata};
 use crate::thread::{self, Handle, lock};
 use crate::timestamp::Timestamp;
 
@@ -432,6 +432,19 @@ impl State {
             self.set_server(execution_id, data);
         }
         let changed = self.board.apply(&event);
+        if let TdEvent::ExecutionStarted {
+            execution_id: id,
+            pane: None,
+            ..
+        }
+        | TdEvent::LoopStarted {
+            execution_id: id, ..
+        } = &event.event
+        {
+            let metadata = data.run(id).metadata().ok().flatten();
+            let place = metadata.as_ref().and_then(RunMetadata::in_pane);
+            self.board.set_place(id, place);
+        }
         self.version += u64::from(!changed.is_empty());
         let bytes = event.event.memory_bytes() + EVENT_BYTES_MORE;
         self.bytes += bytes;

@@ -91,6 +91,7 @@ fn add_run(board: &mut Board, run: &RunDirectory, metadata: Option<&RunMetadata>
         board.apply(envelope);
         seq = envelope.seq.unwrap_or(seq);
     })?;
+    board.set_place(run.execution_id(), metadata.and_then(RunMetadata::in_pane));
     Ok(seq)
 }
 

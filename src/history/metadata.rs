@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::event::ExecutionId;
+use crate::event::{ExecutionId, PaneId};
 use crate::history::dir_handle::{DirHandle, METADATA};
 use crate::timestamp::Timestamp;
 
@@ -16,6 +16,9 @@ use crate::timestamp::Timestamp;
 const METADATA_BYTES_MAX: u64 = 1024 * 1024;
 /// The key in [`RunMetadata::extra`] of the session's present name, if it differs from the label.
 pub(super) const SESSION: &str = "session";
+
+/// The key in [`RunMetadata::extra`] of the tmux pane in whose foreground a command or a loop runs.
+pub(crate) const IN_PANE: &str = "in_pane";
 
 const TEMPORARY: &str = "metadata.json.tmp";
 
@@ -190,6 +193,8 @@ impl RunMetadata {
     /// does not replace.
     pub(super) fn resumed(self, info: RunInfo, ts: Timestamp) -> Self {
         let mut extra = self.extra;
+        // It may run elsewhere now.
+        extra.remove(IN_PANE);
         extra.extend(info.extra);
         let or = |text: String, other| Some(text).filter(|text| !text.is_empty()).unwrap_or(other);
         Self {
@@ -207,6 +212,13 @@ impl RunMetadata {
             extra,
             ..self
         }
+    }
+
+    /// Returns the socket of the tmux server and the pane in whose foreground a command or a loop runs.
+    pub(crate) fn in_pane(&self) -> Option<(String, PaneId)> {
+        let place = self.extra.get(IN_PANE)?;
+        let text = |name: &str| place.get(name)?.as_str();
+        Some((text("server")?.to_owned(), text("pane")?.into()))
     }
 
     /// Returns the present name of the session: the label, unless it was renamed.

@@ -67,7 +67,7 @@ pub(crate) use dir_handle::read_trusted_file;
 pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
 #[cfg(feature = "cli")]
 pub(crate) use line::parse_line;
-pub(crate) use metadata::host;
+pub(crate) use metadata::{IN_PANE, host};
 pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
 pub(crate) use name::{fnv1a, glob_matches, is_glob};
 pub use read::{

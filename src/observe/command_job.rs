@@ -3,7 +3,7 @@
 
 use serde_json::Map;
 
-use super::job::{Job, JobHandle, JobName, JobRun};
+use super::job::{Job, JobHandle, JobName, JobRun, place};
 use super::{Source, SourceContext};
 use crate::agent::Format;
 use crate::event::ExecutionId;
@@ -47,6 +47,8 @@ fn info(command: &Command) -> RunInfo {
     if command.format != Format::Text {
         extra.insert("as".to_owned(), command.format.name().into());
     }
+    // Before the start: a command that reads the terminal takes its foreground.
+    extra.extend(place());
     RunInfo {
         kind: RunKind::Process,
         label: command.name(),

@@ -11,8 +11,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use super::{OpenedRun, RunName, Source, SourceContext};
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::RunInfo;
+use crate::history::{IN_PANE, RunInfo};
 use crate::thread::{Stop, StopGuard, lock, stop_pair};
+use crate::tmux::pane_in_front;
+use serde_json::{Value, json};
 
 /// A running job of an [`Engine`](crate::Engine). Dropping the handle changes nothing: the job runs
 /// until it ends or the engine ends.
@@ -257,4 +259,11 @@ where
         let _ = sender.send(result);
         drop(done);
     }
+}
+
+/// Returns the metadata of the run of what this process does now: the tmux pane of which it has the foreground, if any.
+pub(crate) fn place() -> Option<(String, Value)> {
+    let (server, pane) = pane_in_front()?;
+    let place = json!({"server": server, "pane": pane});
+    Some((IN_PANE.to_owned(), place))
 }

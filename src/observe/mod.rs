@@ -27,7 +27,7 @@ pub use agent_files::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Poll
 pub(crate) use command_job::command_job;
 pub(crate) use coordinator::Coordinator;
 pub use job::JobHandle;
-pub(crate) use job::{Job, JobIds, JobName, JobRun};
+pub(crate) use job::{Job, JobIds, JobName, JobRun, place};
 pub(crate) use observed_sessions::{HeardMark, ObservedSessions};
 #[cfg(feature = "cli")]
 pub(crate) use pane_observer::PIPE_CONTEXT;

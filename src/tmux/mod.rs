@@ -52,7 +52,7 @@ pub(crate) use self::{
 pub(crate) use listing::tests::listing_of;
 pub(crate) use pipe::{DrainMessage, DrainOrder, DrainOutput, Drains, DroppedBytes, PipeToken};
 pub(crate) use procfs::{
-    PROGRAM, bytes_read_by, foreground_directory, self_showing, terminals_behind,
+    PROGRAM, bytes_read_by, foreground_directory, pane_in_front, self_showing, terminals_behind,
 };
 #[cfg(feature = "cli")]
 pub(crate) use {

@@ -88,6 +88,24 @@ pub(crate) fn foreground_directory(pid: u32) -> Option<PathBuf> {
     foreground.or_else(|| directory(pid))
 }
 
+/// Returns the socket of the tmux server and the pane that this process has the foreground of, if it was started there
+/// as a job of its own. A pane is not its agent's tool's, nor that of what runs in the background, in a script, or in a
+/// terminal within the pane.
+pub(crate) fn pane_in_front() -> Option<(String, String)> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (server, pane) = (variable("TMUX")?, variable("TMUX_PANE")?);
+    // `socket,pid,session`; the path of the socket may contain commas.
+    let mut parts = server.rsplitn(3, ',').skip(1);
+    let (server_pid, socket) = (parts.next()?.parse::<u32>().ok()?, parts.next()?);
+    let own = stat(std::process::id())?;
+    let leads = own.group == own.pid && own.foreground == Some(own.pid);
+    let mut first = stat(own.pid).filter(|_| leads)?;
+    while first.parent != server_pid {
+        first = stat(first.parent)?;
+    }
+    (first.terminal == own.terminal).then(|| (socket.to_owned(), pane))
+}
+
 /// The name of this program, by which the kernel names observers and drains.
 pub(crate) const PROGRAM: &str = "td-observe";
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::keys::{Motion, moved};
-use crate::board::{Attention, Row, RowKey, RowState};
+use crate::board::{Attention, Row, RowKey, RowState, listed};
 use crate::event::{AgentState, ExecutionId};
 use crate::face::{ServerEnd, age_of, last_text, one_line, row_names, server_ends};
 use crate::timestamp::Timestamp;
@@ -86,7 +86,9 @@ impl BoardRows {
         let index = self.index();
         let was_older = index.is_some_and(|index| index >= self.len);
         let before = &self.board;
-        let rows = in_stable_order(before, rows);
+        // The user may be typing into the selected row's pane.
+        let is_selected = |row: &Row| self.selected.as_ref() == Some(&row.key());
+        let rows = in_stable_order(before, listed(rows, is_selected));
         let mut active = rows.iter().filter(|row| !row.has_ended());
         let only = active.next().filter(|_| active.next().is_none());
         let is_new = |row: &&Row| before.iter().all(|known| known.key() != row.key());

@@ -744,7 +744,7 @@ fn position_text(model: &Model) -> (String, Style) {
 fn hints(model: &Model) -> Vec<&'static str> {
     let row = model.board.row();
     let is_waiting = row.is_some_and(|row| row.attention() == Attention::NeedsYou);
-    let has_pane = row.is_some_and(|row| row.pane.is_some() && !row.has_ended());
+    let has_pane = row.is_some_and(|row| row.is_in_pane() && !row.has_ended());
     let goes_in = model.layout.is_narrow && model.layout.focus == Focus::Board;
     let opens_time = model.view.kind == ViewKind::Timeline && model.view.at.is_some();
     let is_open = (model.layout.focus, model.view.kind) == (Focus::View, ViewKind::Output);

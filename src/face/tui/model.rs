@@ -509,7 +509,7 @@ impl Model {
         let Some(row) = self.board.row() else {
             return;
         };
-        if row.pane.is_some() && !row.has_ended() {
+        if row.is_in_pane() && !row.has_ended() {
             self.effects.push(Effect::Jump(Box::new(row.clone())));
         } else if (focus, kind) != (Focus::View, ViewKind::Output) {
             // Without a pane to jump to, the recorded output is shown.

@@ -451,7 +451,9 @@ pub(super) fn jump(
     ended: &Receiver<i32>,
     clock: &Clock,
 ) -> Result<Option<std::result::Result<(), String>>> {
-    let (Some(pane), Some(socket)) = (&row.pane, &row.server) else {
+    let own_pane = row.pane.as_ref().zip(row.server.as_ref());
+    let around = row.in_pane.as_ref().map(|of| (&of.pane, &of.server));
+    let Some((pane, socket)) = own_pane.or(around) else {
         return Ok(Some(Err(UNKNOWN_SERVER.to_owned())));
     };
     let server = Server::socket(socket);

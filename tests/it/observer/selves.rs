@@ -140,3 +140,80 @@ fn a_pane_is_left_out_while_a_watch_is_in_its_foreground() {
     }
     assert_code(&home.run(&["stop"]), 0);
 }
+
+/// Waits until the board lists rows of these kinds, in any order; returns them in this order.
+#[track_caller]
+fn wait_for_kinds(home: &Home, expected: &[&str]) -> Vec<serde_json::Value> {
+    wait_for("the kinds of the rows", CEILING, || {
+        let mut rows = home.rows();
+        rows.retain(|row| row["ended"] == false || row["kind"] == "pane");
+        rows.sort_by_key(|row| row["kind"].to_string());
+        let kinds: Vec<&str> = rows.iter().filter_map(|row| row["kind"].as_str()).collect();
+        (kinds == expected).then(|| rows.clone()).ok_or(rows)
+    })
+}
+
+#[test]
+fn a_command_that_runs_in_a_pane_and_the_pane_are_one_row_and_the_pane_is_still_found() {
+    let home = Home::new();
+    let pane = shell(&home, "own");
+    home.start();
+    wait_for_kinds(&home, &["pane"]);
+    typed(
+        &home,
+        "own",
+        "td-observe run --stdin sh -c 'echo be\"gun\"; read x; exit 3'",
+    );
+    home.server.wait_for_text(&pane, "begun");
+    let rows = wait_for_kinds(&home, &["command"]);
+    assert_eq!(rows[0]["in_pane"]["pane"], pane.as_str(), "{rows:?}");
+    assert!(rows[0]["pane"].is_null(), "{rows:?}");
+    let format = home.run(&["status", "--format", "{total}"]);
+    assert_eq!(text(&format.stdout), "1\n");
+    for target in ["own", &pane] {
+        let own = home.run(&["status", "--json", target]);
+        assert_code(&own, 0);
+        let row: serde_json::Value = serde_json::from_slice(&own.stdout).unwrap();
+        assert_eq!(row["kind"], "pane", "{row}");
+    }
+    // What looks for the pane finds it: the text goes to what runs there.
+    let sent = home.run(&[
+        "wait",
+        "own",
+        "--text",
+        "exit code 3",
+        "--send",
+        "go",
+        "--timeout",
+        "10s",
+    ]);
+    assert_code(&sent, 0);
+    wait_for_kinds(&home, &["pane"]);
+    let rows = home.rows();
+    let command = rows.iter().find(|row| row["kind"] == "command").unwrap();
+    assert_eq!(command["exit_status"], 3, "{rows:?}");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn a_command_in_the_background_or_in_a_script_or_of_another_terminal_does_not_stand_for_its_pane() {
+    let home = Home::new();
+    shell(&home, "own");
+    home.start();
+    wait_for_kinds(&home, &["pane"]);
+    let run = "td-observe run sh -c 'exec cat </dev/zero >/dev/null'";
+    for line in [
+        format!("{run} &"),
+        format!("sh -c '{}; :'", run.replace('\'', "\"")),
+        format!("true | {run}"),
+        format!("script -qc '{}' /dev/null", run.replace('\'', "\"")),
+    ] {
+        typed(&home, "own", &line);
+        let rows = wait_for_kinds(&home, &["command", "pane"]);
+        assert!(rows[0]["in_pane"].is_null(), "{line}: {rows:?}");
+        home.server.tmux(&["send-keys", "-t", "=own:", "C-c", ""]);
+        typed(&home, "own", "kill %% 2>/dev/null; wait");
+        wait_for_kinds(&home, &["pane"]);
+    }
+    assert_code(&home.run(&["stop"]), 0);
+}
