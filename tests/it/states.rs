@@ -29,6 +29,7 @@ while IFS= read -r state; do
   count=$((count + 1))
   case "$state" in
     flicker) draw working 0; draw idle 0; draw working $count;;
+    1) draw done $count;;
     *) draw "$state" $count;;
   esac
 done"#;

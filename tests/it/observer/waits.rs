@@ -181,7 +181,8 @@ fn states_are_reported_by_the_observer() {
     );
     // After sending a text, only later states count.
     let mut sends = state(json!(["waiting", "done"]));
-    sends["send"] = json!("done");
+    sends["send"] = json!("1");
+    sends["enter"] = json!(true);
     let row = home.wait_for_row("agent", |row| row["question_id"].is_string());
     sends["answers"] = row["question_id"].clone();
     assert_eq!(wait(&home, &sends).1["state"], "done");
