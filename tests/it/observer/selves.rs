@@ -176,6 +176,10 @@ fn a_command_that_runs_in_a_pane_and_the_pane_are_one_row_and_the_pane_is_still_
         let row: serde_json::Value = serde_json::from_slice(&own.stdout).unwrap();
         assert_eq!(row["kind"], "pane", "{row}");
     }
+    // Another observer knows it, too.
+    assert_code(&home.run(&["stop"]), 0);
+    home.start();
+    wait_for_kinds(&home, &["command"]);
     // What looks for the pane finds it: the text goes to what runs there.
     let sent = home.run(&[
         "wait",
@@ -201,19 +205,35 @@ fn a_command_in_the_background_or_in_a_script_or_of_another_terminal_does_not_st
     shell(&home, "own");
     home.start();
     wait_for_kinds(&home, &["pane"]);
-    let run = "td-observe run sh -c 'exec cat </dev/zero >/dev/null'";
-    for line in [
-        format!("{run} &"),
-        format!("sh -c '{}; :'", run.replace('\'', "\"")),
-        format!("true | {run}"),
-        format!("script -qc '{}' /dev/null", run.replace('\'', "\"")),
+    for (line, end) in [
+        ("td-observe run sleep 600 &", "kill %%; wait"),
+        ("sh -c 'td-observe run sleep 600; :'", "C-c"),
+        ("true | td-observe run sleep 600", "C-c"),
+        ("script -qc 'td-observe run sleep 600' /dev/null", "C-c"),
     ] {
-        typed(&home, "own", &line);
+        typed(&home, "own", line);
         let rows = wait_for_kinds(&home, &["command", "pane"]);
         assert!(rows[0]["in_pane"].is_null(), "{line}: {rows:?}");
-        home.server.tmux(&["send-keys", "-t", "=own:", "C-c", ""]);
-        typed(&home, "own", "kill %% 2>/dev/null; wait");
+        let enter = if end == "C-c" { "" } else { "Enter" };
+        home.server.tmux(&["send-keys", "-t", "=own:", end, enter]);
         wait_for_kinds(&home, &["pane"]);
     }
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn a_loop_that_runs_in_a_pane_and_the_pane_are_one_row() {
+    let home = Home::new();
+    let pane = shell(&home, "own");
+    home.start();
+    wait_for_kinds(&home, &["pane"]);
+    let line = "td-observe loop --task 'Fix it' --agent 'tail -f /dev/null' --check true";
+    typed(&home, "own", line);
+    let rows = wait_for_kinds(&home, &["loop"]);
+    assert_eq!(rows[0]["in_pane"]["pane"], pane.as_str(), "{rows:?}");
+    assert_eq!(rows[0]["name"], "Fix it", "{rows:?}");
+    assert_code(&home.run(&["status", "--ack", "own"]), 0);
+    home.server.tmux(&["send-keys", "-t", "=own:", "C-c", ""]);
+    wait_for_kinds(&home, &["pane"]);
     assert_code(&home.run(&["stop"]), 0);
 }
