@@ -32,6 +32,8 @@ pub(super) struct BoardRows {
     history: Vec<Row>,
     /// The rows of the board, also those that ended with their server and are shown as one.
     board: Vec<Row>,
+    /// The executions on the board, also those whose rows are not listed.
+    executions: HashSet<ExecutionId>,
     /// The ends of servers that are one row, by the row that stands for the others.
     ends: Vec<(RowKey, ServerEnd)>,
     /// The servers whose rows are shown although they ended with it.
@@ -85,6 +87,7 @@ impl BoardRows {
     pub fn set(&mut self, rows: Vec<Row>, may_move: bool) -> bool {
         let index = self.index();
         let was_older = index.is_some_and(|index| index >= self.len);
+        self.executions = rows.iter().map(|row| row.execution_id.clone()).collect();
         let before = &self.board;
         // The user may be typing into the selected row's pane.
         let is_selected = |row: &Row| self.selected.as_ref() == Some(&row.key());
@@ -197,9 +200,8 @@ impl BoardRows {
 
     /// Appends the runs that are not on the board.
     fn add_older(&mut self) {
-        let shown: HashSet<&ExecutionId> = self.board.iter().map(|row| &row.execution_id).collect();
         let older = self.history.iter();
-        let older = older.filter(|row| !shown.contains(&row.execution_id));
+        let older = older.filter(|row| !self.executions.contains(&row.execution_id));
         let older: Vec<Row> = older.take(200).cloned().collect();
         self.rows.extend(older);
         self.names = self.names_within(usize::MAX);

@@ -520,6 +520,44 @@ fn enter_on_an_ended_row_opens_its_output() {
     assert!(shown(&model).contains("make test has ended: there is no pane to go to"));
 }
 
+#[test]
+fn a_command_stands_for_its_pane_unless_that_is_selected_and_enter_goes_to_the_pane() {
+    let mut model = model((200, 50));
+    let mut all = rows();
+    for row in &mut all {
+        row.server = row.pane.as_ref().map(|_| "/tmp/s".to_owned());
+    }
+    let mut command = row("make all@1", None, "command", "running", 2);
+    command.in_pane = serde_json::from_value(json!({"server": "/tmp/s", "pane": "%0"})).unwrap();
+    all.insert(0, command);
+    model.update(Input::History(vec![older("build@1", 0, 30)]));
+    model.update(Input::Board(all.clone()));
+    let names = |model: &Model| -> Vec<String> {
+        let rows = model.board.rows.iter();
+        rows.map(|row| row.name.clone()).collect()
+    };
+    let is_listed = |model: &Model| names(model).contains(&"build".to_owned());
+    assert!(!is_listed(&model), "{:?}", names(&model));
+    model.board.select(Some(all[0].key()));
+    let effects = press(&mut model, "\n");
+    let goes = |effect: &Effect| matches!(effect, Effect::Jump(row) if row.in_pane.is_some());
+    assert!(effects.iter().any(goes), "{:?}", names(&model));
+    // The pane in which the user is stays.
+    all[0].in_pane = None;
+    model.update(Input::Board(all.clone()));
+    let build = all.iter().find(|row| row.name == "build").map(Row::key);
+    model.board.select(build);
+    all[0].in_pane = serde_json::from_value(json!({"server": "/tmp/s", "pane": "%0"})).unwrap();
+    model.update(Input::Board(all.clone()));
+    assert_eq!(
+        model.board.row().map(|row| row.name.as_str()),
+        Some("build")
+    );
+    model.board.select(Some(all[0].key()));
+    model.update(Input::Board(all));
+    assert!(!is_listed(&model), "{:?}", names(&model));
+}
+
 const DAY: i64 = 24 * 3600;
 
 fn older(id: &str, status: i32, ago: i64) -> Row {
