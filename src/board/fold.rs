@@ -308,7 +308,7 @@ impl Fold<'_> {
                     // A job that has its name keeps it while it runs.
                     let is_named = is_shell && !is_idle && row.has_named_job();
                     if let Some(agent) = agent.as_ref().filter(|_| !is_named) {
-                        row.set_agent(plain(agent).into_owned());
+                        row.set_agent(plain(agent).into_owned(), is_idle);
                     }
                     row.evidence = Some(evidence.clone());
                     row.source.clone_from(source);

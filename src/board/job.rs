@@ -1,13 +1,18 @@
-//! The job that is the program of a shell's row.
+//! The job in a shell's row: its beginning and end, and when it is the program of the row.
 
 use std::time::Duration;
 
-use super::row::{Row, after};
+use super::row::{LONG_MICROS, Row, RowState, after};
+use crate::agent::failure_in_words;
+use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 
 /// The time after which a job in a shell is the program of its row: the short commands of a loop are not, so that the
 /// row does not change with each of them.
 const JOB_NAMED_AFTER: Duration = Duration::from_secs(3);
+
+/// The time after the end of a job in which its last lines are still read.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
 /// Returns true if a job that has run so long is the program of its row.
 pub(super) fn is_job_named(millis: u64) -> bool {
@@ -15,6 +20,46 @@ pub(super) fn is_job_named(millis: u64) -> bool {
 }
 
 impl Row {
+    /// A job begins in the pane's shell.
+    pub(super) fn begin_job(&mut self, is_script: bool, at: Timestamp) {
+        self.runs_script = is_script;
+        let before = &mut self.last_observed;
+        before.take_if(|before| before.state == RowState::Failed);
+        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        if self.state == RowState::Failed || is_script && is_idle {
+            self.exit_status = None;
+            self.set_question(None, None, None);
+            self.enter(RowState::Running, at);
+        }
+    }
+
+    /// The job in the pane's shell ends well. Its prompt was there before, or is not recognised.
+    pub(super) fn end_job(&mut self, at: Timestamp) {
+        self.runs_script = false;
+        if self.state == RowState::Running {
+            self.enter(RowState::Agent(AgentState::Idle.into()), at);
+        }
+    }
+
+    /// The job in the pane's shell fails. It needs the user if it ran so long that he may have looked away; the job's
+    /// last line stays.
+    pub(super) fn fail_job(&mut self, program: &str, status: i32, millis: u64, at: Timestamp) {
+        self.runs_script = false;
+        self.enter(RowState::Failed, at);
+        self.exit_status = Some(status);
+        self.evidence = None;
+        let is_long = i64::try_from(millis).is_ok_and(|millis| millis >= LONG_MICROS / 1_000);
+        let words = is_long.then(|| failure_in_words(program, status));
+        self.set_question(words, None, None);
+    }
+
+    /// Returns true if what is printed now is not the last line of a job that has failed: it is known, or too long ago.
+    pub(super) fn has_last_words(&self, at: Timestamp) -> bool {
+        let is_late = at > after(self.since, LAST_WORDS_TIME);
+        let is_said = self.asks.as_ref() == Some(&self.last_line);
+        self.state == RowState::Failed && (is_late || is_said)
+    }
+
     /// Makes the job the program of the row.
     pub(super) fn name_job(&mut self) {
         self.agent = self.job.as_ref().map(|(name, _)| name.clone());

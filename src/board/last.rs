@@ -19,6 +19,10 @@ impl AnswerEnd {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Forgets the answer, since another one begins.
     pub fn clear(&mut self) {
         self.0.clear();

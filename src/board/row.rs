@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::last::{AnswerEnd, conclusion};
 use super::place::Place;
-use crate::agent::{VIEWER, failure_in_words};
+use crate::agent::VIEWER;
 use crate::event::{
     AgentState, Background, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence,
     StateSource,
@@ -21,14 +21,11 @@ const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 /// 0.3 s; processes and files are found a little later.
 const READING_TIME: Duration = Duration::from_secs(1);
 
-/// The time after the end of a job in which its last lines are still read.
-const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
-
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
 
 /// The time after which a failure needs the user: he may have looked away, in microseconds.
-const LONG_MICROS: i64 = 10_000_000;
+pub(super) const LONG_MICROS: i64 = 10_000_000;
 
 /// Returns true for the exit status of a failure: the user's own interrupt, a hang-up, a closed pipe and a stop are
 /// none.
@@ -516,46 +513,6 @@ impl Row {
         self.set_question(Some(words), None, None);
     }
 
-    /// A job begins in the pane's shell.
-    pub(super) fn begin_job(&mut self, is_script: bool, at: Timestamp) {
-        self.runs_script = is_script;
-        let before = &mut self.last_observed;
-        before.take_if(|before| before.state == RowState::Failed);
-        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
-        if self.state == RowState::Failed || is_script && is_idle {
-            self.exit_status = None;
-            self.set_question(None, None, None);
-            self.enter(RowState::Running, at);
-        }
-    }
-
-    /// The job in the pane's shell ends well. Its prompt was there before, or is not recognised.
-    pub(super) fn end_job(&mut self, at: Timestamp) {
-        self.runs_script = false;
-        if self.state == RowState::Running {
-            self.enter(RowState::Agent(AgentState::Idle.into()), at);
-        }
-    }
-
-    /// The job in the pane's shell fails. It needs the user if it ran so long that he may have looked away; the job's
-    /// last line stays.
-    pub(super) fn fail_job(&mut self, program: &str, status: i32, millis: u64, at: Timestamp) {
-        self.runs_script = false;
-        self.enter(RowState::Failed, at);
-        self.exit_status = Some(status);
-        self.evidence = None;
-        let is_long = i64::try_from(millis).is_ok_and(|millis| millis >= LONG_MICROS / 1_000);
-        let words = is_long.then(|| failure_in_words(program, status));
-        self.set_question(words, None, None);
-    }
-
-    /// Returns true if what is printed now is not the last line of a job that has failed: it is known, or too long ago.
-    pub(super) fn has_last_words(&self, at: Timestamp) -> bool {
-        let is_late = at > after(self.since, LAST_WORDS_TIME);
-        let is_said = self.asks.as_ref() == Some(&self.last_line);
-        self.state == RowState::Failed && (is_late || is_said)
-    }
-
     /// Returns true for a pane that is a view of another observed pane, to which all belongs that it shows.
     pub(crate) fn is_view(&self) -> bool {
         let is_process = self.source == Some(StateSource::Process.into());
@@ -568,14 +525,19 @@ impl Row {
         self.state == RowState::Failed && self.asks.is_some()
     }
 
-    /// Sets the agent. What another agent has said is not its own.
-    pub(super) fn set_agent(&mut self, agent: String) {
+    /// Sets the agent. What another agent has said is not its own; nor, when it begins `at_rest`, what the shell has
+    /// printed: the command that started it.
+    pub(super) fn set_agent(&mut self, agent: String, at_rest: bool) {
         let before = self.agent.replace(agent);
         if self.agent.as_deref() != Some("shell") {
             // The job is the agent, or its wrapper.
             self.job = None;
         }
-        let is_other = before.is_some_and(|before| before != "shell" && self.agent != Some(before));
+        let has_spoken = !self.answer.is_empty() || self.last_line.starts_with(PROMPT);
+        let is_other = before.is_some_and(|before| {
+            let is_shell = before == "shell";
+            self.agent != Some(before) && (!is_shell || at_rest && !has_spoken)
+        });
         if is_other && self.agent.as_deref() != Some("shell") {
             self.last_line.clear();
             self.answer.clear();

@@ -1016,6 +1016,29 @@ fn a_prompt_is_no_last_line() {
     assert_eq!(board.rows().next().unwrap().last_line, "Deleted 312 files.");
 }
 
+/// The command that started an agent is the shell's, and no word of the agent.
+#[test]
+fn the_command_of_an_agent_is_not_its_last_line() {
+    let of = |agent: &str| {
+        let mut event = state("a", "%1", AgentState::Idle, None);
+        if let TdEvent::AgentState { agent: name, .. } = &mut event {
+            *name = Some(Box::new(agent.into()));
+        }
+        event
+    };
+    let mut board = Board::default();
+    let command = output("a", "%1", "me@box:~$ clear; claude\n");
+    for event in [
+        opened("a", "%1", "bash"),
+        of("shell"),
+        command,
+        of("claude"),
+    ] {
+        board.apply(&at(1, event));
+    }
+    assert_eq!(board.rows().next().unwrap().last_line, "");
+}
+
 #[test]
 fn rows_that_wait_come_before_errors_and_limits() {
     let mut board = Board::default();
