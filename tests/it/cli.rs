@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -56,7 +57,8 @@ pub struct Running {
     pub child: Child,
     pub lines: Receiver<String>,
     seen: Vec<String>,
-    stderr: JoinHandle<Vec<u8>>,
+    complaints: Arc<Mutex<Vec<u8>>>,
+    stderr: JoinHandle<()>,
 }
 
 impl Running {
@@ -74,16 +76,20 @@ impl Running {
                 let _ = send.send(line.unwrap());
             }
         });
-        let mut complaints = child.stderr.take().unwrap();
+        let mut pipe = child.stderr.take().unwrap();
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&complaints);
         let stderr = std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            complaints.read_to_end(&mut bytes).unwrap();
-            bytes
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut bytes) {
+                all.lock().unwrap().extend_from_slice(&bytes[..count]);
+            }
         });
         Self {
             child,
             lines,
             seen: Vec::new(),
+            complaints,
             stderr,
         }
     }
@@ -97,6 +103,15 @@ impl Running {
                 Err(error) => panic!("no {text:?} ({error}); seen: {:#?}", self.seen),
             }
         }
+    }
+
+    /// Waits for a text on standard error.
+    #[track_caller]
+    pub fn wait_for_complaint(&self, text: &str) {
+        wait_for(text, CEILING, || {
+            let printed = String::from_utf8_lossy(&self.complaints.lock().unwrap()).into_owned();
+            printed.contains(text).then_some(()).ok_or(printed)
+        });
     }
 
     /// Waits until the printed lines satisfy the predicate.
@@ -155,7 +170,10 @@ impl Running {
         Output {
             status,
             stdout,
-            stderr: self.stderr.join().unwrap(),
+            stderr: {
+                self.stderr.join().unwrap();
+                std::mem::take(&mut self.complaints.lock().unwrap())
+            },
         }
     }
 }

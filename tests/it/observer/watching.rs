@@ -58,6 +58,7 @@ fn a_missing_server_is_reported_beside_an_observer() {
     home.start();
     let mut shown = watch(&home, &["build"]);
     wait_for_streams(&home, 1);
+    shown.wait_for_complaint(": waiting for it");
     home.server.new_session("build", 80, 24, "exec cat");
     shown.wait_for("build | [watching 1 pane]");
     shown.signal(Signal::INT);
