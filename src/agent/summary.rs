@@ -149,12 +149,16 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
+/// What follows the reason in the words of an agent that retries, and counts.
+const RETRYING: &str = " [retrying";
+
 /// What stands before the reason in the words of an agent that has retried.
 const LAST_ERROR: &str = "Last error: ";
 
 /// Returns the words of a failure in one line, its reason first. Where an agent shows the answer of its API as JSON, they are those before
 /// it and its message: `API Error: 401: invalid x-api-key`.
 pub(super) fn failure_words(text: &str) -> String {
+    let text = text.split_once(RETRYING).map_or(text, |(reason, _)| reason);
     let text = match text.split_once(LAST_ERROR) {
         Some((before, reason)) => one_line(&format!("{} ({})", reason.trim(), before.trim())),
         None => one_line(text),
@@ -428,6 +432,10 @@ mod tests {
                 (
                     "Failed to get response; retried 5 times (16.67 seconds) Last error: 429 usage limit",
                     "429 usage limit (Failed to get response; retried 5 times (16.67 seconds))",
+                ),
+                (
+                    "You exceeded your quota. [retrying attempt #1] esc",
+                    "You exceeded your quota.",
                 ),
                 ("a { b", "a { b"),
                 ("", ""),

@@ -80,7 +80,7 @@ fn prose(text: &str) -> Vec<Vec<String>> {
             paragraphs.push(Vec::new());
         } else if !is_code
             && !line.starts_with('|')
-            && line != DEFAULT_MARKER
+            && !is_marker(line)
             && line.contains(char::is_alphanumeric)
         {
             let line = line.trim_start_matches(['#', '>', '*', '-', '+', '•', '●', ' ']);
@@ -92,6 +92,12 @@ fn prose(text: &str) -> Vec<Vec<String>> {
     }
     paragraphs.retain(|lines| !lines.is_empty());
     paragraphs
+}
+
+/// Returns true for the marker that ends a turn, also where an agent takes its brackets for Markdown.
+fn is_marker(line: &str) -> bool {
+    let brackets = ['[', ']'];
+    line.trim_matches(brackets) == DEFAULT_MARKER.trim_matches(brackets)
 }
 
 /// Returns the byte positions after the ends of sentences in a line: a mark that a blank follows, or one of a
@@ -155,6 +161,10 @@ mod tests {
             ("1. First do this. Then that", "1. First do this."),
             (
                 "All steps are done.\n\n[Output Complete]",
+                "All steps are done.",
+            ),
+            (
+                "All steps are done.\n\nOutput Complete",
                 "All steps are done.",
             ),
             ("完成了。测试通过。", "完成了。"),
