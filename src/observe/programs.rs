@@ -254,14 +254,15 @@ impl PanePrograms {
         }
     }
 
-    /// Returns true if the program's exit is known, or no longer awaited.
+    /// Returns true if the exits of the program and of its jobs are known, or no longer awaited: a shell ends before the
+    /// job that its terminal's hangup ends.
     pub fn is_end_known(&self, id: &PaneId, now: Instant) -> bool {
         let Some(running) = self.panes.get(id) else {
             return true;
         };
-        let process = running.process.as_ref();
         let is_over = running.waits_until.is_some_and(|until| until <= now);
-        is_over || process.is_none_or(|process| !process.reports_exit() || process.exit().is_some())
+        let mut watched = running.process.iter().chain(&running.members);
+        is_over || watched.all(|process| !process.reports_exit() || process.exit().is_some())
     }
 
     /// Ends the wait for the program's exit, and returns what is known.
