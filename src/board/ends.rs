@@ -25,6 +25,14 @@ impl Row {
         Some(self.since.micros().saturating_sub(began.micros()))
     }
 
+    /// Returns true if an agent was in the pane when the last observer ended, and the pane is not read yet. What is
+    /// reported as printed since is the agent's screen, of which no observer keeps lines.
+    pub(super) fn resumes_agent(&self) -> bool {
+        let before = self.last_observed.as_ref();
+        let agent = before.and_then(|before| before.agent.as_deref());
+        agent.is_some_and(|agent| KnownAgent::named(agent).is_some())
+    }
+
     /// Fails as before the last observer ended, if what failed then is still news; returns true if so.
     pub(super) fn fail_again(&mut self) -> bool {
         self.restore_if(|before| before.state == RowState::Failed && !before.ended)

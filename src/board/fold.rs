@@ -518,6 +518,7 @@ impl Fold<'_> {
         self.row(key, kind, |row, at| {
             row.note_output(at);
             // A prompt is no news.
+            let line = line.filter(|_| !row.resumes_agent());
             if line.is_some() {
                 row.note_news();
             }

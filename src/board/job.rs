@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::row::{LONG_MICROS, Row, RowState, after};
-use crate::agent::failure_in_words;
+use crate::agent::{KnownAgent, failure_in_words};
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 
@@ -60,9 +60,14 @@ impl Row {
         self.state == RowState::Failed && (is_late || is_said)
     }
 
-    /// Makes the job the program of the row.
+    /// Makes the job the program of the row. What the shell has printed is nothing that an agent has said.
     pub(super) fn name_job(&mut self) {
-        self.agent = self.job.as_ref().map(|(name, _)| name.clone());
+        let name = self.job.as_ref().map(|(name, _)| name.clone());
+        let agent = name.as_deref().and_then(KnownAgent::named);
+        if agent.is_some() && self.agent != name {
+            self.last_line.clear();
+        }
+        self.agent = name;
     }
 
     /// Makes the job the program of the row if it has run long enough; returns true if the row has changed.

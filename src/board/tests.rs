@@ -382,7 +382,13 @@ fn a_state_reached_without_an_observer_is_unseen() {
     );
     for event in [
         opened("a", "%1", "claude"),
-        output("a", "%1", "more\n"),
+        TdEvent::PromptSent {
+            execution_id: "a".into(),
+            iteration: 1,
+            prompt_summary: "go on".into(),
+            token_count: None,
+            pane: Some("%1".into()),
+        },
         done(),
     ] {
         board.apply(&at(20, event));
@@ -442,6 +448,51 @@ fn a_failure_is_still_news_after_a_restart_unless_something_happened_meanwhile()
     ] {
         let (name, row) = restarted(&meanwhile);
         assert_eq!((name.as_str(), row.exit_status), ("idle", None));
+    }
+}
+
+/// An agent's screen is reported as lines after a restart, since no observer keeps lines of it.
+#[test]
+fn the_screen_of_an_agent_is_no_news_after_a_restart() {
+    let killed = || {
+        let mut event = state("a", "%1", AgentState::Error, None);
+        if let TdEvent::AgentState {
+            source,
+            detail,
+            asks,
+            ..
+        } = &mut event
+        {
+            *source = Some(crate::agent::StateSource::Process.into());
+            *detail = Some(Box::new("exit status 137".into()));
+            *asks = Some(Box::new("claude killed (137)".into()));
+        }
+        event
+    };
+    for is_killed in [false, true] {
+        let mut board = board(&[at(0, opened("a", "%1", "bash"))]);
+        board.apply(&at(1, state("a", "%1", AgentState::Idle, None)));
+        if is_killed {
+            board.apply(&at(5, killed()));
+        }
+        let thirty = Timestamp::from_micros(30 * SECOND);
+        board.end(&"a".into(), None, false, thirty, |_| Fate::GoesOn);
+        let program = if is_killed { "bash" } else { "claude" };
+        board.apply(&at(40, opened("a", "%1", program)));
+        board.apply(&at(40, output("a", "%1", "? for shortcuts\n")));
+        if !is_killed {
+            board.apply(&at(40, state("a", "%1", AgentState::Idle, None)));
+        }
+        board.tick(Timestamp::from_micros(42 * SECOND));
+        let row = board.rows().next().unwrap();
+        let (state, since, line) = if is_killed {
+            ("failed", 5, "claude killed (137)")
+        } else {
+            ("idle", 1, "")
+        };
+        assert_eq!(row.state.as_str(), state);
+        assert_eq!(row.since, Timestamp::from_micros(since * SECOND));
+        assert_eq!(row.last_line, line);
     }
 }
 
@@ -1026,17 +1077,15 @@ fn the_command_of_an_agent_is_not_its_last_line() {
         }
         event
     };
-    let mut board = Board::default();
-    let command = output("a", "%1", "me@box:~$ clear; claude\n");
-    for event in [
-        opened("a", "%1", "bash"),
-        of("shell"),
-        command,
-        of("claude"),
-    ] {
-        board.apply(&at(1, event));
+    for job in [None, Some(job("claude"))] {
+        let mut board = Board::default();
+        let command = output("a", "%1", "me@box:~$ clear; claude\n");
+        let events = [opened("a", "%1", "bash"), of("shell"), command];
+        for event in events.into_iter().chain(job).chain([of("claude")]) {
+            board.apply(&at(1, event));
+        }
+        assert_eq!(board.rows().next().unwrap().last_line, "");
     }
-    assert_eq!(board.rows().next().unwrap().last_line, "");
 }
 
 #[test]
