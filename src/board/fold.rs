@@ -657,6 +657,7 @@ fn job_name(command: &str) -> String {
 fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<String> {
     let is_informative = |line: &Cow<'_, str>| {
         line.contains(char::is_alphanumeric)
+            && !line.trim_start().starts_with(['╭', '╰', '┌', '└'])
             && agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
             && !rules.is_prompt(line)
     };

@@ -36,7 +36,11 @@ impl Row {
         if fate == Fate::GoesOn {
             self.leave(at);
         } else {
+            // What was dismissed after the observer had ended is this end: faces have shown it.
+            let known = self.last_observed.as_ref();
+            let is_end_dismissed = self.dismissed && known.is_some_and(|known| !known.dismissed);
             self.end_with_observer(exit_status, is_cut_off, at);
+            self.dismissed |= is_end_dismissed;
             self.server_gone = fate == Fate::EndedWithServer
                 && self.pane.is_some()
                 && self.state == RowState::Exited;

@@ -686,7 +686,7 @@ fn the_last_line_is_not_decoration() {
             1,
             output("a", "%1", "I have changed two files.\n────────────\n\n"),
         ),
-        at(2, output("a", "%1", "╭──────────────╮\n")),
+        at(2, output("a", "%1", "╭──────────────╮\n╰──● after 2.0 s\n")),
     ]);
     let row = board.rows().next().unwrap();
     assert_eq!(row.last_line, "I have changed two files.");
@@ -929,6 +929,31 @@ fn dismissed(id: &str, pane: &str, dismissed: bool) -> TdEvent {
         agent_id: None,
         dismissed,
         by: PaneViewer::Face.into(),
+    }
+}
+
+/// A history whose board was last stored before the end has the dismissal before the end.
+#[test]
+fn an_end_that_was_dismissed_stays_dismissed_when_it_is_read_again() {
+    let detached = || TdEvent::SessionEnded {
+        execution_id: "a".into(),
+        session: "a".into(),
+        reason: SessionEndReason::Detached.into(),
+        exit_status: None,
+    };
+    let nine = Timestamp::from_micros(9 * SECOND);
+    for (is_dismissed, attention) in [(true, Attention::Quiet), (false, Attention::Finished)] {
+        let mut board = board(&[
+            at(0, opened("a", "%1", "bash")),
+            at(1, state("a", "%1", AgentState::Idle, None)),
+            at(5, detached()),
+        ]);
+        if is_dismissed {
+            board.apply(&at(8, dismissed("a", "%1", true)));
+        }
+        board.end(&"a".into(), None, false, nine, |_| Fate::EndedWithServer);
+        let row = board.rows().next().unwrap();
+        assert_eq!((row.state.as_str(), row.attention()), ("exited", attention));
     }
 }
 
