@@ -155,8 +155,8 @@ const RETRYING: &str = " [retrying";
 /// What stands before the reason in the words of an agent that has retried.
 const LAST_ERROR: &str = "Last error: ";
 
-/// Returns the words of a failure in one line, its reason first. Where an agent shows the answer of its API as JSON, they are those before
-/// it and its message: `API Error: 401: invalid x-api-key`.
+/// Returns the words of a failure in one line, its reason first. Where an agent shows the answer of its API as JSON,
+/// they are those before it and its message: `API Error: 401: invalid x-api-key`.
 pub(super) fn failure_words(text: &str) -> String {
     let text = text.split_once(RETRYING).map_or(text, |(reason, _)| reason);
     let text = match text.split_once(LAST_ERROR) {

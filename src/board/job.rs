@@ -7,8 +7,8 @@ use crate::agent::{KnownAgent, failure_in_words};
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 
-/// The time after which a job in a shell is the program of its row: the short commands of a loop are not, so that the
-/// row does not change with each of them.
+/// The time after which a job in a shell is the program of its row: the short commands of a loop are not. `while true;
+/// do make; sleep 1; done` changed the program 22 times in 11 s.
 const JOB_NAMED_AFTER: Duration = Duration::from_secs(3);
 
 /// The time after the end of a job in which its last lines are still read.

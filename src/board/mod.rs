@@ -32,10 +32,10 @@ mod schema;
 mod session_end;
 
 #[doc(hidden)]
-#[cfg(feature = "cli")]
-pub(crate) use limit::end_in_words;
 pub use schema::json_schema;
 
+#[cfg(feature = "cli")]
+pub(crate) use limit::end_in_words;
 pub use place::Place;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 #[cfg(feature = "cli")]

@@ -353,6 +353,21 @@ impl TmuxServer {
         });
     }
 
+    /// Starts a bash at its prompt in a session of its own; returns its pane.
+    #[track_caller]
+    pub fn shell(&self, session: &str) -> String {
+        let pane = self.new_session(session, 80, 24, "PS1='$ ' exec bash --norc --noprofile");
+        self.wait_for_text(&pane, "$");
+        pane
+    }
+
+    /// Types a line, and Enter.
+    #[track_caller]
+    pub fn types(&self, target: &str, line: &str) {
+        self.tmux(&["send-keys", "-t", target, "-l", "--", line]);
+        self.tmux(&["send-keys", "-t", target, "Enter"]);
+    }
+
     /// Opens the terminal of a pane: the pane shows the written bytes like output of its program.
     #[track_caller]
     pub fn terminal(&self, pane: &str) -> File {

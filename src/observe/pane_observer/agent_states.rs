@@ -19,7 +19,7 @@ use crate::track::{Capture, TerminalNotice};
 pub(super) const JUDGE_DELAY: Duration = Duration::from_millis(100);
 
 /// The time in which it becomes known whether a tmux client shows observed panes: the next listing of their server
-/// has it.
+/// has it. Until then the screen shows an agent that is another pane's.
 const VIEW_WAIT: Duration = Duration::from_secs(1);
 
 /// The end of an agent.

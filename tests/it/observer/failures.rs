@@ -6,20 +6,6 @@ use serde_json::Value;
 use super::{Home, lives, signal};
 use crate::cli::assert_code;
 
-fn types(home: &Home, session: &str, text: &str) {
-    home.server
-        .tmux(&["send-keys", "-t", session, "-l", "--", text]);
-    home.server.tmux(&["send-keys", "-t", session, "Enter"]);
-}
-
-/// Starts a shell in a session of its own.
-fn shell(home: &Home, session: &str) {
-    let pane = home
-        .server
-        .new_session(session, 80, 24, "PS1='$ ' exec bash --norc");
-    home.server.wait_for_text(&pane, "$");
-}
-
 fn is_failed(row: &Value) -> bool {
     row["state"] == "failed"
 }
@@ -27,17 +13,17 @@ fn is_failed(row: &Value) -> bool {
 #[test]
 fn a_failure_is_news_after_a_restart_until_a_job_succeeds() {
     let home = Home::new();
-    shell(&home, "sh");
-    shell(&home, "agent");
+    home.server.shell("sh");
+    home.server.shell("agent");
     let mut pid = home.start();
     for name in ["sh", "agent"] {
         home.wait_for_row(name, |row| row["state"] == "idle");
     }
-    types(&home, "sh", "sh -c 'echo broken; sleep 0.7; exit 2'");
+    home.server
+        .types("sh", "sh -c 'echo broken; sleep 0.7; exit 2'");
     let file = home.directory().join("pid");
     let kept = file.display();
-    types(
-        &home,
+    home.server.types(
         "agent",
         &format!("(echo $BASHPID > {kept}; exec -a claude sleep 1000)"),
     );
@@ -74,7 +60,7 @@ fn a_failure_is_news_after_a_restart_until_a_job_succeeds() {
             assert_eq!(shown(&row), shown(before), "{name} after a restart");
         }
     }
-    types(&home, "sh", "sleep 0.7");
+    home.server.types("sh", "sleep 0.7");
     home.wait_for_row("sh", |row| row["state"] == "idle");
     assert_code(&home.run(&["stop"]), 0);
     home.start();

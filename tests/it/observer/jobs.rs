@@ -10,23 +10,21 @@ use super::Home;
 use crate::cli::assert_code;
 use crate::support::{CEILING, wait_for};
 
-fn types(home: &Home, text: &str) {
-    home.server
-        .tmux(&["send-keys", "-t", "sh", "-l", "--", text]);
-    home.server.tmux(&["send-keys", "-t", "sh", "Enter"]);
+/// A home whose observer has a shell at its prompt, and the shell's pane.
+fn observed_shell() -> (Home, String) {
+    let home = Home::new();
+    let pane = home.server.shell("sh");
+    home.start();
+    home.wait_for_row("sh", |row| row["state"] == "idle");
+    (home, pane)
 }
 
 #[test]
 fn a_script_is_work_and_its_failure_is_news() {
-    let home = Home::new();
-    let pane = home
-        .server
-        .new_session("sh", 80, 24, "PS1='$ ' exec bash --norc");
-    home.server.wait_for_text(&pane, "$");
-    home.start();
-    home.wait_for_row("sh", |row| row["state"] == "idle");
+    let (home, pane) = observed_shell();
 
-    types(&home, "sh -c 'echo building; read x; echo broken; exit 2'");
+    home.server
+        .types("sh", "sh -c 'echo building; read x; echo broken; exit 2'");
     home.server.wait_for_text(&pane, "\nbuilding");
     home.wait_for_row("sh", |row| row["attention"] == "working");
     let socket = home.server.socket().display().to_string();
@@ -51,7 +49,7 @@ fn a_script_is_work_and_its_failure_is_news() {
     write!(stream, "{head}Accept: application/x-ndjson\r\n\r\n{body}").unwrap();
     let mut answer = BufReader::new(stream).lines().map(Result::unwrap);
     assert!(answer.any(|line| line.contains("begun")));
-    types(&home, "go on");
+    home.server.types("sh", "go on");
     let outcome = answer.find(|line| line.contains("outcome"));
     assert!(
         outcome.as_ref().is_some_and(|line| line.contains("idle")),
@@ -66,7 +64,7 @@ fn a_script_is_work_and_its_failure_is_news() {
     // The shell is at its prompt.
     assert_code(&home.run(&wait), 0);
 
-    types(&home, "sleep 1");
+    home.server.types("sh", "sleep 1");
     home.wait_for_row("sh", |row| {
         row["state"] == "idle" && row["attention"] == "quiet"
     });
@@ -121,15 +119,9 @@ fn short_panes_that_end_well_are_no_rows() {
 
 #[test]
 fn a_loop_of_short_commands_is_a_shell_and_a_longer_job_is_its_row_s_program() {
-    let home = Home::new();
-    let pane = home
-        .server
-        .new_session("sh", 80, 24, "PS1='$ ' exec bash --norc");
-    home.server.wait_for_text(&pane, "$");
-    home.start();
-    home.wait_for_row("sh", |row| row["state"] == "idle");
-    types(
-        &home,
+    let (home, _) = observed_shell();
+    home.server.types(
+        "sh",
         "while true; do sh -c 'sleep 0.8; echo made'; sleep 0.8; done",
     );
     let mut programs = Vec::new();
@@ -147,7 +139,7 @@ fn a_loop_of_short_commands_is_a_shell_and_a_longer_job_is_its_row_s_program() {
     assert!(programs.iter().all(|name| name == "shell"), "{programs:?}");
     home.server.tmux(&["send-keys", "-t", "sh", "C-c"]);
     home.wait_for_row("sh", |row| row["state"] == "idle");
-    types(&home, "sleep 1000");
+    home.server.types("sh", "sleep 1000");
     home.wait_for_row("sh", |row| row["agent"] == "sleep");
     home.server.tmux(&["send-keys", "-t", "sh", "C-c"]);
     home.wait_for_row("sh", |row| row["agent"] == "shell");

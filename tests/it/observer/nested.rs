@@ -8,12 +8,6 @@ use crate::states;
 use crate::support::TmuxServer;
 
 /// Opens a session with a shell.
-fn shell(server: &TmuxServer) -> String {
-    let pane = server.new_session("outer", 70, 21, "PS1='$ ' exec bash --norc --noprofile");
-    server.wait_for_text(&pane, "$");
-    pane
-}
-
 /// Types a command line that attaches a client to the session of the agent.
 fn attach(home: &Home, pane: &str, inner: &TmuxServer, form: (&str, &str)) {
     let (before, after) = form;
@@ -21,9 +15,7 @@ fn attach(home: &Home, pane: &str, inner: &TmuxServer, form: (&str, &str)) {
         "{before}env -u TMUX tmux -S {} attach -t =agent{after}",
         inner.socket().display()
     );
-    let tmux = |args: &[&str]| home.server.tmux(args);
-    tmux(&["send-keys", "-t", pane, "-l", "--", &attach]);
-    tmux(&["send-keys", "-t", pane, "Enter"]);
+    home.server.types(pane, &attach);
     home.server.wait_for_text(pane, "2. No, and tell Claude");
 }
 
@@ -61,7 +53,7 @@ fn a_pane_that_shows_another_observed_pane_is_no_second_agent() {
     let agent = states::start(&inner);
     states::set_state(&inner, &agent, "waiting");
     inner.wait_for_text(&agent, "2. No, and tell Claude");
-    let pane = shell(&home.server);
+    let pane = home.server.shell("outer");
     home.start_with(&["-S", &inner.socket().display().to_string()]);
     home.wait_for_row("agent", |row| row["state"] == "waiting");
     home.wait_for_row("outer", |row| row["state"] == "idle");
@@ -99,7 +91,7 @@ fn a_pane_that_shows_a_pane_of_its_own_server_is_no_second_agent() {
         let home = Home::new();
         let agent = states::start(&home.server);
         states::set_state(&home.server, &agent, "waiting");
-        let pane = shell(&home.server);
+        let pane = home.server.shell("outer");
         attach(&home, &pane, &home.server, ("", ""));
         // The client was there before the observer.
         home.start_with(&["--source", source]);
@@ -118,7 +110,7 @@ fn a_pane_that_shows_a_pane_which_nothing_observes_is_its_agent() {
     let inner = TmuxServer::new();
     let agent = states::start(&inner);
     states::set_state(&inner, &agent, "waiting");
-    let pane = shell(&home.server);
+    let pane = home.server.shell("outer");
     home.start();
     home.wait_for_row("outer", |row| row["state"] == "idle");
     attach(&home, &pane, &inner, ("", ""));
