@@ -249,6 +249,10 @@ fn print_outcome(
             None => return Ok(()),
         },
         WaitEnd::Interrupted => return Ok(()),
+        WaitEnd::Ended(why) if outcome.lost_lines => {
+            let why = why.as_str();
+            format!("{why} before a match, and its last lines may be missing")
+        }
         WaitEnd::Ended(why) => format!("{} before a match", why.as_str()),
         WaitEnd::TimedOut => format!("no match within {:.1} s", outcome.elapsed.as_secs_f64()),
         WaitEnd::Lost => {

@@ -436,7 +436,7 @@ impl Pane {
         let mut has_all = true;
         if self.life.dead.is_none() {
             let may_lack_output = match (self.activity.bytes_after, server_bytes) {
-                // The drain has read everything that tmux had.
+                // The drain has read everything that tmux has passed on.
                 _ if self.stream().is_some() => !is_complete,
                 // The server has read nothing since, from any pane.
                 (Some(then), Some(now)) if then == now => false,

@@ -414,7 +414,7 @@ impl Pane {
         let Some(stream) = self.stream_mut() else {
             return;
         };
-        stream.pipe_ended(in_order);
+        stream.pipe_ended(in_order, out.now);
         self.piping.ended(in_order, out.now);
         if !in_order {
             let message = format!(

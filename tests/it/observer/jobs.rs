@@ -89,7 +89,7 @@ fn short_panes_that_end_well_are_no_rows() {
         is_met.then_some(()).ok_or(rows)
     });
     // So is an agent that was killed, and it needs the user.
-    let agent = "exec bash -c 'exec -a claude sleep 1000'";
+    let agent = "exec bash -c \"exec -a claude bash -c 'echo ready; read x; :'\"";
     let made = (home.server).tmux(&[
         "new-window",
         "-d",

@@ -314,3 +314,21 @@ fn a_pane_that_closes_after_its_stream_has_no_gap() {
     assert_eq!(script.gaps(), []);
     assert_eq!(script.names().last(), Some(&"PaneClosed"));
 }
+
+/// tmux does not wait for what the kernel still holds of a program that has ended.
+#[test]
+fn a_pane_that_closes_in_a_flood_may_lack_its_end() {
+    let gaps_after = |lines: usize, pause: Duration| {
+        let mut script = Script::streamed(None);
+        script.print(&"more than a few\n".repeat(lines));
+        script.pass(pause);
+        script.with(|pane, out| pane.pipe_ended(true, out));
+        let now = script.now();
+        script.pane.mark_gone(Some(100), now);
+        script.with(|pane, out| pane.close(false, out));
+        script.possible_gaps()
+    };
+    assert_eq!(gaps_after(1000, Duration::ZERO), [GapReason::Closed]);
+    assert_eq!(gaps_after(1000, SECOND), []);
+    assert_eq!(gaps_after(100, Duration::ZERO), []);
+}
