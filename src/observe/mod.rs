@@ -32,7 +32,7 @@ pub(crate) use observed_sessions::{HeardMark, ObservedSessions};
 #[cfg(feature = "cli")]
 pub(crate) use pane_observer::PIPE_CONTEXT;
 pub(crate) use pane_observer::listener::{
-    OpeningListener, PaneListener, StateListener, StreamEnd, StreamedView,
+    OpenedListeners, OpeningListener, PaneListener, StateListener, StreamEnd, StreamedView,
 };
 pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
 pub(crate) use polled_pane::PolledPane;

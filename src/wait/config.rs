@@ -182,6 +182,11 @@ impl Wait {
         !self.patterns.is_empty() || self.turn.is_some()
     }
 
+    /// Returns true if the wait reads what panes print.
+    pub(super) fn needs_lines(&self) -> bool {
+        self.matches_lines() || self.idle.is_some()
+    }
+
     /// Returns true if the wait has a condition for success.
     pub(crate) fn has_condition(&self) -> bool {
         !self.patterns.wanted.is_empty()

@@ -96,20 +96,19 @@ impl<'a> StartedWait<'a> {
         // A target that is the whole session also includes panes that open later.
         let is_part = in_session().count() != ids.len() || wait.target.may_be_part(listing);
         let other_panes = in_session().filter(|id| !ids.contains(id)).collect();
-        let needs_lines = wait.matches_lines() || wait.idle.is_some();
-        let sessions = sessions.filter(|_| needs_lines || !wait.states.is_empty());
+        let sessions = sessions.filter(|_| wait.needs_lines() || !wait.states.is_empty());
         let streams =
             sessions.map(|sessions| Streams::new(sessions.clone(), &listing.server, session_id));
-        let streamed = streams.as_ref().filter(|_| needs_lines);
+        if let Some(streams) = streams.as_ref().filter(|_| !is_part) {
+            streams.listen_to_openings(wait);
+        }
+        let streamed = streams.as_ref().filter(|_| wait.needs_lines());
         let streamed = streamed.map_or_else(HashMap::new, |streams| {
             let mode = if wait.include_existing {
                 BaselineMode::Existing
             } else {
                 BaselineMode::Baseline
             };
-            if !is_part {
-                streams.listen_to_openings(wait);
-            }
             streams.listen(&ids, (wait, mode), (stop, clock))
         });
         let mut started = Self {

@@ -11,8 +11,8 @@ use super::pane::{BaselineMode, LineSource, WaitedPane};
 use crate::clock::Clock;
 use crate::event::{AgentState, PaneId};
 use crate::observe::{
-    HeardMark, ObservedSessions, OpeningListener, PaneListener, StateListener, StreamEnd,
-    StreamedView,
+    HeardMark, ObservedSessions, OpenedListeners, OpeningListener, PaneListener, StateListener,
+    StreamEnd, StreamedView,
 };
 use crate::thread::{Stop, lock, stop_pair};
 use crate::tmux::{ServerIdentity, SessionId};
@@ -36,6 +36,9 @@ pub(super) struct Streams {
     pub rings: Receiver<()>,
     /// The panes that have opened since, with their streams.
     opened: Arc<OpenedPanes>,
+    /// Sends the first match of a state.
+    found: Sender<WaitMatch>,
+    matches: Receiver<WaitMatch>,
 }
 
 type OpenedPanes = Mutex<Vec<(PaneId, SharedPane)>>;
@@ -44,6 +47,7 @@ impl Streams {
     pub fn new(sessions: ObservedSessions, server: &ServerIdentity, session: SessionId) -> Self {
         // One ring stands for all: the wait looks at all of its panes.
         let (doorbell, rings) = bounded(1);
+        let (found, matches) = bounded(1);
         Self {
             sessions,
             server: server.clone(),
@@ -51,15 +55,18 @@ impl Streams {
             doorbell,
             rings,
             opened: Arc::default(),
+            found,
+            matches,
         }
     }
 
-    /// Listens to panes of the session that open from now on, from their first lines on.
+    /// Listens to panes of the session that open from now on, from their first lines on, and to their states.
     pub fn listen_to_openings(&self, wait: &Wait) {
         let listener = Openings {
             wait: wait.clone(),
             opened: Arc::downgrade(&self.opened),
             doorbell: self.doorbell.clone(),
+            found: self.found.clone(),
         };
         let session = (&self.server, self.session);
         self.sessions
@@ -110,19 +117,13 @@ impl Streams {
 
     /// Listens to the states of panes. Returns the channel that receives the first match.
     pub fn listen_to_states(&self, panes: &[PaneId], wait: &Wait) -> Receiver<WaitMatch> {
-        let (found, matches) = bounded(1);
         for pane in panes {
-            let listener = WantedStates {
-                wanted: wait.states.clone(),
-                pane: pane.clone(),
-                ignores_present: !wait.sent.is_empty(),
-                found: found.clone(),
-            };
+            let listener = WantedStates::new(wait, pane, &self.found);
             let session = (&self.server, self.session);
             self.sessions
                 .listen_to_states(session, pane, Box::new(listener));
         }
-        matches
+        self.matches.clone()
     }
 
     /// Waits until everything that tmux has read from these panes has been heard. Returns false if it has not by
@@ -154,6 +155,17 @@ struct WantedStates {
     /// The first state that is reported precedes the text that is sent.
     ignores_present: bool,
     found: Sender<WaitMatch>,
+}
+
+impl WantedStates {
+    fn new(wait: &Wait, pane: &PaneId, found: &Sender<WaitMatch>) -> Self {
+        Self {
+            wanted: wait.states.clone(),
+            pane: pane.clone(),
+            ignores_present: !wait.sent.is_empty(),
+            found: found.clone(),
+        }
+    }
 }
 
 impl StateListener for WantedStates {
@@ -214,6 +226,7 @@ struct Openings {
     wait: Wait,
     opened: Weak<OpenedPanes>,
     doorbell: Sender<()>,
+    found: Sender<WaitMatch>,
 }
 
 impl OpeningListener for Openings {
@@ -221,15 +234,22 @@ impl OpeningListener for Openings {
         self.opened.strong_count() > 0
     }
 
-    fn opens(&self, pane: &PaneId) -> Box<dyn PaneListener> {
-        Box::new(WaitListener {
+    fn opens(&self, pane: &PaneId) -> OpenedListeners {
+        let of_lines = || WaitListener {
             wait: self.wait.clone(),
             mode: BaselineMode::New,
             before: Vec::new(),
             begins: Begins::Opened(pane.clone(), self.opened.clone()),
             pane: Weak::new(),
             doorbell: self.doorbell.clone(),
-        })
+        };
+        let of_states = || WantedStates::new(&self.wait, pane, &self.found);
+        let lines = self.wait.needs_lines().then(of_lines);
+        let states = (!self.wait.states.is_empty()).then(of_states);
+        OpenedListeners {
+            lines: lines.map(|listener| Box::new(listener) as _),
+            states: states.map(|listener| Box::new(listener) as _),
+        }
     }
 }
 

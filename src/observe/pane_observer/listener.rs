@@ -38,8 +38,15 @@ pub(crate) trait OpeningListener: fmt::Debug + Send {
     /// Returns false once nobody wants to hear of further panes.
     fn is_wanted(&self) -> bool;
 
-    /// Returns the listener of a pane that opens.
-    fn opens(&self, pane: &PaneId) -> Box<dyn PaneListener>;
+    /// Returns the listeners of a pane that opens.
+    fn opens(&self, pane: &PaneId) -> OpenedListeners;
+}
+
+/// The listeners of a pane that opens.
+#[derive(Debug)]
+pub(crate) struct OpenedListeners {
+    pub lines: Option<Box<dyn PaneListener>>,
+    pub states: Option<Box<dyn StateListener>>,
 }
 
 /// The end of a stream.

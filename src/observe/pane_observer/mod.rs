@@ -14,7 +14,6 @@ mod views;
 
 use std::time::{Duration, Instant};
 
-use listener::PaneListener;
 #[cfg(feature = "cli")]
 pub(crate) use output::PIPE_CONTEXT;
 pub(in crate::observe) use output::{PaneEmission, PaneOutput};
@@ -37,7 +36,7 @@ use crate::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Throttled, Tracker,
 };
 use agent_states::{AgentStates, Joining, Reading};
-use listener::{Listeners, StreamEnd};
+use listener::{Listeners, OpenedListeners, StreamEnd};
 use output::Completion;
 use streamed_pane::{SETTLE, StreamedPane};
 use turns::{PaneTurns, TurnRules, TurnTimeout};
@@ -170,8 +169,8 @@ pub(in crate::observe) struct PaneOptions<'a> {
     pub streams: bool,
     /// The time before which its pipe is not opened.
     pub pipe_after: Option<Instant>,
-    /// The listeners that hear it from its first line on, if it is streamed.
-    pub listeners: Vec<Box<dyn PaneListener>>,
+    /// Those who listen to it from its first line on, if it is streamed, and to its states.
+    pub listeners: Vec<OpenedListeners>,
 }
 
 impl Pane {
@@ -249,8 +248,13 @@ impl Pane {
         if let Some(at) = options.pipe_after {
             pane.piping.wait_until(at);
         }
-        for listener in options.listeners {
-            pane.listen(listener, out.now);
+        for listeners in options.listeners {
+            if let Some(listener) = listeners.lines {
+                pane.listen(listener, out.now);
+            }
+            if let Some(listener) = listeners.states {
+                pane.listen_to_states(listener);
+            }
         }
         pane.opened(state, matches!(begin, Begin::Fresh), out);
         if let Some(lines) = earlier {

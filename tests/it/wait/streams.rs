@@ -185,7 +185,7 @@ fn the_last_lines_of_a_program_match_though_its_pane_closes() {
         if is_observed {
             home.start();
         }
-        for at in 0..ends.len() {
+        for (at, end) in ends.into_iter().enumerate() {
             let is_found = (0..5).any(|try_number| {
                 let name = format!("{at}-{try_number}");
                 let output = wait(
@@ -197,7 +197,7 @@ fn the_last_lines_of_a_program_match_though_its_pane_closes() {
                 assert!(is_found || outcome["lost_lines"] == true, "{outcome}");
                 is_found
             });
-            assert!(is_found, "{}", ends[at]);
+            assert!(is_found, "{end}");
         }
         for (name, may_lack) in [("at-once", true), ("slow", false), ("short", false)] {
             let output = wait(&home, &[name, "--send", "go", "--text", "NEEDLE", "--json"]);
@@ -649,6 +649,26 @@ fn a_wait_on_an_engine_knows_states() {
     // The state at the beginning counts.
     let again = waiter.wait(&wait).unwrap();
     assert_eq!(found(&again).condition, WaitCondition::State);
+    // So does that of a pane that opens later.
+    let wait = at("agent").state(AgentState::Working);
+    let started = waiter.start(&wait).unwrap();
+    let script = server.directory().join("agent.sh");
+    let script = format!("exec bash {}", script.display());
+    let format = ["-P", "-F", "#{pane_id}"];
+    let opens = [
+        &["new-window", "-d", "-t", "=agent:"],
+        &format[..],
+        &[&script],
+    ];
+    let opened = server.tmux(&opens.concat());
+    let opened = opened.trim();
+    server.wait_for_text(opened, "(0)");
+    crate::states::set_state(&server, opened, "working");
+    let waited = started.finish().unwrap();
+    assert_eq!(
+        found(&waited).pane.as_ref().map(|pane| pane.as_str()),
+        Some(opened)
+    );
     let alone = td_observe::wait::Waiter::new(server.server()).unwrap();
     assert!(alone.wait(&wait).unwrap_err().is_invalid_input());
     engine.shutdown();
