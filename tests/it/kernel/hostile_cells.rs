@@ -221,7 +221,8 @@ fn missed_outputs_are_counted_exactly() {
     let (mut got, mut last) = (0, None);
     let result = kernel.execute("code", |_, text| {
         if got == 0 {
-            is_sent.recv_timeout(Duration::from_secs(60)).unwrap();
+            // 120 MB take half a minute beside other tests.
+            is_sent.recv_timeout(Duration::from_secs(240)).unwrap();
         }
         got += 1;
         assert_eq!(text.len(), BYTES);
