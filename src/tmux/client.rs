@@ -47,12 +47,15 @@ struct TimedListing {
     /// The number of bytes that the server had read before; `None` if they are not all from its panes.
     server_bytes: Option<u64>,
     at: Duration,
+    /// A query has failed since. The server may have ended, and the counters of a process that has ended stay as
+    /// they were until its parent has waited for it.
+    is_doubtful: bool,
 }
 
 impl TimedListing {
     /// Returns true if the server has read nothing since the listing.
     fn is_idle(&self, now: Freshness) -> bool {
-        now.server_bytes.is_some() && now.server_bytes == self.server_bytes
+        !self.is_doubtful && now.server_bytes.is_some() && now.server_bytes == self.server_bytes
     }
 
     fn snapshot(&self, queried: Freshness) -> Snapshot {
@@ -117,7 +120,7 @@ impl Client {
 
     /// Returns the last listing if it is recent enough for requesters that only need new panes.
     pub fn recent(&self) -> Option<&Arc<Listing>> {
-        let last = self.last.as_ref()?;
+        let last = self.last.as_ref().filter(|last| !last.is_doubtful)?;
         (self.now() < last.at + LISTING_TICK).then_some(&last.listing)
     }
 
@@ -165,6 +168,9 @@ impl Client {
         }
         let began = self.clock.now();
         let reply = run(&self.server, &self.clock);
+        if let (Err(_), Some(last)) = (&reply, &mut self.last) {
+            last.is_doubtful = true;
+        }
         let ended = self.clock.now();
         self.idle
             .query_ended(ended.saturating_duration_since(self.epoch));
@@ -195,6 +201,7 @@ impl Client {
             // only from its panes.
             server_bytes: now.server_bytes.filter(|_| !programs),
             at: now.at,
+            is_doubtful: false,
         });
         Ok(last.snapshot(now))
     }

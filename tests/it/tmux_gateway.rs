@@ -6,6 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Signal, kill_process};
 use td_observe::internals::tmux::{
     BASELINE_ROWS, CaptureDigest, CaptureRequest, ForegroundPrograms, Gateway, GatewayHandle,
     Listing, Margin, PaneReply, PaneRequest, PendingReply, SessionId, SessionReply, SessionRequest,
@@ -191,6 +192,45 @@ fn a_gone_server_is_an_error_and_a_new_one_is_another() {
     );
     let reply = session(&gateway, request()).unwrap();
     assert_eq!(reply, SessionReply::OtherServer);
+    running.shutdown().unwrap();
+}
+
+#[test]
+fn after_a_failed_query_no_earlier_listing_holds() {
+    let tmux = TmuxServer::new();
+    tmux.new_session("one", 20, 5, STAY);
+    let pid = tmux.pid();
+    let running = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let gateway = running.handle();
+    let list = || {
+        let pending = gateway
+            .request_listing(ForegroundPrograms::Omitted)
+            .unwrap();
+        pending.wait()
+    };
+    let listing = list().unwrap();
+    let id = listing.sessions().next().unwrap().id;
+    let pane = listing.panes[0].pane();
+    let request = |panes| SessionRequest {
+        session_id: id,
+        panes,
+        ..SessionRequest::default()
+    };
+    // The server is idle, and dies during a query: the counters of its process say nothing of that, at least
+    // until its parent has waited for it.
+    let stopped = Stopped::new(pid);
+    let pending = gateway.request_session(request(HashMap::new())).unwrap();
+    tmux.will_be_killed();
+    kill_process(pid, Signal::KILL).unwrap();
+    drop(stopped);
+    assert!(pending.wait().unwrap_err().is_gone());
+    for _ in 0..20 {
+        let error = list().map(|listing| listing.panes.len()).unwrap_err();
+        assert!(error.is_gone(), "{error:?}");
+        let listed = HashMap::from([(pane.clone(), PaneRequest::Presence)]);
+        let error = session(&gateway, request(listed)).unwrap_err();
+        assert!(error.is_gone(), "{error:?}");
+    }
     running.shutdown().unwrap();
 }
 
