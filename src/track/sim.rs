@@ -39,6 +39,13 @@ impl Sim {
     }
 
     fn push_history(&mut self, row: Row) {
+        if self.limit == 0 {
+            // tmux keeps what a change of width has pushed off, and loses all other rows.
+            if let Some(above) = self.history.last_mut() {
+                above.wrapped = false;
+            }
+            return;
+        }
         if !self.history.is_empty() && self.history.len() >= self.limit {
             let step = (self.limit / 10).max(1).min(self.history.len());
             self.history.drain(..step);
@@ -190,12 +197,17 @@ impl Sim {
                 self.screen.pop();
             } else {
                 let top = self.screen.remove(0);
-                self.history.push(top);
+                if self.limit == 0 {
+                    self.push_history(top);
+                } else {
+                    self.history.push(top);
+                }
                 self.y = self.y.saturating_sub(1);
             }
         }
         while self.screen.len() < height {
-            if let Some(row) = self.history.pop() {
+            let from_history = (self.limit > 0).then(|| self.history.pop()).flatten();
+            if let Some(row) = from_history {
                 self.screen.insert(0, row);
                 self.y += 1;
             } else {

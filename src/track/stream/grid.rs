@@ -226,50 +226,13 @@ pub(super) struct Head {
     /// The beginning that has scrolled off, and its number of rows.
     pub text: String,
     pub rows: u32,
-    /// The text on the screen that is not part of the line.
-    pub foreign: Foreign,
+    /// For each row from the top of the screen, the number of bytes at its beginning that are no part of the line.
+    /// [`ALL_FOREIGN`] for all of a row in which the line does not end.
+    pub foreign: Vec<usize>,
 }
 
-/// Text in the rows of a line that is not part of it: the end of an earlier piece of a long line, or rows that
-/// tmux has put there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Foreign {
-    /// The number of bytes and of characters of the line before this text.
-    after: (usize, usize),
-    bytes: usize,
-    chars: usize,
-}
-
-impl Foreign {
-    /// Returns the text between the beginning of a line and its rest.
-    pub fn between(beginning: &str, text: &str) -> Self {
-        Self {
-            after: (beginning.len(), beginning.chars().count()),
-            bytes: text.len(),
-            chars: text.chars().count(),
-        }
-    }
-
-    /// Removes the text from joined rows.
-    pub fn remove_from(self, text: &mut String) {
-        let start = first_bytes(text, self.after.0).len();
-        let end = first_bytes(text, self.after.0 + self.bytes).len();
-        text.drain(start..end);
-    }
-
-    /// Removes the text from the runs of the line `line`, which follow the first `before` runs.
-    pub fn remove_from_runs(self, inked: &mut Vec<Inked>, before: usize, line: usize) {
-        if self.bytes == 0 {
-            return;
-        }
-        let moved = |at: usize| at.min(self.after.1).max(at.saturating_sub(self.chars));
-        let own = inked.iter_mut().skip(before);
-        for Inked { run, .. } in own.filter(|inked| inked.line == line) {
-            (run.from, run.to) = (moved(run.from), moved(run.to));
-        }
-        inked.retain(|inked| inked.run.from < inked.run.to);
-    }
-}
+/// All of a row is no part of its line, which continues in the next row.
+pub(super) const ALL_FOREIGN: usize = usize::MAX;
 
 /// The lines that have scrolled off since the last [`Scrolled::take`].
 #[derive(Clone, Debug, Default)]
@@ -284,8 +247,6 @@ pub(super) struct Scrolled {
     /// The number of rows of the open line that have scrolled off.
     open_rows: u32,
     is_open: bool,
-    /// The text in the open line's rows that is not part of it.
-    foreign: Foreign,
     /// The indices of the whole lines that were cut, so that the next ones continue them.
     cuts: Vec<usize>,
     /// The runs of all these lines that are not plain. The open line is the last.
@@ -310,6 +271,9 @@ pub(super) struct History {
 
 impl History {
     fn grow(&mut self) {
+        if self.limit == 0 {
+            return;
+        }
         if self.size > 0 && self.size >= self.limit {
             self.size -= (self.limit / 10).clamp(1, self.size);
         }
@@ -338,16 +302,6 @@ impl Scrolled {
         self.text.push_str(&head.text);
         self.open_rows = head.rows;
         self.is_open = true;
-        self.foreign = head.foreign;
-    }
-
-    /// Returns the beginning of the line that continues in the top row, if there is one.
-    pub fn head(&self) -> Option<Head> {
-        self.is_open.then(|| Head {
-            text: self.text[self.whole..].to_owned(),
-            rows: self.open_rows,
-            foreign: self.foreign,
-        })
     }
 
     pub fn push(&mut self, row: &GridRow, clusters: &Clusters, width: usize) {
@@ -355,17 +309,17 @@ impl Scrolled {
             let before = self.text[self.whole..].chars().count();
             push_inked(row, clusters, (self.rows.len(), before), &mut self.inked);
         }
-        row.show(clusters, width, &mut self.text);
+        row.show_own(clusters, width, &mut self.text);
         self.count += 1;
         self.total += 1;
         self.history.grow();
         self.open_rows += 1;
         self.is_open = true;
-        let is_full = self.text.len() - self.whole >= LINE_BYTES_MAX + self.foreign.bytes;
-        if row.wrapped && is_full {
+        let is_full = self.text.len() - self.whole >= LINE_BYTES_MAX;
+        if row.continues() && is_full {
             self.cuts.push(self.rows.len());
         }
-        if !row.wrapped || is_full {
+        if !row.continues() || is_full {
             self.close();
         }
     }
@@ -386,13 +340,6 @@ impl Scrolled {
         if !self.is_open {
             return;
         }
-        let foreign = std::mem::take(&mut self.foreign);
-        if foreign.bytes > 0 {
-            let mut own = self.text.split_off(self.whole);
-            foreign.remove_from(&mut own);
-            self.text.push_str(&own);
-            foreign.remove_from_runs(&mut self.inked, self.whole_inked, self.rows.len());
-        }
         self.text.push('\n');
         self.whole = self.text.len();
         self.rows.push(self.open_rows);
@@ -405,11 +352,6 @@ impl Scrolled {
     pub fn open(&self) -> Option<(&str, i64)> {
         self.is_open
             .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
-    }
-
-    /// Returns the text in the open line's rows that is not part of it.
-    pub fn foreign(&self) -> Foreign {
-        self.foreign
     }
 
     /// Returns the runs of the open line that are not plain.
@@ -457,6 +399,10 @@ pub(super) struct GridRow {
     pub room: usize,
     /// The row continues in the next one.
     pub wrapped: bool,
+    /// The number of cells at its beginning that are no part of its line: the end of an earlier piece of a long one,
+    /// or what tmux has put there. [`ALL_FOREIGN`] in a row in which the line does not end. What a program writes
+    /// over them makes all of the row a part of its line.
+    pub foreign: usize,
     /// The styles that are not plain, never beyond the cells.
     pub inks: Inks,
 }
@@ -468,6 +414,7 @@ impl GridRow {
             cells: Vec::new(),
             room: 0,
             wrapped: row.wrapped,
+            foreign: 0,
             // A capture has no colours.
             inks: Inks::default(),
         };
@@ -538,6 +485,69 @@ impl GridRow {
         }
     }
 
+    /// Returns true if the line continues in the next row.
+    pub fn continues(&self) -> bool {
+        self.wrapped || self.foreign == ALL_FOREIGN
+    }
+
+    /// Appends the part of the text that belongs to the line.
+    pub fn show_own(&self, clusters: &Clusters, width: usize, text: &mut String) {
+        let begin = text.len();
+        match self.foreign_bytes(clusters, width) {
+            0 => self.show(clusters, width, text),
+            ALL_FOREIGN => {}
+            foreign => {
+                self.show(clusters, width, text);
+                let end = begin + first_bytes(&text[begin..], foreign).len();
+                text.drain(begin..end);
+            }
+        }
+    }
+
+    /// Returns the number of bytes at the beginning of the text that are no part of the line, as in [`Head`].
+    pub fn foreign_bytes(&self, clusters: &Clusters, width: usize) -> usize {
+        if matches!(self.foreign, 0 | ALL_FOREIGN) {
+            return self.foreign;
+        }
+        let foreign = Self {
+            cells: self.cells.iter().take(self.foreign).copied().collect(),
+            ..Self::default()
+        };
+        foreign.row(clusters, width).text.len()
+    }
+
+    /// Marks the first `bytes` bytes of the text as no part of the line, as in [`Head`].
+    pub fn set_foreign(&mut self, bytes: usize, clusters: &Clusters) {
+        if bytes == ALL_FOREIGN {
+            self.foreign = ALL_FOREIGN;
+            return;
+        }
+        let mut text = String::new();
+        let is_before = |cell: &&Cell| {
+            let is_before = text.len() < bytes;
+            clusters.show(**cell, &mut text);
+            is_before
+        };
+        self.foreign = self.cells.iter().take_while(is_before).count();
+    }
+
+    /// Returns the part of the row that belongs to its line.
+    pub fn own_row(&self, clusters: &Clusters, width: usize) -> Row {
+        let mut text = String::new();
+        self.show_own(clusters, width, &mut text);
+        Row {
+            text,
+            wrapped: self.continues(),
+        }
+    }
+
+    /// Notes that the program writes from column `x` on.
+    fn written(&mut self, x: usize) {
+        if x < self.foreign {
+            self.foreign = 0;
+        }
+    }
+
     /// Returns the number of characters in these columns.
     pub fn chars(&self, columns: Range<usize>, clusters: &Clusters) -> usize {
         let cells = self.cells.iter().take(columns.end).skip(columns.start);
@@ -559,6 +569,7 @@ impl GridRow {
         self.inks.0.clear();
         self.room = room;
         self.wrapped = false;
+        self.foreign = 0;
     }
 
     /// Returns true if the row is empty and without a background.
@@ -592,12 +603,14 @@ impl GridRow {
     }
 
     pub fn set(&mut self, x: usize, cell: Cell, width: usize) {
+        self.written(x);
         self.reach(x + 1, width);
         self.cells[x] = cell;
     }
 
     /// Writes printable ASCII, one byte per cell.
     pub fn set_ascii(&mut self, x: usize, text: &[u8], width: usize) {
+        self.written(x);
         self.make_room(x + text.len(), width);
         if self.cells.len() < x {
             self.cells.resize(x, Cell::BLANK);
@@ -675,6 +688,7 @@ impl GridRow {
         if cells == 0 || to == from {
             return;
         }
+        self.written(to.min(from));
         let used = self.cells.len().max(to + cells);
         self.reach(from + cells, width);
         self.reach(to + cells, width);
@@ -725,8 +739,9 @@ pub(super) fn push_inked(
         return;
     }
     // The runs are in order, so that each cell is examined once.
-    let (mut column, mut chars) = (0, before);
+    let (mut column, mut chars) = (row.foreign, before);
     let mut chars_to = |to: usize| {
+        let to = to.max(column);
         chars += row.chars(column..to, clusters);
         column = to;
         chars

@@ -1,15 +1,18 @@
-//! Divides captured lines where the stream has cut them, so that only their last piece is compared (pure).
+//! Determines the lines and the parts of lines for which a capture may speak (pure).
 //!
 //! A line of more than [`LINE_BYTES_MAX`] is reported in pieces, each numbered as a line, but tmux joins its
 //! rows. An earlier piece has scrolled off and is final. Therefore a capture speaks only for the lines from
 //! the last piece on.
+//!
+//! Without a history, tmux loses rows at a resize, and shows earlier ones above those that it has kept. The stream has
+//! all bytes. Therefore a capture speaks only for the rows that it has kept, and not for those above.
 
 use super::super::align::Footprint;
-use super::super::capture::Capture;
-use super::super::lines::LogicalLine;
+use super::super::capture::{Capture, Row};
+use super::super::lines::{LogicalLine, group};
 use super::super::tracker::NormalScreen;
-use super::grid::{Foreign, Head, LINE_BYTES_MAX};
-use super::tracker::StreamTracker;
+use super::grid::{ALL_FOREIGN, GridRow, Head, LINE_BYTES_MAX};
+use super::tracker::{StreamTracker, has_text, is_blank};
 
 /// The lines of a capture from the last piece on, if it shows that.
 #[derive(Clone, Debug)]
@@ -41,6 +44,10 @@ impl StreamTracker {
         let capture = &*capture.connected();
         let normal = NormalScreen::of(capture);
         let (footprint, mut lines) = normal.in_full(capture);
+        if let Some(lines) = self.without_lost_rows(capture, &footprint, &lines) {
+            let is_cut = false;
+            return (footprint, CapturedLines { lines, is_cut });
+        }
         let row = |row: i64| {
             let at = usize::try_from(row + footprint.history_rows).ok()?;
             normal.rows.get(at)
@@ -57,6 +64,94 @@ impl StreamTracker {
         });
         let is_cut = !is_divided;
         (footprint, CapturedLines { lines, is_cut })
+    }
+
+    /// Returns the lines of a pane without a history in which a resize has damaged rows, or may have.
+    fn without_lost_rows(
+        &self,
+        capture: &Capture,
+        footprint: &Footprint,
+        lines: &[LogicalLine],
+    ) -> Option<Vec<LogicalLine>> {
+        let tracker = &self.tracker;
+        let continues = capture.pid == tracker.pid && !self.respawn_pending && !self.has_gap;
+        let is_alive = capture.dead.is_none() && !capture.alternate;
+        if capture.history_limit > 0 || !continues || !is_alive {
+            return None;
+        }
+        let terminal = &self.terminal;
+        let same_size = (terminal.width(), terminal.height())
+            == (capture.width as usize, capture.height as usize);
+        if !same_size {
+            return self.up_to_lost_rows(footprint, lines);
+        }
+        let is_damaged = terminal.normal_rows().iter().any(|row| row.foreign > 0);
+        if !is_damaged {
+            return None;
+        }
+        let as_before = self.as_the_stream(capture, footprint);
+        as_before.or_else(|| self.up_to_lost_rows(footprint, lines))
+    }
+
+    /// Returns the captured lines, divided as those of the stream, if the rows that are no part of them are the same.
+    fn as_the_stream(&self, capture: &Capture, footprint: &Footprint) -> Option<Vec<LogicalLine>> {
+        let terminal = &self.terminal;
+        let (clusters, width) = (&terminal.grid.clusters, terminal.width());
+        let own = |(grid_row, row): (&GridRow, &Row)| {
+            let foreign = grid_row.foreign_bytes(clusters, width);
+            let is_same = || has_text(&row.text, &grid_row.row(clusters, width).text);
+            let text = match foreign {
+                0 => row.text.clone(),
+                _ if !is_same() => return None,
+                foreign => row.text.get(foreign..).unwrap_or_default().to_owned(),
+            };
+            let wrapped = row.wrapped || foreign == ALL_FOREIGN;
+            Some(Row { text, wrapped })
+        };
+        let rows = terminal.normal_rows().iter().zip(&capture.rows);
+        let rows = rows.take(usize::try_from(footprint.used).unwrap_or(0));
+        let rows: Vec<Row> = rows.map(own).collect::<Option<_>>()?;
+        let mut lines = group(&rows, 0);
+        if let (Some((head, head_rows)), Some(first)) =
+            (terminal.grid.scrolled.open(), lines.first_mut())
+        {
+            first.text.insert_str(0, head);
+            (first.start, first.rows) = (first.start - head_rows, first.rows + head_rows);
+        }
+        Some(lines)
+    }
+
+    /// Returns the lines from the last one on that tmux does not have as the stream, which has the stream's text. All
+    /// rows above it count as its rows.
+    fn up_to_lost_rows(
+        &self,
+        footprint: &Footprint,
+        lines: &[LogicalLine],
+    ) -> Option<Vec<LogicalLine>> {
+        let mut above = lines
+            .iter()
+            .rposition(|line| line.start <= footprint.cursor_row);
+        let mut number = self.tracker.book.cursor_line;
+        loop {
+            let at = above?;
+            let text = self.text_of(number)?;
+            above = at.checked_sub(1);
+            number -= 1;
+            let is_same = has_text(&lines[at].text, text);
+            // A line between two equal ones is the known one.
+            let is_between = || {
+                let pair = above.map(|at| &*lines[at].text).zip(self.text_of(number));
+                pair.is_some_and(|(shown, text)| !is_blank(text) && has_text(shown, text))
+            };
+            if is_same || is_between() {
+                continue;
+            }
+            let mut lines = lines[at..].to_vec();
+            let line = &mut lines[0];
+            (line.start, line.rows) = (0, line.end());
+            text.clone_into(&mut line.text);
+            return Some(lines);
+        }
     }
 
     /// Removes what tmux shows of earlier pieces, and returns true if it shows some. `start_of` returns
@@ -149,10 +244,15 @@ impl StreamTracker {
         let is_piece = book.last_piece() == Some(line.number);
         // Rows of an earlier piece may be on the screen again, above or in the first row of this one.
         let is_joined = is_piece && screen[..before].iter().all(|row| row.wrapped);
-        if line.start >= 0 && !is_joined {
+        let may_lack_rows = capture.history_limit == 0 && line.start == 0;
+        if line.start >= 0 && !is_joined && !may_lack_rows {
             return None;
         }
-        let shown: String = screen[..end].iter().map(|row| &*row.text).collect();
+        // Without a history, rows that tmux has lost may have been between rows that it does not join.
+        let ends_above = |row: &Row| capture.history_limit == 0 && !row.wrapped;
+        let above = screen[..end.saturating_sub(1)].iter().rposition(ends_above);
+        let first = above.map_or(0, |above| above + 1);
+        let shown: String = screen[first..end].iter().map(|row| &*row.text).collect();
         // A beginning keeps the blanks at its end.
         let (text, shown) = if line.text.ends_with(&*shown) {
             (&*line.text, &*shown)
@@ -160,12 +260,23 @@ impl StreamTracker {
             (line.text.trim_end_matches(' '), shown.trim_end_matches(' '))
         };
         let own = common_end(text, shown);
-        let (beginning, foreign) = (&text[..text.len() - own], &shown[..shown.len() - own]);
+        let beginning = &text[..text.len() - own];
+        let mut foreign = vec![ALL_FOREIGN; first];
+        let mut left = shown.len() - own;
+        for (row, at) in screen[first..end].iter().zip(first + 1..) {
+            let is_all = left >= row.text.len() && at < end;
+            match left {
+                0 => break,
+                _ if is_all => foreign.push(ALL_FOREIGN),
+                left => foreign.push(left),
+            }
+            left = left.saturating_sub(row.text.len());
+        }
         let is_needed = line.start < 0 || !beginning.is_empty() || !foreign.is_empty();
         is_needed.then(|| Head {
             text: beginning.to_owned(),
             rows: u32::try_from(-line.start).unwrap_or(0),
-            foreign: Foreign::between(beginning, foreign),
+            foreign,
         })
     }
 }

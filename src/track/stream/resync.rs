@@ -34,7 +34,7 @@ impl StreamTracker {
             self.tracker.remember(&sync_point.capture);
             let mut sync_point = sync_point.clone();
             sync_point.capture.saved = Some(hidden);
-            let head = self.terminal.grid.scrolled.head();
+            let head = self.terminal.head();
             self.restart_with_head(&sync_point, head.as_ref(), continues);
         } else {
             self.apply_capture(&sync_point.capture, &mut changes);

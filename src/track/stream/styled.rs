@@ -17,10 +17,7 @@ impl Terminal {
     /// Returns the runs in the lines of the normal screen, as [`crate::track::lines::group`] counts
     /// these. The first line includes its beginning, which may have scrolled off.
     fn inked(&self) -> Vec<Inked> {
-        let rows = match &self.saved {
-            Some(saved) => &saved.rows,
-            None => &self.grid.rows,
-        };
+        let rows = self.normal_rows();
         let scrolled = &self.grid.scrolled;
         let mut inked = scrolled.open_inked();
         if inked.is_empty() && rows.iter().all(|row| row.inks.0.is_empty()) {
@@ -33,13 +30,12 @@ impl Terminal {
         let clusters = &self.grid.clusters;
         for row in rows {
             push_inked(row, clusters, (line, before), &mut inked);
-            if row.wrapped {
-                before += row.row(clusters, self.width()).text.chars().count()
+            if row.continues() {
+                before += row.own_row(clusters, self.width()).text.chars().count()
             } else {
                 (line, before) = (line + 1, 0)
             }
         }
-        scrolled.foreign().remove_from_runs(&mut inked, 0, 0);
         inked
     }
 }

@@ -519,8 +519,8 @@ impl Terminal {
 // Converts captures of tmux to terminals, and back (pure).
 
 impl Terminal {
-    /// Creates a terminal from a sync point. `head` is the part of the topmost line of the normal screen
-    /// that has scrolled off, and the number of its rows.
+    /// Creates a terminal from a sync point. `head` is what the rows of the normal screen do not show of its topmost
+    /// line, and what they show besides it.
     pub fn from_sync_point(sync_point: &SyncPoint, head: Option<&Head>) -> Self {
         let capture = &sync_point.capture;
         let mut terminal = Self::new(
@@ -557,8 +557,35 @@ impl Terminal {
         terminal.grid.scrolled.history.limit = capture.history_limit;
         if let Some(head) = head {
             terminal.grid.scrolled.set_open(head);
+            let rows = match &mut terminal.saved {
+                Some(saved) => &mut saved.rows,
+                None => &mut terminal.grid.rows,
+            };
+            for (row, foreign) in rows.iter_mut().zip(&head.foreign) {
+                row.set_foreign(*foreign, &terminal.grid.clusters);
+            }
         }
         terminal
+    }
+
+    /// Returns what the rows of the normal screen do not show of its topmost line, and what they show besides it.
+    pub fn head(&self) -> Option<Head> {
+        let rows = self.normal_rows().iter();
+        let foreign = rows.map(|row| row.foreign_bytes(&self.grid.clusters, self.width()));
+        let (text, rows) = self.grid.scrolled.open()?;
+        Some(Head {
+            text: text.to_owned(),
+            rows: u32::try_from(rows).unwrap_or(0),
+            foreign: foreign.collect(),
+        })
+    }
+
+    /// Returns the rows of the normal screen, even if it is hidden.
+    pub fn normal_rows(&self) -> &VecDeque<GridRow> {
+        match &self.saved {
+            Some(saved) => &saved.rows,
+            None => &self.grid.rows,
+        }
     }
 
     /// Copies the state that earlier bytes of the same program have set and that no capture shows.
@@ -578,15 +605,17 @@ impl Terminal {
         rows.iter().map(row).collect()
     }
 
-    /// Returns the rows of the normal screen and the row of its cursor, even if it is hidden.
+    /// Returns the rows of the normal screen, as far as they are part of their lines, and the row of its cursor,
+    /// even if it is hidden.
     pub fn normal(&self) -> (Vec<Row>, usize) {
-        match &self.saved {
-            Some(saved) => {
-                let cursor_row = saved.cursor.y.min(saved.rows.len() - 1);
-                (self.rows_of(&saved.rows), cursor_row)
-            }
-            None => (self.shown(), self.cursor.y),
-        }
+        let rows = self.normal_rows();
+        let cursor = self
+            .saved
+            .as_ref()
+            .map_or(self.cursor, |saved| saved.cursor);
+        let cursor_row = cursor.y.min(rows.len() - 1);
+        let own = |row: &GridRow| row.own_row(&self.grid.clusters, self.grid.width);
+        (rows.iter().map(own).collect(), cursor_row)
     }
 
     /// Returns the cursor as tmux reports it.

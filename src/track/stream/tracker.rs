@@ -318,8 +318,6 @@ impl StreamTracker {
             first.text.insert_str(0, head);
             first.start -= head_rows;
             first.rows += head_rows;
-            let foreign = self.terminal.grid.scrolled.foreign();
-            foreign.remove_from(&mut first.text);
         }
         let footprint = Footprint {
             height: self.terminal.height() as i64,

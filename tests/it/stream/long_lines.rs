@@ -229,10 +229,6 @@ fn cases(is_streamed: bool, sizes: &[usize]) -> Vec<Case> {
     for (size, &bytes) in sizes.iter().enumerate() {
         for (limit, history_limit) in [0, 50, 2_000, 50_000].into_iter().enumerate() {
             for mode in 0..8_usize {
-                // Without a history, tmux loses rows at a resize, and shows others in their place.
-                if is_streamed && history_limit == 0 && mode & 2 != 0 {
-                    continue;
-                }
                 let sum = mode.count_ones() as usize + size + limit;
                 if !all && !sum.is_multiple_of(4) {
                     continue;
