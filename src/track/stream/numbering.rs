@@ -372,7 +372,7 @@ impl<'a> LineComparison<'a> {
     pub fn new(
         stream: &'a StreamTracker,
         capture: &'a Capture,
-        CapturedLines { lines, is_cut }: &'a CapturedLines,
+        CapturedLines { lines, is_cut, .. }: &'a CapturedLines,
         footprint: &Footprint,
     ) -> Self {
         let book = &stream.tracker.book;

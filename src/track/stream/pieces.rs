@@ -12,7 +12,7 @@ use super::super::capture::{Capture, Row};
 use super::super::lines::{LogicalLine, group};
 use super::super::tracker::NormalScreen;
 use super::grid::{ALL_FOREIGN, GridRow, Head, LINE_BYTES_MAX};
-use super::tracker::{StreamTracker, has_text, is_blank};
+use super::tracker::{Difference, StreamTracker, has_text, is_blank};
 
 /// The lines of a capture from the last piece on, if it shows that.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(super) struct CapturedLines {
     /// The first line may lack its beginning, because tmux or the capture does. After a resize, no number
     /// shows whether tmux has trimmed its history.
     pub is_cut: bool,
+    /// The number of the first line, if rows have moved although the size is the same.
+    pub first: Option<i64>,
 }
 
 impl CapturedLines {
@@ -44,9 +46,8 @@ impl StreamTracker {
         let capture = &*capture.connected();
         let normal = NormalScreen::of(capture);
         let (footprint, mut lines) = normal.in_full(capture);
-        if let Some(lines) = self.without_lost_rows(capture, &footprint, &lines) {
-            let is_cut = false;
-            return (footprint, CapturedLines { lines, is_cut });
+        if let Some(captured) = self.without_lost_rows(capture, &footprint, &lines) {
+            return (footprint, captured);
         }
         let row = |row: i64| {
             let at = usize::try_from(row + footprint.history_rows).ok()?;
@@ -63,7 +64,12 @@ impl StreamTracker {
             start
         });
         let is_cut = !is_divided;
-        (footprint, CapturedLines { lines, is_cut })
+        let captured = CapturedLines {
+            lines,
+            is_cut,
+            first: None,
+        };
+        (footprint, captured)
     }
 
     /// Returns the lines of a pane without a history in which a resize has damaged rows, or may have.
@@ -72,25 +78,37 @@ impl StreamTracker {
         capture: &Capture,
         footprint: &Footprint,
         lines: &[LogicalLine],
-    ) -> Option<Vec<LogicalLine>> {
+    ) -> Option<CapturedLines> {
         let tracker = &self.tracker;
         let continues = capture.pid == tracker.pid && !self.respawn_pending && !self.has_gap;
         let is_alive = capture.dead.is_none() && !capture.alternate;
         if capture.history_limit > 0 || !continues || !is_alive {
             return None;
         }
+        let from_bytes = || self.up_to_lost_rows(footprint, lines);
+        let captured = |lines, first| CapturedLines {
+            lines,
+            is_cut: false,
+            first,
+        };
         let terminal = &self.terminal;
-        let same_size = (terminal.width(), terminal.height())
-            == (capture.width as usize, capture.height as usize);
-        if !same_size {
-            return self.up_to_lost_rows(footprint, lines);
+        if (terminal.width(), terminal.height())
+            != (capture.width as usize, capture.height as usize)
+        {
+            return from_bytes().map(|(_, lines)| captured(lines, None));
         }
-        let is_damaged = terminal.normal_rows().iter().any(|row| row.foreign > 0);
-        if !is_damaged {
-            return None;
+        if terminal.normal_rows().iter().any(|row| row.foreign > 0) {
+            let as_before = self.as_the_stream(capture, footprint);
+            let as_before = as_before.map(|lines| captured(lines, None));
+            return as_before
+                .or_else(|| from_bytes().map(|(first, lines)| captured(lines, Some(first))));
         }
-        let as_before = self.as_the_stream(capture, footprint);
-        as_before.or_else(|| self.up_to_lost_rows(footprint, lines))
+        // A resize that was over before the capture has lost the beginning of a line.
+        let are_rows_other = matches!(self.difference(capture), Some(Difference::Row { .. }));
+        let (first, own) = are_rows_other.then(from_bytes).flatten()?;
+        let shown = lines[lines.len() - own.len()].text.trim_end_matches(' ');
+        let is_end = !shown.is_empty() && own[0].text.trim_end_matches(' ').ends_with(shown);
+        is_end.then(|| captured(own, Some(first)))
     }
 
     /// Returns the captured lines, divided as those of the stream, if the rows that are no part of them are the same.
@@ -121,13 +139,13 @@ impl StreamTracker {
         Some(lines)
     }
 
-    /// Returns the lines from the last one on that tmux does not have as the stream, which has the stream's text. All
-    /// rows above it count as its rows.
+    /// Returns the lines from the last one on that tmux does not have as the stream, which has the stream's text, and
+    /// its number. All rows above it count as its rows.
     fn up_to_lost_rows(
         &self,
         footprint: &Footprint,
         lines: &[LogicalLine],
-    ) -> Option<Vec<LogicalLine>> {
+    ) -> Option<(i64, Vec<LogicalLine>)> {
         let mut above = lines
             .iter()
             .rposition(|line| line.start <= footprint.cursor_row);
@@ -150,7 +168,7 @@ impl StreamTracker {
             let line = &mut lines[0];
             (line.start, line.rows) = (0, line.end());
             text.clone_into(&mut line.text);
-            return Some(lines);
+            return Some((number + 1, lines));
         }
     }
 

@@ -65,7 +65,13 @@ impl StreamTracker {
     fn apply_capture(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
         let difference = self.difference(capture);
         let (footprint, mut captured) = self.captured(capture);
-        if let Some(numbered) = self.numbered_certainly(capture, &captured, difference.as_ref()) {
+        let from_bytes = captured.first.map(|first| NumberedLines {
+            first,
+            lines: captured.lines.clone(),
+            is_sure: true,
+        });
+        let certainly = || self.numbered_certainly(capture, &captured, difference.as_ref());
+        if let Some(numbered) = from_bytes.or_else(certainly) {
             let numbered = self.with_cut_line(numbered, captured.without_beginning(capture));
             self.repair(capture, numbered, footprint, changes);
             return;

@@ -2057,6 +2057,45 @@ mod long_lines {
         }
     }
 
+    /// Without a history, tmux loses rows at a resize that is over before the next comparison.
+    #[test]
+    fn two_resizes_between_comparisons_lose_and_repeat_nothing() {
+        for (width, height) in [(80, 10), (40, 24), (30, 8), (200, 24)] {
+            for is_long in [false, true] {
+                let sim = Sim::new(80, 24, 0);
+                let start = SyncPoint {
+                    capture: sim.capture(0),
+                    ..SyncPoint::default()
+                };
+                let mut watched = Watched {
+                    sim,
+                    pane: Pane::at(&start),
+                    printed: String::new(),
+                };
+                for number in 0..50 {
+                    watched.print(&format!("line {number}\n"));
+                }
+                if is_long {
+                    watched.print(&"0123456789-".repeat(150));
+                }
+                watched.sim.set_height(height);
+                watched.sim.set_width(width);
+                watched.print("");
+                watched.sim.set_height(24);
+                watched.sim.set_width(80);
+                watched.check(true);
+                watched.print("more");
+                watched.pane.settle();
+                watched.pane.end();
+                let settled = watched.pane.reported().replace('\n', "");
+                let replayed: String = watched.pane.replay().into_values().collect();
+                let place = format!("through {width}x{height}");
+                assert!(settled == watched.printed, "{place}: {settled}");
+                assert!(replayed == watched.printed, "{place}: {replayed}");
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 60, ..ProptestConfig::default() })]
 
