@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::job::is_job_named;
 use super::last::{conclusion, tool_in_words};
 use super::limit::limit_end;
-use super::row::{ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure};
+use super::row::{EarlierTurn, ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure};
 use super::rows::Rows;
 use jiff::tz::TimeZone;
 
@@ -335,7 +335,8 @@ impl Fold<'_> {
                             let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
                             if let Some(words) = &row.asks {
                                 row.last_line.clone_from(words);
-                                row.limit_end = limit_end(words, at, &zone);
+                                let said = row.since_before(&row.state, at).unwrap_or(at);
+                                row.limit_end = limit_end(words, said, &zone);
                             }
                         }
                         _ => {}
@@ -354,6 +355,27 @@ impl Fold<'_> {
                 let (shells, agents) = (*shells, *agents);
                 row.background =
                     Some(Background { shells, agents }).filter(|left| !left.is_empty());
+            }),
+            TdEvent::ConversationFound {
+                pane: Some(pane),
+                agent,
+                answer,
+                turn_began,
+                turn_ended,
+                acted,
+                ..
+            } => self.pane(id, pane, |row, at| {
+                if let Some(agent) = agent {
+                    row.set_agent(plain(agent).into_owned(), turn_ended.is_some());
+                }
+                let turn = EarlierTurn {
+                    began: *turn_began,
+                    ended: *turn_ended,
+                    acted: *acted,
+                    found: at,
+                };
+                let answer = answer.as_deref().map_or("", String::as_str);
+                row.find_conversation(turn, &plain(answer));
             }),
             TdEvent::AgentRegistered {
                 agent_id,
@@ -541,8 +563,7 @@ impl Fold<'_> {
             None => (self.rows.map.get(&key)).map_or(ExecutionKind::Command, |row| row.kind),
         };
         self.row(key, kind, |row, at| {
-            row.note_output(at);
-            row.note_news();
+            row.note_words(at);
             if let Some(line) = line(row) {
                 row.last_line = line.chars().take(CHARS_MAX).collect();
             }

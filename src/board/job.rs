@@ -35,7 +35,7 @@ impl Row {
 
     /// The job in the pane's shell ends well. Its prompt was there before, or is not recognised.
     pub(super) fn end_job(&mut self, at: Timestamp) {
-        self.runs_script = false;
+        (self.runs_script, self.earlier) = (false, None);
         if self.state == RowState::Running {
             self.enter(RowState::Agent(AgentState::Idle.into()), at);
         }

@@ -22,6 +22,7 @@
 mod row;
 mod rows;
 
+mod earlier;
 mod ends;
 mod fold;
 mod job;

@@ -19,7 +19,7 @@ const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The time for which a pane that has just come under observation may show an agent's state. Screens settle within
 /// 0.3 s; processes and files are found a little later.
-const READING_TIME: Duration = Duration::from_secs(1);
+pub(super) const READING_TIME: Duration = Duration::from_secs(1);
 
 /// What stands before a prompt in a row's last line, while the agent has said nothing.
 pub(super) const PROMPT: &str = "> ";
@@ -260,6 +260,21 @@ pub struct Row {
     /// The state when the observer ended. Not part of the JSON.
     #[serde(skip)]
     pub(super) last_observed: Option<Box<LastObserved>>,
+    /// The times of the agent's last turn, if it began before the observation. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) earlier: Option<Box<EarlierTurn>>,
+}
+
+/// The times of an agent's last turn, which began before the observation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct EarlierTurn {
+    pub(super) began: Option<Timestamp>,
+    /// `None` while the turn goes on.
+    pub(super) ended: Option<Timestamp>,
+    /// The time of the agent's last words or tool, while the turn goes on.
+    pub(super) acted: Option<Timestamp>,
+    /// The time at which the conversation was found.
+    pub(super) found: Timestamp,
 }
 
 /// The state of a row when its observer ended. If the next observer reports the same state, the row keeps the times
@@ -318,6 +333,7 @@ impl Row {
             is_silent: false,
             limit_end: None,
             last_observed: None,
+            earlier: None,
         }
     }
 
@@ -452,7 +468,7 @@ impl Row {
         if !matches!(self.state, RowState::Agent(_)) || self.is_unknown() {
             self.background = None;
         }
-        self.since = at;
+        self.since = self.date(at);
         self.seen = None;
         self.dismissed = false;
         self.is_silent = self.is_unknown() && self.is_silent_at(at);
@@ -484,7 +500,7 @@ impl Row {
         }
         self.exit_status = None;
         self.evidence = None;
-        self.job = None;
+        (self.job, self.earlier) = (None, None);
         self.set_question(None, None, None);
         self.began.get_or_insert(at);
         self.is_new = is_new;
@@ -529,6 +545,9 @@ impl Row {
     /// printed: the command that started it.
     pub(super) fn set_agent(&mut self, agent: String, at_rest: bool) {
         let before = self.agent.replace(agent);
+        if self.agent != before {
+            self.earlier = None;
+        }
         if self.agent.as_deref() != Some("shell") {
             // The job is the agent, or its wrapper.
             self.job = None;
@@ -608,11 +627,15 @@ impl Row {
 
     /// Restores the times of a state that only ended with its observer.
     fn restore_times(&mut self) {
-        if let Some(before) = self.last_observed.take()
-            && (&before.state, &before.asks) == (&self.state, &self.asks)
-        {
+        let Some(before) = self.last_observed.take() else {
+            return;
+        };
+        if (&before.state, &before.asks) == (&self.state, &self.asks) {
             (self.since, self.seen) = (before.since, before.seen);
             self.dismissed = before.dismissed;
+        } else if self.earlier.is_some() {
+            // An agent that rests since before is idle until its files are read, and then done.
+            self.last_observed = Some(before);
         }
     }
 
@@ -622,6 +645,13 @@ impl Row {
         if before.is_some_and(|before| before.state != RowState::Running) {
             self.last_observed = None;
         }
+    }
+
+    /// Notes that the agent has said or done something.
+    pub(super) fn note_words(&mut self, at: Timestamp) {
+        self.note_output(at);
+        self.note_news();
+        self.earlier = None;
     }
 
     /// Enters the state of an agent. Restores the times of a state that only ended with its observer.
@@ -635,7 +665,7 @@ impl Row {
         // Another question is a new dialogue, whose wait begins now.
         let is_waiting = state == RowState::Agent(AgentState::Waiting.into());
         if self.asks != asks && is_waiting {
-            self.since = at;
+            self.since = self.since_before(&state, at).unwrap_or(at);
             self.dismissed = false;
         }
         self.set_question(asks, question_id, None);

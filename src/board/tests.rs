@@ -1493,3 +1493,202 @@ fn a_pane_that_ended_well_within_two_seconds_is_no_row() {
         assert_eq!(row.exit_status, Some(status));
     }
 }
+
+/// A conversation that was found, with a turn that began at second 2 and ended or acted at second 3.
+fn found(is_over: bool) -> TdEvent {
+    let second = |second: i64| Some(Timestamp::from_micros(second * SECOND));
+    TdEvent::ConversationFound {
+        execution_id: "a".into(),
+        pane: Some("%1".into()),
+        agent: Some(Box::new("claude".into())),
+        answer: Some(Box::new("I build it. It works.\n\nDone. Bye.".into())),
+        turn_began: second(2),
+        turn_ended: second(3).filter(|_| is_over),
+        acted: second(3).filter(|_| !is_over),
+    }
+}
+
+#[test]
+fn a_state_from_before_the_observation_has_its_time_and_the_words_of_its_turn() {
+    let is = |state_of| state("a", "%1", state_of, None);
+    let asks = |question| state("a", "%1", AgentState::Waiting, Some(question));
+    let says = || TdEvent::TokenReceived {
+        execution_id: "a".into(),
+        iteration: 1,
+        token: "News.".into(),
+        pane: Some("%1".into()),
+    };
+    use AgentState::{Done, Error, Idle, Suspended, Working};
+    // The events begin 100 s after the epoch, 0.3 s apart; the expected time is that of the transcript, or the number
+    // of the event that changed the state.
+    for (events, expected, last) in [
+        // Found before the state is known, and after it.
+        (vec![found(true), is(Done)], Ok(3), "Done."),
+        (vec![is(Idle), found(true)], Ok(3), "Done."),
+        (vec![is(Idle), found(true), is(Done)], Ok(3), "Done."),
+        (
+            vec![found(true), is(Idle), is(Done), seen("a", "%1")],
+            Ok(3),
+            "Done.",
+        ),
+        (
+            vec![found(true), state("a", "%1", Error, Some("No."))],
+            Ok(3),
+            "No.",
+        ),
+        (
+            vec![state("a", "%1", Error, Some("No.")), found(true)],
+            Ok(3),
+            "No.",
+        ),
+        (vec![found(false), is(Working)], Ok(2), "Bye."),
+        (vec![is(Working), found(false)], Ok(2), "Bye."),
+        (vec![found(false), asks("rm x")], Ok(3), "Bye."),
+        (
+            vec![found(false), is(Working), asks(""), asks("rm x")],
+            Ok(3),
+            "Bye.",
+        ),
+        // What the observer has seen itself.
+        (vec![is(Working), found(true)], Err(1), ""),
+        (vec![is(Working), found(true), is(Done)], Err(3), ""),
+        (vec![found(true), is(Working), is(Done)], Err(3), "Done."),
+        (
+            vec![found(true), is(Idle), is(Suspended), is(Idle)],
+            Err(4),
+            "Done.",
+        ),
+        (vec![found(true), says(), is(Done)], Err(3), "News."),
+        (vec![found(true), is(Done), shell(Idle)], Err(3), "Done."),
+        (
+            vec![found(true), is(Done), shell(Working), shell(Idle)],
+            Err(4),
+            "Done.",
+        ),
+        (
+            vec![
+                found(true),
+                is(Done),
+                shell(Idle),
+                job("make"),
+                job_over(0, 9),
+                shell(Working),
+                shell(Idle),
+            ],
+            Err(7),
+            "Done.",
+        ),
+        (
+            vec![found(false), asks("rm x"), is(Idle), is(Idle), is(Working)],
+            Err(5),
+            "Bye.",
+        ),
+        // A question that comes later is a new one.
+        (
+            vec![
+                found(false),
+                is(Working),
+                is(Working),
+                is(Working),
+                asks("rm x"),
+            ],
+            Err(5),
+            "Bye.",
+        ),
+        // It has opened anew.
+        (
+            vec![
+                found(true),
+                opened_anew(Some(false), "a", "%1", "claude"),
+                is(Done),
+            ],
+            Err(3),
+            "Done.",
+        ),
+    ] {
+        let mut board = Board::default();
+        let time = |number: i64| Timestamp::from_micros(100 * SECOND + number * SECOND * 3 / 10);
+        board.apply(&Envelope::new(
+            None,
+            time(0),
+            opened_anew(None, "a", "%1", "node"),
+        ));
+        for (number, event) in (1..).zip(&events) {
+            board.apply(&Envelope::new(None, time(number), event.clone()));
+        }
+        let row = board.rows().next().unwrap();
+        let expected = match expected {
+            Ok(second) => Timestamp::from_micros(second * SECOND),
+            Err(number) => time(number),
+        };
+        assert_eq!(
+            (row.since, row.last_line.as_str()),
+            (expected, last),
+            "{events:?}"
+        );
+        assert_eq!(row.turns, 0);
+    }
+}
+
+#[test]
+fn what_an_observer_has_seen_of_a_turn_stays_over_a_restart_and_another_turn_is_new() {
+    let is = |state_of| state("a", "%1", state_of, None);
+    let ended = || TdEvent::SessionEnded {
+        execution_id: "a".into(),
+        session: "a".into(),
+        reason: SessionEndReason::Detached.into(),
+        exit_status: None,
+    };
+    let second = |second: i64| Timestamp::from_micros(second * SECOND);
+    use AgentState::{Done, Idle};
+    for (done, events, expected) in [
+        (
+            3,
+            vec![found(true), is(Idle), is(Done)],
+            (3, Attention::Quiet),
+        ),
+        (
+            4,
+            vec![found(true), is(Idle), is(Done)],
+            (4, Attention::Quiet),
+        ),
+        (3, vec![is(Done), found(true)], (3, Attention::Quiet)),
+        // The turn that ended at second 3 is another one.
+        (1, vec![is(Done), found(true)], (3, Attention::Finished)),
+    ] {
+        let mut board = Board::default();
+        for (second, event) in [
+            (0, opened("a", "%1", "claude")),
+            (done, output("a", "%1", "Before.\n")),
+            (done, is(Done)),
+            (done, seen("a", "%1")),
+            (5, ended()),
+            (6, opened_anew(Some(false), "a", "%1", "claude")),
+        ] {
+            board.apply(&at(second, event));
+        }
+        for event in &events {
+            board.apply(&at(7, event.clone()));
+        }
+        let row = board.rows().next().unwrap();
+        let expected = (second(expected.0), expected.1);
+        assert_eq!((row.since, row.attention()), expected, "{events:?}");
+        // The words that are known stay.
+        let is_first = matches!(events[0], TdEvent::ConversationFound { .. });
+        let last = if is_first { "Before." } else { "Done." };
+        assert_eq!(row.last_line, last);
+    }
+    // The turn began at second 2, but the agent works again since second 4.
+    let mut board = Board::default();
+    for (second, event) in [
+        (0, opened("a", "%1", "claude")),
+        (4, is(AgentState::Working)),
+        (5, ended()),
+        (6, opened_anew(Some(false), "a", "%1", "claude")),
+        (7, is(AgentState::Working)),
+        (7, found(false)),
+    ] {
+        board.apply(&at(second, event));
+    }
+    assert_eq!(board.rows().next().unwrap().since, second(4));
+}

@@ -375,6 +375,9 @@ mod tests {
                         "bool" | "i32" | "u32" | "u64" | "PaneId" | "String" | "Box<String" => {
                             value_of(inner.trim_end_matches('>').trim_start_matches("Box<"))
                         }
+                        "Timestamp" => (-60_000_000_000_000_000_i64..200_000_000_000_000_000)
+                            .prop_map(|micros| json!(crate::Timestamp::from_micros(micros)))
+                            .boxed(),
                         "Box<Dialogue" => text()
                             .prop_map(|text| {
                                 let choice = json!({"key": "y", "label": text, "selected": true});

@@ -12,6 +12,7 @@ use super::names::{
 use super::styles::Styles;
 use super::table::event_table;
 use super::values::{Background, Cursor, Dialogue, EventField, IterationOutcome, ScreenRow};
+use crate::timestamp::Timestamp;
 
 /// The documentation of an event and of its fields.
 struct EventDoc {
@@ -242,6 +243,12 @@ macro_rules! texts {
     )* };
 }
 texts!(String, Box<String>, PaneId, ExecutionId, EndEvidence);
+
+impl FieldSchema for Timestamp {
+    fn schema() -> Value {
+        json!({"type": "string", "format": "date-time"})
+    }
+}
 
 impl FieldSchema for bool {
     fn schema() -> Value {

@@ -412,6 +412,22 @@ macro_rules! event_table {
                 /// The number of sub-agents.
                 agents: u32,
             }
+            /// The conversation of an agent that was in its pane before the observation of the pane began, and that is in
+            /// its present state since before: what its transcript says of that time. It is no turn of its own.
+            ConversationFound conversation_found lifecycle {
+                /// The agent's pane.
+                pane: Option<PaneId>;
+                /// The agent's program, such as `claude`.
+                agent: Option<Box<String> >,
+                /// The end of what the agent has said in its last turn, at most 4 KiB.
+                answer: Option<Box<String> >,
+                /// The time at which its last turn began.
+                turn_began: Option<Timestamp>,
+                /// The time at which its last turn ended, not before the start of its process; absent while it goes on.
+                turn_ended: Option<Timestamp>,
+                /// The time of its last words or tool, while its turn goes on.
+                acted: Option<Timestamp>,
+            }
             /// The screen of an agent in a pane, as text: when the agent's state changes, and at
             /// most every 10 s while the screen changes.
             ScreenSnapshot screen_snapshot text {

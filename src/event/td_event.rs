@@ -18,6 +18,7 @@ use super::values::{
     Cursor, Dialogue, EventField, IterationOutcome, ScreenRow, TextSearch, TextVisitor,
 };
 use crate::error::{Error, Result};
+use crate::timestamp::Timestamp;
 
 macro_rules! define_events {
     ($(
@@ -448,6 +449,7 @@ impl TdEvent {
             | Self::AgentFailed { pane, .. }
             | Self::AgentState { pane, .. }
             | Self::BackgroundWork { pane, .. }
+            | Self::ConversationFound { pane, .. }
             | Self::RowRenamed { pane, .. }
             | Self::RowDismissed { pane, .. }
             | Self::TurnCompleted { pane, .. }

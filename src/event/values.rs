@@ -9,6 +9,7 @@ use super::ids::{EndEvidence, ExecutionId, PaneId};
 use super::json::{Scan, push_string};
 use super::names::{EnumOrUnknown, NamedValue};
 use super::styles::Styles;
+use crate::timestamp::Timestamp;
 
 /// The outcome of one iteration of an agentic loop, serialized as serde does for an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +159,7 @@ pub(super) trait EventField: Serialize + DeserializeOwned {
 }
 
 impl EventField for Cursor {}
+impl EventField for Timestamp {}
 impl EventField for bool {
     fn scan(scan: &mut Scan<'_>) -> Option<Self> {
         let is_true = scan.skip("true").is_some();

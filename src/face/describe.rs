@@ -438,6 +438,24 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             };
             detail(text.to_owned())
         }
+        TdEvent::ConversationFound {
+            agent,
+            answer,
+            turn_began,
+            turn_ended,
+            ..
+        } => {
+            let agent = agent.as_deref().map_or("an agent", String::as_str);
+            let when = match (turn_ended, turn_began) {
+                (Some(at), _) => format!(", done since {at}"),
+                (None, Some(at)) => format!(", at work since {at}"),
+                (None, None) => String::new(),
+            };
+            let last = answer.as_ref().and_then(|answer| answer.lines().last());
+            let said = last.map(|line| format!(": {line}"));
+            let said = said.unwrap_or_default();
+            detail(format!("{agent} was there before{when}{said}"))
+        }
         TdEvent::RowRenamed {
             pane,
             agent_id,

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::process::Output;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -129,6 +130,28 @@ impl Claude {
         file.write_all(format!("{records}\n").as_bytes()).unwrap();
     }
 
+    /// Starts an observer in the background.
+    fn observe(&self) {
+        let socket = self.server.socket();
+        let started = on(socket.to_str().unwrap(), &["start"]);
+        assert_code(&self.run(&started), 0);
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let data = self.home.path().join("data");
+        Running::start(program(args, &data)).end()
+    }
+
+    /// Waits until the agent's row is as expected.
+    fn row(&self, is: impl Fn(&Value) -> bool) -> Value {
+        wait_for("the row", CEILING, || {
+            let rows = text(&self.run(&["status", "--json"]).stdout);
+            let mut rows = rows.lines().map(|line| serde_json::from_str(line).unwrap());
+            let row: Value = rows.find(|row: &Value| row["name"] == "agent").unwrap();
+            if is(&row) { Ok(row) } else { Err(row) }
+        })
+    }
+
     /// Makes the pane print something.
     fn draws(&self) {
         self.server
@@ -252,10 +275,7 @@ fn an_agent_is_asked_and_its_answer_printed() {
     assert_eq!(found["tokens"], json!({"input": 1, "output": 1}));
     assert_eq!(found["question"], Value::Null);
     // Beside an observer, as text.
-    let data = claude.home.path().join("data");
-    let socket = claude.server.socket();
-    let started = on(socket.to_str().unwrap(), &["start"]);
-    assert_code(&Running::start(program(&started, &data)).end(), 0);
+    claude.observe();
     let asked = claude.asked(&["go on"]);
     claude.server.wait_for_text(&claude.pane, "go on");
     claude.turn("two");
@@ -269,31 +289,15 @@ fn an_agent_is_asked_and_its_answer_printed() {
     let output = asked.end();
     assert_code(&output, 4);
     assert!(text(&output.stderr).contains("asks"), "{output:?}");
-    let stop = Running::start(program(&["stop"], &data));
-    assert_code(&stop.end(), 0);
+    assert_code(&claude.run(&["stop"]), 0);
 }
 
 #[test]
 fn shells_in_the_background_are_counted_on_the_row_until_they_end() {
     let mut claude = Claude::new();
     claude.turn("before");
-    let data = claude.home.path().join("data");
-    let socket = claude.server.socket();
-    let started = on(socket.to_str().unwrap(), &["start"]);
-    assert_code(&Running::start(program(&started, &data)).end(), 0);
-    let status = |more: &[&str]| {
-        let args = [&["status"], more].concat();
-        text(&Running::start(program(&args, &data)).end().stdout)
-    };
-    let row = |is: &dyn Fn(&Value) -> bool| {
-        wait_for("the row", CEILING, || {
-            let rows = status(&["--json"]);
-            let mut rows = rows.lines().map(|line| serde_json::from_str(line).unwrap());
-            let row: Value = rows.find(|row: &Value| row["name"] == "agent").unwrap();
-            if is(&row) { Ok(row) } else { Err(row) }
-        })
-    };
-    row(&|row| row["state"] == "done");
+    claude.observe();
+    claude.row(|row| row["state"] == "done");
     claude.is("busy");
     // Left by a process that was killed, and never reported as ended.
     let launched = |id: &str, time: &str| {
@@ -305,10 +309,10 @@ fn shells_in_the_background_are_counted_on_the_row_until_they_end() {
     claude.write(&launched("new", &now().to_string()));
     claude.turn("it");
     claude.is("shell");
-    let done = row(&|row| {
+    let done = claude.row(|row| {
         row["background"] == json!({"shells": 1, "agents": 0}) && row["state"] == "done"
     });
-    let table = status(&[]);
+    let table = text(&claude.run(&["status"]).stdout);
     assert!(
         table.contains("1 shell still running: answer it"),
         "{table}"
@@ -319,14 +323,13 @@ fn shells_in_the_background_are_counted_on_the_row_until_they_end() {
         now()
     ));
     claude.is("idle");
-    let over = row(&|row| row["background"].is_null());
+    let over = claude.row(|row| row["background"].is_null());
     assert_eq!(
         (&over["state"], &over["since"]),
         (&done["state"], &done["since"])
     );
-    assert!(!status(&[]).contains("running"));
-    let stop = Running::start(program(&["stop"], &data));
-    assert_code(&stop.end(), 0);
+    assert!(!text(&claude.run(&["status"]).stdout).contains("running"));
+    assert_code(&claude.run(&["stop"]), 0);
 }
 
 #[test]
@@ -403,4 +406,110 @@ fn a_wait_for_the_end_of_a_prompt_has_the_answer() {
         (&found["state"], &found["answer"]),
         (&json!("done"), &json!("answer it"))
     );
+}
+
+/// Returns a record of the transcript that was written at this time.
+fn record(at: Timestamp, kind: &str, more: &str) -> String {
+    format!(r#"{{"type":"{kind}","sessionId":"{SESSION}","timestamp":"{at}",{more}}}"#)
+}
+
+fn prompted(at: Timestamp) -> String {
+    record(
+        at,
+        "user",
+        r#""uuid":"u","message":{"role":"user","content":"go"}"#,
+    )
+}
+
+/// Returns a message of the model, with this content and the reason of its end.
+fn said(at: Timestamp, content: &str, stop: &str) -> String {
+    let message = format!(
+        r#""uuid":"a","message":{{"id":"m{}","role":"assistant","model":"m","content":[{content}],"stop_reason":"{stop}","usage":{{"input_tokens":1,"output_tokens":1}}}}"#,
+        at.micros()
+    );
+    record(at, "assistant", &message)
+}
+
+fn answered(at: Timestamp, answer: &str) -> String {
+    let content = format!(r#"{{"type":"text","text":"{answer}"}}"#);
+    said(at, &content, "end_turn")
+}
+
+#[test]
+fn an_agent_that_is_done_when_its_observation_begins_has_its_conclusion_and_the_time_of_its_end() {
+    let claude = Claude::new();
+    let (began, ended) = (now(), now());
+    claude.write(&prompted(began));
+    let answer = "I looked around.\\n\\nAll 12 tests pass now. You can merge it.";
+    claude.write(&answered(ended, answer));
+    // What Claude Code notes later is no turn.
+    claude.write(r#"{"type":"mode","mode":"normal"}"#);
+    claude.observe();
+    let row = claude.row(|row| row["state"] == "done" && row["since"] == json!(ended));
+    assert_eq!(row["last_line"], "All 12 tests pass now.");
+    assert_eq!((&row["turns"], &row["errors"]), (&json!(0), &json!(0)));
+    // It stays so over a restart of the observer.
+    assert_code(&claude.run(&["stop"]), 0);
+    claude.observe();
+    let row = claude.row(|row| row["state"] == "done");
+    assert_eq!(row["since"], json!(ended));
+    assert_eq!(row["last_line"], "All 12 tests pass now.");
+    // The end of a turn that no observer has seen.
+    assert_code(&claude.run(&["stop"]), 0);
+    let missed = now();
+    claude.write(&prompted(now()));
+    claude.write(&answered(missed, "It is merged."));
+    claude.observe();
+    let row = claude.row(|row| row["turns"] == json!(1) && row["since"] == json!(missed));
+    assert_eq!(
+        (&row["state"], &row["last_line"]),
+        (&json!("done"), &json!("It is merged."))
+    );
+    // What the observer sees itself has its own time.
+    claude.is("busy");
+    claude.row(|row| row["state"] == "working");
+    let seen = now();
+    claude.write(&prompted(now()));
+    claude.write(&answered(began, "Once more."));
+    claude.is("idle");
+    let row = claude.row(|row| row["turns"] == json!(2) && row["state"] == "done");
+    let since: Timestamp = row["since"].as_str().unwrap().parse().unwrap();
+    assert!(since > seen, "{row}");
+    assert_eq!(row["last_line"], "Once more.");
+    assert_code(&claude.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_agent_that_is_idle_since_before_its_process_began_has_the_conclusion_of_its_conversation() {
+    let claude = Claude::new();
+    claude.write(&prompted("2026-01-01T00:00:00Z".parse().unwrap()));
+    let ended = "2026-01-01T00:01:00Z".parse().unwrap();
+    claude.write(&answered(ended, "All is well."));
+    let observed = now();
+    claude.observe();
+    let row = claude.row(|row| row["state"] == "done" && row["last_line"] == "All is well.");
+    let since: Timestamp = row["since"].as_str().unwrap().parse().unwrap();
+    assert!(ended < since && since < observed, "{row}");
+    assert_code(&claude.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_agent_that_works_or_waits_when_its_observation_begins_does_so_since_its_turn_or_its_question()
+{
+    for status in ["busy", "waiting"] {
+        let claude = Claude::new();
+        let (began, acted) = (now(), now());
+        claude.write(&prompted(began));
+        let tool = r#"{"type":"text","text":"I build it."},{"type":"tool_use","id":"t","name":"Bash","input":{"command":"make"}}"#;
+        claude.write(&said(acted, tool, "tool_use"));
+        claude.is(status);
+        claude.observe();
+        let (state, since) = match status {
+            "busy" => ("working", began),
+            _ => ("waiting", acted),
+        };
+        let row = claude.row(|row| row["state"] == state && row["since"] == json!(since));
+        assert_eq!(row["last_line"], "I build it.", "{row}");
+        assert_code(&claude.run(&["stop"]), 0);
+    }
 }

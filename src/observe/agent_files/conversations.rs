@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::directory::directory_name;
+use super::earlier::EarlierTurn;
 use super::joined::{Joined, ReadResult};
 use super::transcript::{SubAgentEvent, choose};
 use crate::agent::{AgentEvent, Markers, StateClaim, StateSource};
@@ -68,6 +69,8 @@ pub(in crate::observe) enum AgentChange {
     Suspended(bool),
     /// The agent's conversation is found and read.
     ConversationFound,
+    /// The agent is in its state since before the observation of its pane.
+    EarlierTurn(Box<EarlierTurn>),
     /// The claims of the agent's sources that have changed.
     Claims(Vec<(StateSource, Option<StateClaim>)>),
     /// The name of the directory of the program in the pane's foreground.
@@ -363,7 +366,8 @@ impl ObservedPane {
         } else {
             started
         };
-        let joined = Joined::new(agent, started, since);
+        let observed = is_first_search.then_some(wall);
+        let joined = Joined::new(agent, started, since, observed);
         self.held.push_back(AgentChange::Started {
             agent: Box::new(joined.agent.clone()),
             has_places: joined.has_places(),
@@ -399,6 +403,10 @@ impl ObservedPane {
         for event in result.of_sub_agents {
             let emitter = &self.recipient.emitter;
             emitter.emit(of_sub_agent(event, emitter.execution_id(), pane));
+        }
+        if let Some(turn) = result.earlier {
+            self.held
+                .push_back(AgentChange::EarlierTurn(Box::new(turn)));
         }
         if !result.claims.is_empty() {
             self.held.push_back(AgentChange::Claims(result.claims));

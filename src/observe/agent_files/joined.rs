@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
+use super::earlier::EarlierTurn;
 use super::file::{FileVersion, Followed, read_small};
 use super::homes::{Located, Places};
 use super::hooks::HookFiles;
@@ -36,6 +37,8 @@ pub(super) struct ReadResult {
     pub candidates: Vec<PathBuf>,
     /// True if the conversation was found since the last round.
     pub is_joined: bool,
+    /// The last turn of the conversation, if the agent is in its state since before the observation.
+    pub earlier: Option<EarlierTurn>,
 }
 
 /// The files of one agent.
@@ -49,6 +52,8 @@ pub(super) struct Joined {
     started: Timestamp,
     /// Events before this time are not reported.
     since: Timestamp,
+    /// The time at which the observation of the agent's pane began; `None` if the agent was found there later.
+    observed: Option<Timestamp>,
     located_at: Option<Instant>,
     /// The report files of hooks, and the session whose reports count if no other file names it.
     hooks: HookFiles,
@@ -64,8 +69,14 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Joins an agent to its files. Its actions from `since` on are reported.
-    pub fn new(agent: RunningAgent, started: Timestamp, since: Timestamp) -> Self {
+    /// Joins an agent to its files. Its actions from `since` on are reported. `observed` is the time at which the
+    /// observation of its pane began, if the agent was there before.
+    pub fn new(
+        agent: RunningAgent,
+        started: Timestamp,
+        since: Timestamp,
+        observed: Option<Timestamp>,
+    ) -> Self {
         let places = Places::of(&agent);
         let status = places
             .as_ref()
@@ -78,6 +89,7 @@ impl Joined {
             sub_agents: SubAgents::default(),
             started,
             since,
+            observed,
             located_at: None,
             hooks: HookFiles::of(|name| std::env::var_os(name)),
             hook_session: None,
@@ -160,6 +172,14 @@ impl Joined {
             self.sub_agents.read(wall, &mut result.of_sub_agents);
         }
         result.is_joined = std::mem::take(&mut self.is_new);
+        let earlier = self.transcript.as_mut().zip(self.observed);
+        let earlier = earlier.and_then(|(transcript, observed)| {
+            transcript.take_earlier_turn(observed, self.started)
+        });
+        if let Some((turn, failure)) = earlier {
+            result.earlier = Some(turn);
+            self.failure = failure;
+        }
         for event in &result.events {
             match event {
                 AgentEvent::PromptSent { .. } => self.turn += 1,
@@ -236,7 +256,11 @@ impl Joined {
         let latest = self.transcript.as_ref().and_then(Transcript::latest);
         let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
         self.since = after.map_or(self.since, |after| after.max(self.since));
-        self.transcript = Some(Transcript::new(path.clone(), places.format, self.since));
+        let mut transcript = Transcript::new(path.clone(), places.format, self.since);
+        if self.transcript.is_none() && self.observed.is_some() {
+            transcript.collect_last_turn();
+        }
+        self.transcript = Some(transcript);
         self.failure = None;
         self.is_new = true;
         log::debug!(

@@ -33,6 +33,7 @@ mod registry;
 mod hook_report;
 mod hooks;
 
+mod earlier;
 mod transcript;
 
 mod joined;
@@ -45,6 +46,7 @@ pub(super) use conversations::{
     AgentChange, AgentEventConverter, AgentUpdate, ConversationReader, ConversationSink,
     Conversations, UPDATES_MAX,
 };
+pub(super) use earlier::EarlierTurn;
 #[cfg(feature = "cli")]
 pub(crate) use hooks::HookFiles;
 pub(crate) use registry::agents_job;

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use super::earlier::{EarlierTurn, LastTurn};
 use super::file::{FileVersion, Followed, first_line, last_time, open, read_tail};
 use super::homes::modified;
 use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
@@ -40,6 +41,8 @@ pub(super) struct Transcript {
     is_reported: bool,
     /// True while the turn that may have ended began before `since`, so its end is not reported.
     has_old_turn: bool,
+    /// The last turn, until the records that are older than the observation are read, if it is wanted.
+    last_turn: Option<LastTurn>,
 }
 
 impl Transcript {
@@ -55,7 +58,28 @@ impl Transcript {
             rewritten: None,
             is_reported: false,
             has_old_turn: false,
+            last_turn: None,
         }
+    }
+
+    /// Collects the last turn of the records that are there already, for [`Transcript::take_earlier_turn`].
+    pub fn collect_last_turn(&mut self) {
+        self.last_turn = Some(LastTurn::default());
+    }
+
+    /// Returns the last turn that was collected, once all records are read that were there, if the agent is in its
+    /// present state since before `observed`. Its process has `started` at that time. Also returns the failure of the
+    /// turn.
+    pub fn take_earlier_turn(
+        &mut self,
+        observed: Timestamp,
+        started: Timestamp,
+    ) -> Option<(EarlierTurn, Option<String>)> {
+        let seen = self.file.seen?;
+        let turn = self.last_turn.take_if(|_| self.file.offset >= seen.bytes)?;
+        let written = seen.modified().filter(|_| self.latest.is_none());
+        let earlier = turn.before(observed, started, self.parser.status(), written)?;
+        Some((earlier, turn.failure().map(str::to_owned)))
     }
 
     pub fn path(&self) -> &Path {
@@ -143,7 +167,7 @@ impl Transcript {
             }
         }
         let before = events.len();
-        self.parser.push(&piece[new..], now, events);
+        self.push(&piece[new..], now, events);
         // A prompt implies the end of the turn before it, which began before `since`.
         if events.len() > before && std::mem::take(&mut self.has_old_turn) {
             let is_prompt = |event: &AgentEvent| matches!(event, AgentEvent::PromptSent { .. });
@@ -164,10 +188,35 @@ impl Transcript {
         self.file.offset = start + new as u64;
         // The bytes before the first reported line that are read to find the agent's state.
         let (_, before) = read_tail(file, self.file.offset, 1024 * 1024)?;
-        self.parser.push(&before, since, &mut Vec::new());
+        self.push(&before, since, &mut Vec::new());
+        // A message that is complete is older, too.
+        self.parser.flush_idle(since, &mut Vec::new());
         self.has_old_turn = self.parser.status() == StreamStatus::MaybeDone;
         self.latest = last_time(&before);
         Ok(())
+    }
+
+    /// Lets the parser read bytes.
+    fn push(&mut self, bytes: &[u8], now: Timestamp, events: &mut Vec<AgentEvent>) {
+        let Some(last_turn) = &mut self.last_turn else {
+            return self.parser.push(bytes, now, events);
+        };
+        // Records of text have no times, and belong together as they were written.
+        let is_text = self.format == StreamFormat::AiderHistory;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).filter(|_| !is_text);
+            let (record, more) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+            let before = events.len();
+            self.parser.push(record, now, events);
+            if self.parser.status() == StreamStatus::Unknown {
+                // Another session begins in the same file.
+                *last_turn = LastTurn::default();
+            } else if events.len() > before {
+                last_turn.add(&events[before..], last_time(record));
+            }
+            rest = more;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::agent::{
     exit_status_in_words, failure_in_words,
 };
 use crate::event::{AgentState, Dialogue, StateEvidence, TdEvent};
+use crate::observe::agent_files::EarlierTurn;
 use crate::process::Front;
 use crate::track::{Capture, Change, PaneNumbers, ProcessExit};
 
@@ -325,6 +326,23 @@ impl Pane {
         if self.has_agent() {
             self.agent.joining = Joining::Joined;
         }
+    }
+
+    /// Emits what the agent's transcript says of the time before the observation.
+    pub fn agent_found(&self, turn: EarlierTurn, out: &mut PaneOutput<'_>) {
+        let program = self.agent.states.as_ref().and_then(AgentStates::program);
+        let Some(program) = program else {
+            return;
+        };
+        out.emit(TdEvent::ConversationFound {
+            execution_id: out.execution_id.clone(),
+            pane: Some(self.id.clone()),
+            agent: Some(Box::new(program.name().to_owned())),
+            answer: turn.answer.map(Box::new),
+            turn_began: turn.began,
+            turn_ended: turn.ended,
+            acted: turn.acted,
+        });
     }
 
     /// Returns true if the pane was ever searched for an agent.

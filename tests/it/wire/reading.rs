@@ -243,7 +243,8 @@ proptest! {
         let is_gap = value["type"] == "OutputGap";
         for (name, field) in value.as_object_mut().unwrap() {
             let is_choice = matches!(&**name, "type" | "outcome") || is_gap && name == "evidence";
-            if field.is_string() && !is_choice {
+            let is_time = matches!(&**name, "turn_began" | "turn_ended" | "acted");
+            if field.is_string() && !is_choice && !is_time {
                 *field = text.as_str().into();
             }
         }
