@@ -170,6 +170,12 @@ impl AgentProgram {
         has_word(OTHERS, name).then(|| Self::Other(name.to_owned()))
     }
 
+    /// Returns true for the name of an agent, as events use it.
+    #[cfg(feature = "cli")]
+    pub fn is_name(name: &str) -> bool {
+        KnownAgent::named(name).is_some() || has_word(OTHERS, name)
+    }
+
     /// Returns the name, as events use it.
     pub fn name(&self) -> &str {
         match self {

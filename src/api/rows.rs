@@ -6,7 +6,7 @@ use super::http::Response;
 use super::panes::{ApiContext, parsed};
 use crate::board::Row;
 use crate::event::{Envelope, PaneViewer, TdEvent};
-use crate::history::{RunInfo, RunState};
+use crate::history::{IN_PANE, RunInfo, RunState};
 use crate::observe::RunName;
 
 #[derive(Debug, Deserialize)]
@@ -62,11 +62,12 @@ impl ApiContext {
         let before = self.feed.data().run(id).metadata()?;
         let (info, state, exit_status) = match before {
             Some(before) => {
+                let place = before.extra.into_iter().filter(|(key, _)| key == IN_PANE);
                 let info = RunInfo {
                     kind: before.kind,
                     label: before.label,
                     identity: before.identity,
-                    ..RunInfo::default()
+                    extra: place.collect(),
                 };
                 (info, before.state, before.exit_status)
             }

@@ -1,6 +1,6 @@
 //! How panes end: so soon that it is no news, with their agents killed, or as an earlier observer has seen.
 
-use super::row::{ExecutionKind, LastObserved, Row, RowState};
+use super::row::{ExecutionKind, LastObserved, Row, RowState, is_failure};
 use crate::agent::{KnownAgent, failure_in_words};
 use crate::timestamp::Timestamp;
 use crate::track::ProcessExit;
@@ -63,6 +63,9 @@ impl Row {
         if !self.end_again(exit_status) {
             self.fail_if_killed(exit_status, at);
             self.end(exit_status, at);
+            if exit_status.is_some_and(is_failure) {
+                self.job_ended = Some(at);
+            }
         }
     }
 

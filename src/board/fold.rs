@@ -212,6 +212,7 @@ impl Fold<'_> {
                 row.fail_if_killed(exit.exit_status(), at);
                 let job = row.job.take();
                 if row.state == RowState::Failed {
+                    row.job_ended = Some(at);
                     return;
                 }
                 match exit.exit_status().filter(|status| is_failure(*status)) {
@@ -225,6 +226,7 @@ impl Fold<'_> {
                         row.agent = Some("shell".to_owned());
                     }
                 }
+                row.job_ended = Some(at);
             }),
             TdEvent::LoopStarted {
                 task_description,

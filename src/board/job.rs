@@ -46,6 +46,7 @@ impl Row {
     pub(super) fn fail_job(&mut self, program: &str, status: i32, millis: u64, at: Timestamp) {
         self.runs_script = false;
         self.enter(RowState::Failed, at);
+        self.failed_after = self.job_ended.or(self.began);
         self.exit_status = Some(status);
         self.evidence = None;
         let is_long = i64::try_from(millis).is_ok_and(|millis| millis >= LONG_MICROS / 1_000);
@@ -56,8 +57,7 @@ impl Row {
     /// Returns true if what is printed now is not the last line of a job that has failed: it is known, or too long ago.
     pub(super) fn has_last_words(&self, at: Timestamp) -> bool {
         let is_late = at > after(self.since, LAST_WORDS_TIME);
-        let is_said = self.asks.as_ref() == Some(&self.last_line);
-        self.state == RowState::Failed && (is_late || is_said)
+        self.state == RowState::Failed && (is_late || self.failed_after.is_none())
     }
 
     /// Makes the job the program of the row. What the shell has printed is nothing that an agent has said.

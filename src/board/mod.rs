@@ -28,6 +28,7 @@ mod fold;
 mod job;
 mod last;
 mod limit;
+mod one_row;
 mod place;
 mod schema;
 mod session_end;
@@ -37,10 +38,12 @@ pub use schema::json_schema;
 
 #[cfg(feature = "cli")]
 pub(crate) use limit::end_in_words;
+#[cfg(feature = "cli")]
+pub(crate) use one_row::listed;
 pub use place::Place;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 #[cfg(feature = "cli")]
-pub(crate) use rows::{ENDED_AGE_MAX, listed};
+pub(crate) use rows::ENDED_AGE_MAX;
 pub(crate) use session_end::Fate;
 
 use std::collections::BTreeSet;
@@ -80,7 +83,8 @@ impl Board {
     /// one execution must be applied in order.
     pub fn apply(&mut self, envelope: &Envelope) -> BTreeSet<RowKey> {
         self.now = self.now.max(envelope.ts);
-        let changed = fold::apply(&mut self.rows, envelope);
+        let mut changed = fold::apply(&mut self.rows, envelope);
+        one_row::tell_failures(&mut self.rows, &mut changed);
         self.rows.remove_oldest_ended();
         changed
     }
@@ -132,6 +136,21 @@ impl Board {
             let runs = matches!(row.kind, ExecutionKind::Command | ExecutionKind::Loop);
             row.in_pane = place.clone().filter(|_| runs);
         }
+    }
+
+    /// Records that the program of a command or a loop is stopped, or goes on; returns true if a row has changed.
+    #[cfg(feature = "cli")]
+    pub(crate) fn set_suspended(
+        &mut self,
+        id: &ExecutionId,
+        is_suspended: bool,
+        at: Timestamp,
+    ) -> bool {
+        let mut has_changed = false;
+        for (_, row) in self.rows.of(id) {
+            has_changed |= row.set_suspended(is_suspended, at);
+        }
+        has_changed
     }
 
     /// Records that an execution has no observer any more: rows that go on are not observed, and the others have

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::PaneId;
 
 /// A pane of a tmux server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Place {
     /// The socket of the server.

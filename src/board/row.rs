@@ -178,7 +178,7 @@ pub struct Row {
     pub pane: Option<PaneId>,
     /// The socket of the tmux server, for a pane whose server is known.
     pub server: Option<String>,
-    /// The pane in whose foreground a command or a loop runs. Its row stands for that pane's.
+    /// The pane in whose foreground a command or a loop runs. Lists have one row for both.
     #[serde(default)]
     pub in_pane: Option<Place>,
     /// The kind of execution.
@@ -248,6 +248,13 @@ pub struct Row {
     /// The name of the job in the pane's shell, and when it began. Not part of the JSON.
     #[serde(skip)]
     pub(super) job: Option<(String, Timestamp)>,
+    /// The time at which the last job of the pane's shell ended, or its own program failed.
+    #[serde(default)]
+    pub job_ended: Option<Timestamp>,
+    /// The time after which the job that has just failed began, until a command or a loop is found to have been this
+    /// job. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) failed_after: Option<Timestamp>,
     /// A script runs in the pane's shell: what looks like a prompt is none. Not part of the JSON.
     #[serde(skip)]
     pub(super) runs_script: bool,
@@ -329,6 +336,8 @@ impl Row {
             began: None,
             is_new: false,
             job: None,
+            job_ended: None,
+            failed_after: None,
             runs_script: false,
             is_silent: false,
             limit_end: None,
@@ -400,7 +409,6 @@ impl Row {
     }
 
     /// Returns true if an observer knows what the row does now, or is about to.
-    #[cfg(feature = "cli")]
     pub(crate) fn is_observed(&self) -> bool {
         !matches!(self.state, RowState::Exited | RowState::NotObserved)
     }
@@ -465,6 +473,7 @@ impl Row {
             return false;
         }
         self.state = state;
+        self.failed_after = None;
         if !matches!(self.state, RowState::Agent(_)) || self.is_unknown() {
             self.background = None;
         }
@@ -480,6 +489,25 @@ impl Row {
     fn is_silent_at(&self, now: Timestamp) -> bool {
         self.last_output
             .is_none_or(|output| now >= after(output, QUIET_AFTER))
+    }
+
+    /// Records that the program of a command or a loop is stopped, or goes on; returns true if the row has changed.
+    #[cfg(feature = "cli")]
+    pub(super) fn set_suspended(&mut self, is_suspended: bool, at: Timestamp) -> bool {
+        let suspended = RowState::Agent(AgentState::Suspended.into());
+        let runs = matches!(self.kind, ExecutionKind::Command | ExecutionKind::Loop);
+        if !runs || self.has_ended() || is_suspended == (self.state == suspended) {
+            return false;
+        }
+        self.set_question(None, None, None);
+        self.enter(
+            if is_suspended {
+                suspended
+            } else {
+                RowState::Running
+            },
+            at,
+        )
     }
 
     /// Begins to run, perhaps again.
@@ -781,6 +809,7 @@ impl Serialize for Row {
         map.serialize_entry("dismissed", &self.dismissed)?;
         map.serialize_entry("began", &self.began)?;
         map.serialize_entry("is_new", &self.is_new)?;
+        map.serialize_entry("job_ended", &self.job_ended)?;
         map.serialize_entry("cut_off", &self.cut_off)?;
         map.serialize_entry("server_gone", &self.server_gone)?;
         map.serialize_entry("attention", &self.attention())?;

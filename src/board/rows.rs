@@ -1,16 +1,12 @@
 //! The rows of the board, by their keys.
 
 use std::collections::BTreeMap;
-#[cfg(feature = "cli")]
-use std::collections::HashSet;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
 #[cfg(feature = "cli")]
-use super::place::Place;
-#[cfg(feature = "cli")]
-use super::row::{Attention, ExecutionKind};
+use super::row::ExecutionKind;
 use super::row::{Row, RowKey};
 use crate::agent::StateRules;
 use crate::event::ExecutionId;
@@ -21,27 +17,6 @@ const ROWS_MAX: usize = 10_000;
 
 /// The time after which a row that has ended leaves the board.
 pub(crate) const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// Returns the rows that a face lists: while a command or a loop runs in the foreground of a pane, its row stands for
-/// the pane's, unless that needs the user, has finished or is kept. Who looks for a pane looks among all rows.
-#[cfg(feature = "cli")]
-pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<Row> {
-    let running = rows.iter().filter(|row| !row.has_ended());
-    let taken: HashSet<Place> = running.filter_map(|row| row.in_pane.clone()).collect();
-    rows.retain(|row| {
-        let is_calm = matches!(row.attention(), Attention::Working | Attention::Quiet);
-        let (Some(server), Some(pane)) = (&row.server, &row.pane) else {
-            return true;
-        };
-        let place = Place {
-            server: server.clone(),
-            pane: pane.clone(),
-        };
-        let is_one = row.kind != ExecutionKind::Pane || !taken.contains(&place);
-        is_one || !is_calm || row.has_ended() || row.is_unread() || is_kept(row)
-    });
-    rows
-}
 
 #[cfg(feature = "tui")]
 impl Row {
@@ -134,62 +109,6 @@ mod tests {
 
     use super::*;
     use crate::timestamp::Timestamp;
-
-    #[cfg(feature = "cli")]
-    #[test]
-    fn a_command_in_the_foreground_of_a_pane_stands_for_it_unless_the_pane_has_news() {
-        use crate::board::RowState;
-        use crate::event::AgentState;
-
-        let at = Timestamp::from_micros(1);
-        let place = |server: &str| Place {
-            server: server.to_owned(),
-            pane: "%1".into(),
-        };
-        let names = |pane_state: RowState, has_ended: bool, server: &str, is_kept: bool| {
-            let key = |id: &str, part: Option<&str>| RowKey {
-                execution_id: id.into(),
-                part: part.map(str::to_owned),
-            };
-            let name = "work".to_owned();
-            let mut pane = Row::new(&key("work", Some("%1")), name, ExecutionKind::Pane, at);
-            pane.server = Some("/tmp/s".to_owned());
-            pane.state = pane_state;
-            let mut command = Row::new(
-                &key("make", None),
-                "make".to_owned(),
-                ExecutionKind::Command,
-                at,
-            );
-            command.in_pane = Some(place(server));
-            assert_eq!((command.key().part, &command.pane), (None, &None));
-            if has_ended {
-                command.end(Some(3), at);
-            }
-            let rows = listed(vec![pane, command], |row| is_kept && row.name == "work");
-            let names: Vec<String> = rows.into_iter().map(|row| row.name).collect();
-            names.join(" ")
-        };
-        let agent = |state: AgentState| RowState::Agent(state.into());
-        for (state, shown) in [
-            (RowState::Running, "make"),
-            (RowState::Quiet, "make"),
-            (agent(AgentState::Working), "make"),
-            (agent(AgentState::Idle), "make"),
-            (agent(AgentState::Waiting), "work make"),
-            (agent(AgentState::Error), "work make"),
-            (agent(AgentState::Limited), "work make"),
-            (agent(AgentState::Done), "work make"),
-            (agent(AgentState::Unknown), "work make"),
-            (RowState::Failed, "work make"),
-            (RowState::Exited, "work make"),
-        ] {
-            assert_eq!(names(state.clone(), false, "/tmp/s", false), shown);
-            assert_eq!(names(state.clone(), true, "/tmp/s", false), "work make");
-            assert_eq!(names(state.clone(), false, "/tmp/t", false), "work make");
-            assert_eq!(names(state, false, "/tmp/s", true), "work make");
-        }
-    }
 
     #[test]
     fn the_name_and_the_server_of_an_execution_are_removed_with_its_last_row() {

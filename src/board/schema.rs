@@ -43,8 +43,8 @@ const FIELDS: &[RowField] = &[
     ),
     (
         "in_pane",
-        "The pane in whose foreground a command or a loop runs, which its row stands for while it runs: lists leave that \
-         pane's row out unless it needs the user or has finished; null if there is none.",
+        "The pane in whose foreground a command or a loop runs: lists leave out the row of that pane, unless it shows an \
+         agent, needs the user or has finished, and in the first two cases this row; null if there is none.",
         || {
             or_null(json!({
                 "type": "object",
@@ -142,6 +142,12 @@ const FIELDS: &[RowField] = &[
         "is_new",
         "True for a pane that began while its server was observed.",
         bool::schema,
+    ),
+    (
+        "job_ended",
+        "The time at which the last job of the pane's shell ended, or its own program failed. A command or a loop that \
+         failed in its foreground up to then is told by the pane's row: lists leave its own out. Null if there was none.",
+        || or_null(time()),
     ),
     (
         "cut_off",

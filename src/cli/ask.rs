@@ -16,7 +16,7 @@ use super::status::selected;
 use super::{known, live, observer, output};
 use crate::agent::StateRules;
 use crate::api::{EventSource, Input, Observer, Unavailable};
-use crate::board::{Board, Row, RowState};
+use crate::board::{Board, Place, Row, RowState};
 use crate::bus::{Delivery, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
@@ -379,7 +379,18 @@ fn is_known(row: &Row) -> bool {
 
 /// Returns the row of the agent that a name denotes.
 fn the_agent(rows: Vec<Row>, name: &str) -> Result<Row, Failure> {
-    one_of(selected(rows, &[name.to_owned()])?.rows, name)
+    let mut chosen = selected(rows.clone(), &[name.to_owned()])?.rows;
+    // The agent that a command runs is asked in the command's pane.
+    let panes = chosen.iter().filter_map(|row| row.in_pane.clone());
+    let panes: Vec<Place> = panes.collect();
+    let is_new = |row: &Row| !chosen.iter().any(|chosen| chosen.key() == row.key());
+    let behind = rows.into_iter().filter(|row| {
+        let is_behind = row.place().is_some_and(|place| panes.contains(&place));
+        is_behind && is_new(row)
+    });
+    let behind: Vec<Row> = behind.collect();
+    chosen.extend(behind);
+    one_of(chosen, name)
 }
 
 /// Returns the only pane with an agent among rows, or else the only pane.

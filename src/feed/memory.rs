@@ -266,6 +266,17 @@ impl Feed {
         own
     }
 
+    /// Records that the writer of a run is stopped, or goes on.
+    #[cfg(feature = "cli")]
+    pub fn set_suspended(&self, id: &ExecutionId, is_suspended: bool, at: Timestamp) {
+        let mut state = self.lock();
+        if state.others.contains(id) && state.board.set_suspended(id, is_suspended, at) {
+            state.version += 1;
+            drop(state);
+            self.shared.arrived.notify_all();
+        }
+    }
+
     /// Ends the rows of a run whose writer is gone, or marks those that go on.
     pub fn end_other(
         &self,

@@ -18,6 +18,7 @@ use crate::event::{ExecutionId, LogGapRange};
 use crate::history::{
     Change, DataDir, Query, RunChanges, RunDirectory, RunMetadata, RunState, host,
 };
+use crate::process::stat;
 use crate::thread::{self, Handle, Panicked};
 use crate::timestamp::Timestamp;
 
@@ -35,6 +36,10 @@ const COLLECT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The interval at which followed runs are read without a notification, because some file systems send none.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The interval at which the writers of followed runs are looked at: the board shows within half a second that one is
+/// suspended.
+const WRITERS_INTERVAL: Duration = Duration::from_millis(400);
 
 /// The interval of scans of all runs, with and without notifications of changes.
 const SCAN_INTERVAL: Duration = Duration::from_secs(30);
@@ -65,6 +70,7 @@ impl Others {
             followed: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_full: false,
+            writers_at: feed.clock().now(),
             clock: feed.clock().clone(),
             feed,
         };
@@ -90,6 +96,8 @@ struct OthersFollower {
     waiting: BTreeMap<ExecutionId, RunDirectory>,
     /// The user was warned that runs are waiting.
     is_full: bool,
+    /// When the writers are looked at next.
+    writers_at: Instant,
     clock: Clock,
 }
 
@@ -99,6 +107,13 @@ struct FollowedRun {
     /// The number and time of the last event that was read.
     seq: u64,
     last: Timestamp,
+    /// The process that writes it, if it is of this host.
+    writer: Option<u32>,
+}
+
+/// Returns true if the process is stopped, as by Ctrl-Z.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|process| process.is_stopped)
 }
 
 impl OthersFollower {
@@ -117,10 +132,14 @@ impl OthersFollower {
                 thread::park(Some(COLLECT_PAUSE));
             }
             let now = self.clock.now();
+            if now >= self.writers_at {
+                self.look_at_writers();
+                self.writers_at = now + WRITERS_INTERVAL;
+            }
             let until = if self.followed.is_empty() {
                 scan_at
             } else {
-                scan_at.min(now + READ_INTERVAL)
+                scan_at.min(now + READ_INTERVAL).min(self.writers_at)
             };
             let timeout = if is_behind {
                 Duration::ZERO
@@ -197,6 +216,7 @@ impl OthersFollower {
             run: run.clone(),
             seq,
             last: metadata.updated,
+            writer: Some(metadata.pid).filter(|_| metadata.host == self.host),
         };
         self.followed.insert(id.clone(), followed);
         self.logs.follow([(run, seq)]);
@@ -210,6 +230,16 @@ impl OthersFollower {
             identity.is_some_and(|server| self.servers.contains(&real(Path::new(&server.socket))))
         };
         is_writer || is_observed()
+    }
+
+    /// Reports the runs whose writers are suspended, or go on.
+    fn look_at_writers(&mut self) {
+        let wall = self.clock.wall();
+        for (id, known) in &self.followed {
+            if let Some(writer) = known.writer {
+                self.feed.set_suspended(id, is_stopped(writer), wall);
+            }
+        }
     }
 
     /// Reads appended events of all runs; returns true if more may follow.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::memory::Summary;
+use super::others::is_stopped;
 use super::position::Numbers;
 use super::survivors::Survivors;
 use crate::agent::StateRules;
@@ -13,7 +14,7 @@ use crate::board::{Board, ENDED_AGE_MAX, Fate, Row};
 use crate::board::{ExecutionKind, RowKey};
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::history::{DataDir, RunDirectory, RunMetadata, RunStatus, RunSummary};
+use crate::history::{DataDir, RunDirectory, RunMetadata, RunStatus, RunSummary, host};
 
 /// The field of the summary in a run's metadata.
 const FIELD: &str = "board";
@@ -60,6 +61,9 @@ pub(crate) fn board_of_history(
                 if run.state != RunStatus::Running {
                     let survivors = survivors.of(metadata.as_ref());
                     end(&mut board, &run, |row| survivors.fate(row));
+                } else if let Some(writer) = metadata.as_ref().filter(|of| of.host == host()) {
+                    let is_suspended = is_stopped(writer.pid);
+                    board.set_suspended(&run.execution_id, is_suspended, run.last_event);
                 }
                 numbers.insert(run.execution_id, seq.max(run.events));
             }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use td_observe::agent::StateRules;
 use td_observe::{Envelope, TdEvent, Timestamp};
 
-use crate::cli::{Running, assert_code, on, program, text};
+use crate::cli::{PROGRAM, Running, assert_code, on, program, text};
 use crate::observed::Observed;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -28,18 +28,39 @@ struct Claude {
 
 impl Claude {
     fn new() -> Self {
+        Self::started("exec bash -c 'exec -a claude cat'")
+    }
+
+    /// Starts the agent as the command of `td-observe run`.
+    fn in_command() -> Self {
+        let run = format!("exec '{PROGRAM}' run --pty --stdin bash -c 'exec -a claude cat'");
+        Self::started(&run)
+    }
+
+    fn started(line: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let server = TmuxServer::with_env(&[("HOME", home.path().to_str().unwrap())]);
-        let agent = format!(
-            "cd '{}' && exec bash -c 'exec -a claude cat'",
-            home.path().display()
-        );
+        let agent = format!("cd '{}' && {line}", home.path().display());
         let pane = server.new_session("agent", 80, 24, &agent);
         let sessions = home.path().join(".claude/sessions");
         fs::create_dir_all(&sessions).unwrap();
-        let pid = server.tmux(&["display-message", "-p", "-t", &pane, "#{pane_pid}"]);
+        let of_pane = server.tmux(&["display-message", "-p", "-t", &pane, "#{pane_pid}"]);
+        let of_pane = of_pane.trim().to_owned();
+        let pid = wait_for("the agent's process", CEILING, || {
+            let processes = fs::read_dir("/proc").unwrap().flatten();
+            let pids = processes.filter_map(|entry| entry.file_name().into_string().ok());
+            let is_agent = |pid: &String| {
+                let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}"));
+                let stat = read("stat").unwrap_or_default();
+                let after_name = stat.rsplit(") ").next().unwrap_or_default();
+                let parent = after_name.split(' ').nth(1);
+                let is_of_pane = *pid == of_pane || parent == Some(&of_pane);
+                is_of_pane && read("cmdline").is_ok_and(|line| line == "claude\0")
+            };
+            pids.into_iter().find(is_agent).ok_or(())
+        });
         let claude = Self {
-            pid: pid.trim().parse().unwrap(),
+            pid: pid.parse().unwrap(),
             home,
             server,
             pane,
@@ -290,6 +311,21 @@ fn an_agent_is_asked_and_its_answer_printed() {
     assert_code(&output, 4);
     assert!(text(&output.stderr).contains("asks"), "{output:?}");
     assert_code(&claude.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_agent_in_a_command_of_its_pane_is_asked() {
+    let mut claude = Claude::in_command();
+    let asked = claude.asked(&["fix it", "--json"]);
+    claude.server.wait_for_text(&claude.pane, "fix it");
+    claude.is("busy");
+    claude.turn("it");
+    claude.is("idle");
+    let output = asked.end();
+    assert_code(&output, 0);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["answer"], "answer it", "{found}");
+    assert_eq!(found["problem"], Value::Null);
 }
 
 #[test]

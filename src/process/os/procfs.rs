@@ -45,24 +45,37 @@ pub(crate) fn standard_output(pid: u32) -> Option<String> {
     Some(file.to_string_lossy().into_owned())
 }
 
-/// Returns the children of a process's main thread in the order of their start. Searches all processes if the
-/// kernel has no lists of children (`CONFIG_PROC_CHILDREN`).
+/// Returns the children of a process in the order of their start. Searches all processes if the kernel has no lists of
+/// children (`CONFIG_PROC_CHILDREN`).
 pub(crate) fn children(pid: u32) -> Vec<Stat> {
-    match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
-        Ok(pids) => {
-            let pids = pids.split_ascii_whitespace();
-            pids.filter_map(|pid| stat(pid.parse().ok()?)).collect()
-        }
-        Err(_) => search_children(pid),
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    // A thread may have started them: `td-observe run` has one for its command.
+    let lists = threads
+        .flatten()
+        .map(|thread| fs::read_to_string(thread.path().join("children")));
+    let Ok(lists) = lists.collect::<std::io::Result<Vec<String>>>() else {
+        return search_children(pid);
+    };
+    let pids = lists.iter().flat_map(|list| list.split_ascii_whitespace());
+    let mut children: Vec<Stat> = pids.filter_map(|pid| stat(pid.parse().ok()?)).collect();
+    if lists.len() > 1 {
+        sort_by_start(&mut children);
     }
+    children
 }
 
 fn search_children(parent: u32) -> Vec<Stat> {
     let children = processes().into_iter().flatten();
     let mut children: Vec<Stat> = children.filter(|stat| stat.parent == parent).collect();
-    // Within a clock tick, pids give the order, except when they wrap around.
-    children.sort_by_key(|stat| (stat.started, stat.pid));
+    sort_by_start(&mut children);
     children
+}
+
+fn sort_by_start(processes: &mut [Stat]) {
+    // Within a clock tick, pids give the order, except when they wrap around.
+    processes.sort_by_key(|stat| (stat.started, stat.pid));
 }
 
 /// Returns the time since a process started; zero if it is unknown.
@@ -99,6 +112,34 @@ mod tests {
             age(&own)
         );
         assert_eq!(zombie_exit(own.pid, own.started), None);
+    }
+
+    #[test]
+    fn the_children_of_other_threads_are_children() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        let start = || {
+            let mut cat = std::process::Command::new("cat");
+            cat.stdin(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let is_child = |pid: u32| {
+            let mut all = children(std::process::id()).into_iter();
+            all.any(|child| child.pid == pid)
+        };
+        // Its children are its process's when the thread ends, so it must go on.
+        let (sender, receiver) = crossbeam_channel::bounded(1);
+        let (end, ended) = crossbeam_channel::bounded::<()>(0);
+        let thread = std::thread::spawn(move || {
+            sender.send(start()).unwrap();
+            let _ = ended.recv();
+        });
+        let mut cat = receiver.recv().unwrap();
+        assert!(is_child(cat.id()));
+        drop(end);
+        thread.join().unwrap();
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
     }
 
     #[test]

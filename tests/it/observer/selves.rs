@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Home;
 use crate::cli::{PROGRAM, assert_code, text};
+use crate::states::AGENT;
 use crate::support::{CEILING, wait_for, within};
 
 /// Opens a session with a shell that finds the program and this home.
@@ -193,9 +194,71 @@ fn a_command_that_runs_in_a_pane_and_the_pane_are_one_row_and_the_pane_is_still_
     ]);
     assert_code(&sent, 0);
     wait_for_kinds(&home, &["pane"]);
-    let rows = home.rows();
-    let command = rows.iter().find(|row| row["kind"] == "command").unwrap();
-    assert_eq!(command["exit_status"], 3, "{rows:?}");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn a_command_that_fails_in_a_pane_is_one_row_until_a_job_succeeds() {
+    let home = Home::new();
+    shell(&home, "own");
+    home.start();
+    wait_for_kinds(&home, &["pane"]);
+    let one_row = |is_met: &dyn Fn(&serde_json::Value) -> bool| {
+        wait_for("one row", CEILING, || {
+            let rows = home.rows();
+            let is_one = rows.len() == 1 && rows[0]["kind"] == "pane" && is_met(&rows[0]);
+            is_one.then_some(()).ok_or(rows)
+        });
+    };
+    let says_failure = |row: &serde_json::Value| {
+        (&row["state"], &row["exit_status"]) == (&"failed".into(), &3.into())
+            && (&row["agent"], &row["last_line"]) == (&"shell".into(), &"broken".into())
+            && row["attention"] == "finished"
+    };
+    // Jobs of less than half a second are not reported.
+    for time in ["0", "1.5"] {
+        let line = format!("td-observe run sh -c 'sleep {time}; echo bro\"ken\"; exit 3'");
+        typed(&home, "own", &line);
+        one_row(&says_failure);
+        // The rest of what td-observe has shown comes within a second.
+        typed(&home, "own", "# later");
+        wait_for_kept(&home, "own", "# later");
+        one_row(&says_failure);
+        assert_code(&home.run(&["stop"]), 0);
+        home.start();
+        one_row(&says_failure);
+        assert_code(&home.run(&["status", "--ack", "own"]), 0);
+        one_row(&|row| row["state"] == "failed" && row["attention"] == "quiet");
+        typed(&home, "own", "sleep 1");
+        one_row(&|row| row["state"] == "idle");
+    }
+    assert_code(&home.run(&["stop"]), 0);
+    home.start();
+    one_row(&|row| row["state"] == "running");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn a_command_that_fails_as_the_program_of_a_pane_is_one_row() {
+    let home = Home::new();
+    home.server.new_session("idle", 80, 24, "exec cat");
+    home.start();
+    wait_for_kinds(&home, &["pane"]);
+    let pane = shell(&home, "own");
+    wait_for_kinds(&home, &["pane", "pane"]);
+    let line =
+        "exec td-observe run --stdin sh -c 'echo be\"gun\"; read x; echo bro\"ken\"; exit 3'";
+    typed(&home, "own", line);
+    home.server.wait_for_text(&pane, "begun");
+    wait_for_kinds(&home, &["command", "pane"]);
+    typed(&home, "own", "go");
+    wait_for("one row", CEILING, || {
+        let rows = home.rows();
+        let own = rows.iter().find(|row| row["name"] == "own");
+        let is_one = rows.len() == 2
+            && own.is_some_and(|own| own["exit_status"] == 3 && own["last_line"] == "broken");
+        is_one.then_some(()).ok_or(rows)
+    });
     assert_code(&home.run(&["stop"]), 0);
 }
 
@@ -218,6 +281,102 @@ fn a_command_in_the_background_or_in_a_script_or_of_another_terminal_does_not_st
         home.server.tmux(&["send-keys", "-t", "=own:", end, enter]);
         wait_for_kinds(&home, &["pane"]);
     }
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn a_command_that_is_suspended_says_so_and_its_pane_is_a_shell_again() {
+    let home = Home::new();
+    let pane = shell(&home, "own");
+    home.start();
+    wait_for_kinds(&home, &["pane"]);
+    typed(
+        &home,
+        "own",
+        "td-observe run sh -c 'echo be\"gun\"; sleep 600'",
+    );
+    home.server.wait_for_text(&pane, "begun");
+    wait_for_kinds(&home, &["command"]);
+    let suspend = || {
+        home.server.tmux(&["send-keys", "-t", "=own:", "C-z"]);
+        wait_for("a suspended command", CEILING, || {
+            let rows = wait_for_kinds(&home, &["command", "pane"]);
+            let is_told = rows[0]["state"] == "suspended" && rows[0]["attention"] == "needs_you";
+            is_told.then_some(()).ok_or(rows)
+        });
+    };
+    suspend();
+    typed(&home, "own", "fg");
+    let rows = wait_for_kinds(&home, &["command"]);
+    assert_eq!(rows[0]["state"], "running", "{rows:?}");
+    // Without an observer, and for the next one.
+    suspend();
+    assert_code(&home.run(&["stop"]), 0);
+    let suspended = home
+        .rows()
+        .into_iter()
+        .filter(|row| row["state"] == "suspended");
+    assert_eq!(suspended.count(), 1);
+    home.start();
+    let rows = wait_for_kinds(&home, &["command", "pane"]);
+    assert_eq!(rows[0]["state"], "suspended", "{rows:?}");
+    typed(&home, "own", "fg");
+    wait_for_kinds(&home, &["command"]);
+    home.server.tmux(&["send-keys", "-t", "=own:", "C-c", ""]);
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_agent_in_a_command_is_the_row_of_its_pane_and_can_be_asked() {
+    let home = Home::new();
+    let pane = shell(&home, "own");
+    home.start();
+    wait_for_kinds(&home, &["pane"]);
+    let script = home.server.directory().join("agent.sh");
+    std::fs::write(&script, AGENT).unwrap();
+    let line = format!(
+        "td-observe run --pty --stdin bash -c 'exec -a claude bash {}'",
+        script.display()
+    );
+    typed(&home, "own", &line);
+    home.server.wait_for_text(&pane, "(0)");
+    let the_row = |state: &str| {
+        wait_for(state, CEILING, || {
+            let rows = home.rows();
+            let is_it = rows.len() == 1
+                && rows[0]["pane"] == pane.as_str()
+                && rows[0]["agent"] == "claude"
+                && rows[0]["state"] == state
+                // The process is found, not only its screen.
+                && rows[0]["evidence"] == "confirmed";
+            is_it.then(|| rows[0].clone()).ok_or(rows)
+        })
+    };
+    the_row("idle");
+    typed(&home, "own", "working");
+    the_row("working");
+    typed(&home, "own", "waiting");
+    let row = the_row("waiting");
+    assert_eq!(row["asks"], "rm -rf build", "{row}");
+    // The agent is found by the name of the command, too.
+    let board = home.run(&["status", "--json", "own"]);
+    assert_code(&board, 0);
+    let command = format!("bash -c 'exec -a claude bash {}'", script.display());
+    for name in ["own", &command] {
+        let asked = home.run(&["ask", name, "go on"]);
+        assert_code(&asked, 2);
+        let why = text(&asked.stderr);
+        assert!(why.contains("waits for an answer to"), "{why}");
+    }
+    typed(&home, "own", "1");
+    the_row("done");
+    home.server.tmux(&["send-keys", "-t", "=own:", "C-d", ""]);
+    wait_for("the shell", CEILING, || {
+        let rows = home.rows();
+        let own = rows.iter().find(|row| row["pane"] == pane.as_str());
+        let is_shell = own.is_some_and(|own| own["agent"] == "shell");
+        is_shell.then_some(()).ok_or(rows)
+    });
     assert_code(&home.run(&["stop"]), 0);
 }
 

@@ -1,0 +1,338 @@
+//! One row for a command or a loop and the pane in whose foreground it runs (pure).
+
+use std::collections::BTreeSet;
+#[cfg(feature = "cli")]
+use std::collections::{HashMap, HashSet};
+
+use super::place::Place;
+#[cfg(feature = "cli")]
+use super::row::Attention;
+use super::row::{ExecutionKind, Row, RowKey, RowState, is_failure};
+use super::rows::Rows;
+#[cfg(feature = "cli")]
+use crate::agent::AgentProgram;
+use crate::agent::failure_in_words;
+#[cfg(feature = "cli")]
+use crate::event::AgentState;
+use crate::timestamp::Timestamp;
+
+impl Row {
+    /// Returns the pane of a pane's row, if its server is known.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let (server, pane) = (self.server.as_ref()?, self.pane.as_ref()?);
+        Some(Place {
+            server: server.clone(),
+            pane: pane.clone(),
+        })
+    }
+
+    /// Returns true if the row of a pane says what matters of the command that runs in it: the agent in it, a question.
+    #[cfg(feature = "cli")]
+    fn speaks_for_command(&self) -> bool {
+        let RowState::Agent(state) = &self.state else {
+            return false;
+        };
+        let is_agent = self.agent.as_deref().is_some_and(AgentProgram::is_name);
+        let needs_user = self.attention() == Attention::NeedsYou;
+        is_agent && *state != AgentState::Unknown || needs_user
+    }
+
+    /// Returns true if the execution, or the agent, is stopped.
+    #[cfg(feature = "cli")]
+    fn is_suspended(&self) -> bool {
+        self.state == RowState::Agent(AgentState::Suspended.into())
+    }
+
+    /// Returns true if a command or a loop has ended without success.
+    fn has_failed_in_place(&self) -> bool {
+        self.in_pane.is_some() && self.has_ended() && self.exit_status.is_none_or(is_failure)
+    }
+
+    /// Returns the time after which the job began that has just failed, or the pane's own program.
+    fn fails_after(&self) -> Option<Timestamp> {
+        let is_own = self.state == RowState::Exited && self.job_ended == Some(self.since);
+        self.failed_after.or(self.began.filter(|_| is_own))
+    }
+
+    /// Returns true for the pane of a command or a loop that has failed if no event tells the end of this job: the
+    /// observer reports no jobs of less than half a second.
+    fn has_missed_job(&self, command: &Row) -> bool {
+        let is_told = self.job_ended >= Some(command.since) || self.failed_after.is_some();
+        self.is_observed() && self.job.is_none() && !is_told
+    }
+
+    /// Says how a command or a loop has failed that was the job of this pane, in place of what `td-observe` has shown
+    /// of it.
+    fn tell_failure_of(&mut self, command: &Row) {
+        let name = command.agent.clone();
+        let name = name.unwrap_or_else(|| command.kind.as_str().to_owned());
+        if self.has_missed_job(command)
+            && let Some(status) = command.exit_status
+        {
+            let took = command.lived().unwrap_or_default() / 1_000;
+            self.fail_job(&name, status, took.unsigned_abs(), command.since);
+            self.job_ended = Some(command.since);
+        } else if let (Some(_), Some(status)) = (&self.asks, self.exit_status) {
+            self.asks = Some(failure_in_words(&name, status));
+        }
+        self.agent = Some(name);
+        self.last_line.clone_from(&command.last_line);
+        self.failed_after = None;
+    }
+}
+
+/// Lets the row of a pane say how the command or the loop failed that was its last job. The events of the job and of the
+/// command arrive in any order. Adds the keys of the panes that have changed.
+pub(super) fn tell_failures(rows: &mut Rows, changed: &mut BTreeSet<RowKey>) {
+    let place = |key: &RowKey| {
+        let row = rows.map.get(key)?;
+        if row.has_failed_in_place() {
+            return row.in_pane.clone();
+        }
+        row.fails_after().and_then(|_| row.place())
+    };
+    let places: BTreeSet<Place> = changed.iter().filter_map(place).collect();
+    for place in places {
+        let failed = |row: &&Row| row.in_pane.as_ref() == Some(&place) && row.has_failed_in_place();
+        let failed = rows.map.values().filter(failed);
+        let Some(command) = failed.max_by_key(|row| row.since).cloned() else {
+            continue;
+        };
+        let is_job = |pane: &Row| {
+            let is_later = |after| after <= command.since && command.since <= pane.since;
+            let is_in_time = pane.fails_after().is_some_and(is_later);
+            let is_loop = command.kind == ExecutionKind::Loop;
+            let is_status = is_loop || command.exit_status == pane.exit_status;
+            is_in_time && is_status
+        };
+        let mut all = rows.map.iter_mut();
+        let pane = all.find(|(_, row)| {
+            row.place().as_ref() == Some(&place) && (is_job(row) || row.has_missed_job(&command))
+        });
+        if let Some((key, pane)) = pane {
+            pane.tell_failure_of(&command);
+            changed.insert(key.clone());
+        }
+    }
+}
+
+/// Returns the rows that a face lists: one for a command or a loop and the pane in whose foreground it runs. The pane's
+/// row is the one if it shows an agent, which is in the command, or needs the user; else the command's, unless the pane
+/// has finished or is kept. While it is suspended, the pane is a shell's and has its own row. Once it has failed, the
+/// pane's row tells it as it tells of any job, until the pane's next job. Who looks for a pane looks among all rows.
+#[cfg(feature = "cli")]
+pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<Row> {
+    let runs = |row: &Row| row.in_pane.clone().filter(|_| !row.has_ended());
+    let running = rows.iter().filter(|row| !row.is_suspended());
+    let taken: HashSet<Place> = running.filter_map(runs).collect();
+    let panes = || rows.iter().filter_map(|row| Some((row.place()?, row)));
+    let told_until = panes().filter_map(|(place, row)| Some((place, row.job_ended?)));
+    let told_until: HashMap<Place, Timestamp> = told_until.collect();
+    let speaks = |row: &Row| !row.has_ended() && row.speaks_for_command();
+    let speaking = panes().filter(|(_, row)| speaks(row));
+    let speaking: HashMap<Place, bool> = speaking
+        .map(|(place, row)| (place, row.is_suspended()))
+        .collect();
+    rows.retain(|row| {
+        if is_kept(row) {
+            return true;
+        }
+        if let Some(place) = &row.in_pane {
+            let is_told = told_until.get(place).is_some_and(|at| row.since <= *at);
+            let is_said = match speaking.get(place) {
+                Some(is_suspended) => *is_suspended || !row.is_suspended(),
+                None => false,
+            };
+            return if row.has_ended() {
+                !is_told || !row.has_failed_in_place()
+            } else {
+                !is_said
+            };
+        }
+        let Some(place) = row.place().filter(|place| taken.contains(place)) else {
+            return true;
+        };
+        let is_finished = row.attention() == Attention::Finished;
+        speaking.contains_key(&place) || is_finished || row.has_ended() || row.is_unread()
+    });
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Board;
+    use crate::event::{Envelope, PaneId, TdEvent};
+
+    fn started(id: &str, pane: Option<&str>) -> TdEvent {
+        TdEvent::ExecutionStarted {
+            execution_id: id.into(),
+            command: pane
+                .map_or("make all", |_| "td-observe run make all")
+                .into(),
+            cwd: "/".into(),
+            pane: pane.map(PaneId::from),
+            pid: None,
+            cell: None,
+            verification: None,
+        }
+    }
+
+    fn completed(id: &str, pane: Option<&str>, status: i32) -> TdEvent {
+        TdEvent::ExecutionCompleted {
+            execution_id: id.into(),
+            exit_code: Some(status),
+            signal: None,
+            duration_ms: 12_000,
+            pane: pane.map(PaneId::from),
+            pid: None,
+            cell: None,
+        }
+    }
+
+    fn printed(id: &str, text: &str) -> TdEvent {
+        TdEvent::ExecutionOutput {
+            execution_id: id.into(),
+            stream: crate::event::OutputStream::Stdout.into(),
+            text: text.into(),
+        }
+    }
+
+    /// Returns what the pane's row says after these events, each at its second; the run of the command is `make`.
+    fn told(events: Vec<(i64, TdEvent)>) -> (RowState, Option<String>, Option<String>, String) {
+        let mut board = Board::default();
+        board.set_server(&"work".into(), "/tmp/s");
+        for (second, event) in events {
+            let is_start = event == started("make", None);
+            let at = Timestamp::from_micros(second * 1_000_000);
+            board.apply(&Envelope::new(None, at, event));
+            if is_start {
+                let place = ("/tmp/s".to_owned(), "%1".into());
+                board.set_place(&"make".into(), Some(place));
+            }
+        }
+        let pane = board.rows().find(|row| row.pane.is_some()).unwrap().clone();
+        (pane.state, pane.agent, pane.asks, pane.last_line)
+    }
+
+    #[test]
+    fn a_pane_says_how_the_command_failed_that_was_its_job_whatever_event_comes_first() {
+        let opened = TdEvent::PaneOpened {
+            execution_id: "work".into(),
+            pane: "%1".into(),
+            width: 80,
+            height: 24,
+            command: "bash".into(),
+            is_new: None,
+        };
+        let begin = || {
+            vec![
+                (1, opened.clone()),
+                (2, started("work", Some("%1"))),
+                (2, started("make", None)),
+                (3, printed("make", "it broke")),
+            ]
+        };
+        let run_over = (14, completed("make", None, 2));
+        let job_over = (14, completed("work", Some("%1"), 2));
+        let words = Some("make failed (2)".to_owned());
+        let name = Some("make".to_owned());
+        let expected = (RowState::Failed, name, words, "it broke".to_owned());
+        for ends in [[&run_over, &job_over], [&job_over, &run_over]] {
+            let ends = ends.into_iter().cloned();
+            assert_eq!(told(begin().into_iter().chain(ends).collect()), expected);
+        }
+        // The job of the shell went on, and failed otherwise.
+        let other = vec![run_over.clone(), (20, completed("work", Some("%1"), 3))];
+        let (_, _, words, line) = told([begin(), other].concat());
+        let words = words.as_deref().unwrap_or_default();
+        assert_eq!((words, line.as_str()), ("td-observe failed (3)", ""));
+        // No event tells the end of a short job.
+        let mut short = begin();
+        short.remove(1);
+        short.push(run_over);
+        assert_eq!(told(short), expected);
+        // A job that succeeds is the last word.
+        let ends = vec![
+            (14, completed("make", None, 2)),
+            (14, completed("work", Some("%1"), 0)),
+        ];
+        let (state, ..) = told([begin(), ends].concat());
+        assert_ne!(state, RowState::Failed);
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn a_command_in_the_foreground_of_a_pane_and_the_pane_are_one_row() {
+        let at = Timestamp::from_micros(1);
+        let key = |id: &str, part: Option<&str>| RowKey {
+            execution_id: id.into(),
+            part: part.map(str::to_owned),
+        };
+        let pane = |program: &str, state: RowState| {
+            let name = "work".to_owned();
+            let mut pane = Row::new(&key("work", Some("%1")), name, ExecutionKind::Pane, at);
+            pane.server = Some("/tmp/s".to_owned());
+            (pane.agent, pane.state) = (Some(program.to_owned()), state);
+            pane
+        };
+        let command = |server: &str| {
+            let name = "make".to_owned();
+            let mut command = Row::new(&key("make", None), name, ExecutionKind::Command, at);
+            command.in_pane = Some(Place {
+                server: server.to_owned(),
+                pane: "%1".into(),
+            });
+            assert_eq!((command.key().part, &command.pane), (None, &None));
+            command
+        };
+        let names = |pane: &Row, command: &Row, is_kept: &dyn Fn(&Row) -> bool| {
+            let rows = listed(vec![pane.clone(), command.clone()], is_kept);
+            let names: Vec<String> = rows.into_iter().map(|row| row.name).collect();
+            names.join(" ")
+        };
+        let agent = |state: AgentState| RowState::Agent(state.into());
+        let here = command("/tmp/s");
+        let mut suspended = here.clone();
+        assert!(suspended.set_suspended(true, at));
+        for (program, state, shown) in [
+            ("shell", RowState::Running, "make"),
+            ("shell", RowState::Quiet, "make"),
+            ("shell", agent(AgentState::Working), "make"),
+            ("shell", agent(AgentState::Idle), "make"),
+            ("shell", agent(AgentState::Waiting), "work"),
+            ("claude", agent(AgentState::Idle), "work"),
+            ("claude", agent(AgentState::Working), "work"),
+            ("claude", agent(AgentState::Waiting), "work"),
+            ("claude", agent(AgentState::Error), "work"),
+            ("claude", agent(AgentState::Limited), "work"),
+            ("claude", agent(AgentState::Done), "work"),
+            ("claude", agent(AgentState::Suspended), "work"),
+            ("claude", agent(AgentState::Unknown), "work make"),
+            ("shell", RowState::Failed, "work make"),
+            ("shell", RowState::Exited, "work make"),
+        ] {
+            let pane = pane(program, state);
+            assert_eq!(names(&pane, &here, &|_| false), shown, "{pane:?}");
+            assert_eq!(names(&pane, &here, &|_| true), "work make");
+            assert_eq!(names(&pane, &command("/tmp/t"), &|_| false), "work make");
+            let mut ended = here.clone();
+            ended.end(Some(3), at);
+            assert_eq!(names(&pane, &ended, &|_| false), "work make");
+            // The agent that is suspended is in the command.
+            let is_agents = pane.is_suspended();
+            let shown = if is_agents { "work" } else { "work make" };
+            assert_eq!(names(&pane, &suspended, &|_| false), shown, "{pane:?}");
+        }
+        // The pane has told how the command failed, until its next job and after it.
+        let mut pane = pane("shell", RowState::Failed);
+        let mut ended = here.clone();
+        ended.end(Some(3), at);
+        pane.job_ended = Some(at);
+        assert_eq!(names(&pane, &ended, &|_| false), "work");
+        pane.job_ended = Some(Timestamp::from_micros(0));
+        assert_eq!(names(&pane, &ended, &|_| false), "work make");
+        (pane.job_ended, ended.exit_status) = (Some(at), Some(0));
+        assert_eq!(names(&pane, &ended, &|_| false), "work make");
+    }
+}
