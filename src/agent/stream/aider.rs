@@ -2,8 +2,8 @@
 //!
 //! Measured on 0.86.2, `.aider.chat.history.md`: a line of a prompt begins with `#### `, a line of
 //! aider itself with `> `, and a session with `# aider chat started at …`; all other lines are the
-//! reply. `> Tokens: … sent, … received.` ends a reply, `> litellm.…Error: …` is an error,
-//! `> ^C again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
+//! reply. `> Tokens: … sent, … received.` ends a reply, and the turn unless aider goes on by itself: after an edit,
+//! a lint or a test that failed. `> litellm.…Error: …` is an error, `> ^C again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
 //! temporary. Lines of aider itself end with two blanks.
 
 use super::json::Json;
@@ -66,11 +66,10 @@ impl AiderHistory {
         // Blank lines and hints follow the line that announces a retry.
         self.is_retrying = is_retry || self.is_retrying && !is_error(text);
         if let Some(usage) = tokens(text) {
-            let has_reply = !self.reply.trim().is_empty();
+            let reply = self.reply.clone();
             self.write_reply(usage, writer);
-            if has_reply {
-                writer.turn_completed("Tokens");
-                writer.set_status(StreamStatus::Done, "Tokens: sent, received");
+            if !reply.trim().is_empty() {
+                writer.answered(&reply, false);
             }
         } else if is_error(text) && writer.status == StreamStatus::Working {
             self.write_reply(TokenUsage::default(), writer);
@@ -192,6 +191,28 @@ mod tests {
         assert_eq!(status, StreamStatus::Interrupted);
         let (status, _) = read(&[PROMPT, LIMIT, AGAIN, LIMIT, STOPPED].concat());
         assert_eq!(status, StreamStatus::Failed);
+    }
+
+    #[test]
+    fn a_reply_after_which_aider_goes_on_ends_no_turn() {
+        let (mut parser, mut events) = (StreamParser::of(StreamFormat::AiderHistory), Vec::new());
+        let history = "#### fix it  \n\nI edit it.\n\n> Tokens: 1k sent, 9 received.  \n\
+            > The LLM did not conform to the edit format.  \n\nNow it is right.\n\n\
+            > Tokens: 2k sent, 9 received.  \n";
+        parser.push(history.as_bytes(), Timestamp::default(), &mut events);
+        let turns = |events: &[AgentEvent]| -> Vec<String> {
+            let turns = events.iter().filter_map(|event| match event {
+                AgentEvent::TurnCompleted { summary, .. } => Some(summary.clone()),
+                _ => None,
+            });
+            turns.collect()
+        };
+        assert_eq!(turns(&events), [""; 0]);
+        assert_eq!(parser.status(), StreamStatus::MaybeDone);
+        // aider shows its prompt again.
+        parser.end_turn(Timestamp::default(), &mut events);
+        assert_eq!(turns(&events), ["Now it is right."]);
+        assert_eq!(parser.status(), StreamStatus::Done);
     }
 
     #[test]
