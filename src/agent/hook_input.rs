@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::reports::{HookFile, is_session};
-use super::{AgentState, is_limit, one_line, tool_question};
+use super::{AgentState, is_limit, one_line, permission_question};
 use crate::redact::Rules;
 use crate::text::first_bytes;
 use crate::timestamp::Timestamp;
@@ -141,7 +141,7 @@ impl<'a> HookInput<'a> {
         // Redact before truncating, because no rule recognises half a secret.
         let arguments = rules.text(first_bytes(arguments, ARGUMENTS_BYTES_MAX));
         let tool = self.tool_name.as_deref().unwrap_or_default();
-        tool_question(
+        permission_question(
             &rules.text(first_bytes(tool, ARGUMENTS_BYTES_MAX)),
             &arguments,
         )

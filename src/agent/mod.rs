@@ -37,6 +37,6 @@ pub(crate) use state::{RowKind, is_same_dialogue};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp};
 pub(crate) use summary::{exit_status_in_words, exit_status_of_detail, failure_in_words};
-pub(crate) use summary::{is_limit, one_line, tool_question};
+pub(crate) use summary::{is_limit, one_line, permission_question, tool_question};
 pub use turn::Markers;
 pub(crate) use turn::{ChangeContext, DEFAULT_MARKER, RedrawDetector, Turn, TurnDetector};

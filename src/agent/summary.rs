@@ -109,19 +109,51 @@ const SPECIFIC_ARGUMENTS: &[&str] = &[
     "input",
 ];
 
-/// Summarises a tool call for the user who must allow it. Takes the tool's name and the beginning
-/// of its JSON arguments; returns `None` if both are empty.
+/// The arguments of [`SPECIFIC_ARGUMENTS`] that name an object. What the tool does with it, only the tool's name says.
+const OBJECT_ARGUMENTS: &[&str] = &[
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "path",
+    "url",
+    "query",
+    "pattern",
+];
+
+/// Summarises a tool call beside the tool's name. Takes the name and the beginning of the JSON arguments; returns
+/// `None` if both are empty.
 pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
-    let found = match serde_json::from_str::<Value>(arguments) {
-        Ok(value) => question_in(&value),
-        // Truncated JSON, a patch or a script.
-        Err(_) => cut_value(arguments).or_else(|| Some(arguments.to_owned())),
-    };
-    let text = one_line(&found.unwrap_or_default());
+    let text = one_line(
+        &argument(arguments)
+            .map(|(_, text)| text)
+            .unwrap_or_default(),
+    );
     if text.is_empty() {
         Some(one_line(tool)).filter(|tool| !tool.is_empty())
     } else {
         Some(text)
+    }
+}
+
+/// Summarises a tool call for the user who must allow it: its command or its question, or what the tool does with which
+/// file. Takes and returns the same as [`tool_question`].
+pub(crate) fn permission_question(tool: &str, arguments: &str) -> Option<String> {
+    let what = tool_question(tool, arguments)?;
+    let names_object = argument(arguments)
+        .is_some_and(|(name, text)| OBJECT_ARGUMENTS.contains(&name) && !text.trim().is_empty());
+    Some(if names_object {
+        one_line(&format!("{tool} {what}"))
+    } else {
+        what
+    })
+}
+
+/// Returns the most specific argument of a tool call and its name; no name for other text than JSON.
+fn argument(arguments: &str) -> Option<(&'static str, String)> {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => question_in(&value),
+        // Truncated JSON, a patch or a script.
+        Err(_) => cut_value(arguments).or_else(|| Some(("", arguments.to_owned()))),
     }
 }
 
@@ -233,20 +265,18 @@ pub(crate) fn one_line(text: &str) -> String {
     summary(&line)
 }
 
-fn question_in(value: &Value) -> Option<String> {
+fn question_in(value: &Value) -> Option<(&'static str, String)> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(("", text.clone())),
         Value::Object(fields) => {
             // `{"questions":[{"question":…}]}`.
             if let Some(Value::Array(questions)) = fields.get("questions") {
                 return questions.iter().find_map(question_in);
             }
-            let specific = SPECIFIC_ARGUMENTS
+            let mut specific = SPECIFIC_ARGUMENTS
                 .iter()
-                .filter_map(|name| fields.get(*name));
-            specific
-                .filter_map(text_of)
-                .find(|text| !text.trim().is_empty())
+                .filter_map(|name| Some((*name, text_of(fields.get(*name)?)?)));
+            specific.find(|(_, text)| !text.trim().is_empty())
         }
         _ => None,
     }
@@ -276,13 +306,13 @@ fn command_of(words: &[&str]) -> String {
 }
 
 /// Returns the most specific argument of truncated JSON.
-fn cut_value(arguments: &str) -> Option<String> {
+fn cut_value(arguments: &str) -> Option<(&'static str, String)> {
     let candidates = SPECIFIC_ARGUMENTS.iter().filter_map(|name| {
         let at = arguments.find(&format!("\"{name}\":"))? + name.len() + 3;
         let text = arguments[at..].trim_start().strip_prefix('"')?;
-        Some((at, text))
+        Some((at, *name, text))
     });
-    let (_, text) = candidates.min_by_key(|(at, _)| *at)?;
+    let (_, name, text) = candidates.min_by_key(|(at, ..)| *at)?;
     let mut value = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -295,7 +325,7 @@ fn cut_value(arguments: &str) -> Option<String> {
             c => value.push(c),
         }
     }
-    Some(value)
+    Some((name, value))
 }
 
 #[cfg(test)]
@@ -395,6 +425,42 @@ mod tests {
                 );
             }
             assert_eq!(tool_question("", ""), None);
+        }
+
+        #[test]
+        fn the_user_is_asked_what_a_tool_does_with_a_file() {
+            for (tool, arguments, expected) in [
+                (
+                    "Write",
+                    r#"{"file_path":"/w/hello.py","content":"print"}"#,
+                    "Write /w/hello.py",
+                ),
+                (
+                    "Edit",
+                    r#"{"replace_all":false,"file_path":"/w/a.rs","old_st"#,
+                    "Edit /w/a.rs",
+                ),
+                (
+                    "WebFetch",
+                    r#"{"url":"https://a.b/"}"#,
+                    "WebFetch https://a.b/",
+                ),
+                ("Bash", r#"{"command":"make"}"#, "make"),
+                (
+                    "AskUserQuestion",
+                    r#"{"questions":[{"question":"Which?"}]}"#,
+                    "Which?",
+                ),
+                ("Write", "{}", "Write"),
+                ("apply_patch", "*** Begin Patch", "*** Begin Patch"),
+            ] {
+                assert_eq!(
+                    permission_question(tool, arguments).as_deref(),
+                    Some(expected),
+                    "{tool} {arguments}"
+                );
+            }
+            assert_eq!(permission_question("", ""), None);
         }
 
         #[test]

@@ -13,7 +13,7 @@ use super::hooks::HookFiles;
 use super::transcript::{SubAgentEvent, SubAgents, Transcript};
 use crate::agent::{
     AgentEvent, AgentState, HookFile, KnownAgent, STATUS_BYTES_MAX, StateClaim, StateSource,
-    StatusFile, StreamFormat, StreamStatus, is_limit, tool_question,
+    StatusFile, StreamFormat, StreamStatus, is_limit, permission_question,
 };
 use crate::event::Background;
 use crate::process::RunningAgent;
@@ -307,7 +307,7 @@ impl Joined {
         Some(StateClaim {
             state,
             is_confirmed,
-            asks: tool.and_then(|(name, arguments)| tool_question(name, arguments)),
+            asks: tool.and_then(|(name, arguments)| permission_question(name, arguments)),
             detail: match (state, &self.failure) {
                 (AgentState::Error | AgentState::Limited, Some(failure)) => failure.clone(),
                 _ => transcript.evidence().to_owned(),
