@@ -1,6 +1,6 @@
 //! Since when an agent is in the state in which its observation begins, as its transcript says (pure).
 
-use super::row::{EarlierTurn, PROMPT, READING_TIME, Row, RowState, after};
+use super::row::{EarlierTurn, READING_TIME, Row, RowState, after};
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 
@@ -45,7 +45,7 @@ impl Row {
             self.since = self.since.min(since);
         }
         self.earlier = Some(Box::new(turn));
-        let has_spoken = !self.answer.is_empty() || self.last_line.starts_with(PROMPT);
+        let has_spoken = !self.answer.is_empty();
         let is_known = has_spoken || self.last_observed.is_some();
         if is_known || answer.is_empty() {
             return;

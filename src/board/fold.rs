@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::job::is_job_named;
 use super::last::{conclusion, tool_in_words};
 use super::limit::limit_end;
-use super::row::{EarlierTurn, ExecutionKind, PROMPT, Row, RowKey, RowState, is_failure};
+use super::row::{EarlierTurn, ExecutionKind, Row, RowKey, RowState, is_failure};
 use super::rows::Rows;
 use jiff::tz::TimeZone;
 
@@ -115,12 +115,11 @@ impl Fold<'_> {
             TdEvent::OutputRevised { text, .. }
             | TdEvent::ExecutionOutput { text, .. }
             | TdEvent::ValidationOutput { line: text, .. } => self.text(id, event.pane(), text),
-            TdEvent::PromptSent { prompt_summary, .. } => {
-                self.says(id, event.pane(), |row| {
-                    row.answer.clear();
-                    Some(format!("{PROMPT}{}", one_line(&plain(prompt_summary))))
-                });
-            }
+            // The user knows what he has asked; the agent has said nothing yet.
+            TdEvent::PromptSent { .. } => self.says(id, event.pane(), |row| {
+                row.answer.clear();
+                Some(String::new())
+            }),
             TdEvent::TokenReceived { token, .. } => self.says(id, event.pane(), |row| {
                 row.answer.push(&plain(token));
                 row.answer.last_sentence()
@@ -129,6 +128,8 @@ impl Fold<'_> {
                 response_summary, ..
             } => self.says(id, event.pane(), |row| {
                 let is_known = row.answer.conclusion().is_some();
+                // The next response is no part of its last sentence, such as another attempt after an error.
+                row.answer.push("\n\n");
                 (!is_known).then(|| conclusion(&plain(response_summary)))?
             }),
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),

@@ -21,9 +21,6 @@ const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 /// 0.3 s; processes and files are found a little later.
 pub(super) const READING_TIME: Duration = Duration::from_secs(1);
 
-/// What stands before a prompt in a row's last line, while the agent has said nothing.
-pub(super) const PROMPT: &str = "> ";
-
 /// The time after which a failure needs the user: he may have looked away, in microseconds.
 pub(super) const LONG_MICROS: i64 = 10_000_000;
 
@@ -580,7 +577,7 @@ impl Row {
             // The job is the agent, or its wrapper.
             self.job = None;
         }
-        let has_spoken = !self.answer.is_empty() || self.last_line.starts_with(PROMPT);
+        let has_spoken = !self.answer.is_empty();
         let is_other = before.is_some_and(|before| {
             let is_shell = before == "shell";
             self.agent != Some(before) && (!is_shell || at_rest && !has_spoken)
@@ -591,13 +588,11 @@ impl Row {
         }
     }
 
-    /// Shows the conclusion of a turn: of the agent's answer, else of its summary. The prompt is none.
+    /// Shows the conclusion of a turn: of the agent's answer, else of its summary.
     pub(super) fn conclude(&mut self, summary: &str) {
         let found = self.answer.conclusion().or_else(|| conclusion(summary));
         if let Some(found) = found {
             self.last_line = found;
-        } else if self.last_line.starts_with(PROMPT) {
-            self.last_line.clear();
         }
     }
 

@@ -1163,19 +1163,33 @@ fn the_last_line_of_an_agent_says_what_matters() {
         pane: pane(),
         evidence: None,
     };
+    let response = || TdEvent::ResponseCompleted {
+        execution_id: id(),
+        iteration: 1,
+        response_summary: "I fix it as".into(),
+        input_tokens: 1,
+        output_tokens: 1,
+        has_tool_calls: false,
+        pane: pane(),
+    };
     let is = |state_of| state("a", "%1", state_of, None);
     let mut board = Board::default();
     for (micros, (event, expected)) in (1..).zip([
-        (prompt(), "> fix the test"),
-        (is(AgentState::Working), "> fix the test"),
+        // The prompt is nothing that the agent says.
+        (prompt(), ""),
+        (is(AgentState::Working), ""),
         (tokens("I look first. Then \x1b[1mI run"), "Then I run"),
         (tool, "Bash make test"),
         (tokens("All 3 tests pass. "), "All 3 tests pass."),
         (tokens("Merge it.\n\n```sh\ngit merge\n```"), "Merge it."),
         (is(AgentState::Done), "All 3 tests pass."),
         (turn(), "All 3 tests pass."),
-        // Without an answer, the prompt is no conclusion.
-        (prompt(), "> fix the test"),
+        (prompt(), ""),
+        (tokens("I fix it as"), "I fix it as"),
+        (response(), "I fix it as"),
+        // The attempt after an error has no sentence in common with the first one.
+        (tokens("I fix it at once."), "I fix it at once."),
+        (prompt(), ""),
         (turn(), ""),
         (
             state("a", "%1", AgentState::Limited, Some("try again at 6:06 PM")),
