@@ -29,6 +29,7 @@ pub(crate) struct Input<'a> {
 }
 
 /// Returns the key that a text stands for in the menu of a row, which takes it at once: the key of a choice, or its label.
+/// A choice may take several keys.
 fn key_of_choice<'t>(row: &'t Row, text: &'t str) -> Option<&'t str> {
     if !KnownAgent::takes_keys(row.agent.as_deref()) {
         return None;
@@ -74,7 +75,7 @@ impl Input<'_> {
             && let Some(row) = row_of(&pane)?
             && let Some(key) = key_of_choice(&row, text)
         {
-            typing = Typing::keys(vec![key.to_owned()])?;
+            typing = Typing::keys(key.split(' ').map(str::to_owned).collect())?;
         }
         typing.send(server, &pane, &mut judge, (stop, clock))?;
         Ok(pane)

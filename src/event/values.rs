@@ -114,7 +114,8 @@ impl fmt::Display for Background {
 /// One choice of a dialogue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DialogueChoice {
-    /// The key that chooses it, as tmux names keys: `1`, `y`, `Enter`; empty if only moving to it does.
+    /// The key that chooses it, as tmux names keys: `1`, `y`, `Enter`; several keys have blanks between them
+    /// (`Right Enter`). Empty if no key is known.
     pub key: String,
     /// Its text.
     pub label: String,

@@ -224,9 +224,10 @@ fn a_dialogue_is_on_the_board_and_a_choice_is_its_key_or_its_label() {
     );
 }
 
-/// Draws a dialogue of opencode, in which only a colour shows the selected choice. `l` selects the next one.
+/// Draws a dialogue of opencode, in which only a colour shows the selected choice. `l` and Right select the next one, and
+/// `d` asks again.
 const BUTTONS: &str = r#"
-import os, sys, tty
+import os, re, sys, tty
 tty.setraw(0)
 chosen, labels = 0, ["Allow once", "Allow always", "Reject"]
 def draw():
@@ -237,13 +238,16 @@ def draw():
     os.write(1, ("\x1b[2J\x1b[H" + "\r\n".join(rows)).encode())
 draw()
 while True:
-    key = os.read(0, 1)
-    if key == b"l":
-        chosen = (chosen + 1) % 3
-        draw()
-    else:
-        name = labels[chosen] if key == b"\r" else key
-        os.write(1, f"\x1b[2J\x1b[Hchose <{name}>".encode())
+    for key in re.findall(rb"\x1b\[C|.", os.read(0, 64), re.DOTALL):
+        if key in (b"l", b"\x1b[C"):
+            chosen = (chosen + 1) % 3
+            draw()
+        elif key == b"d":
+            chosen = 0
+            draw()
+        else:
+            name = labels[chosen] if key == b"\r" else key
+            os.write(1, f"\x1b[2J\x1b[Hchose <{name}>".encode())
 "#;
 
 #[test]
@@ -262,7 +266,7 @@ fn enter_is_pressed_only_on_the_choice_that_the_board_names() {
         .iter()
         .map(|choice| &choice["key"])
         .collect();
-    assert_eq!(keys, ["Enter", "", "Escape"]);
+    assert_eq!(keys, ["Enter", "Right Enter", "Escape"]);
     let id = &row["question_id"];
     // Somebody at the pane selects another choice, which no text shows.
     home.server.tmux(&["send-keys", "-t", &pane, "l"]);
@@ -274,6 +278,7 @@ fn enter_is_pressed_only_on_the_choice_that_the_board_names() {
     });
     for body in [
         json!({"text": "Allow once", "answers": id}),
+        json!({"text": "Allow always", "answers": id}),
         json!({"keys": ["Enter"], "answers": id}),
     ] {
         let (status, problem) = input(&home, &pane, &body);
@@ -292,6 +297,13 @@ fn enter_is_pressed_only_on_the_choice_that_the_board_names() {
     let (status, problem) = input(&home, &pane, &json!({"text": "allow once", "answers": id}));
     assert_eq!(status, 200, "{problem}");
     home.server.wait_for_text(&pane, "chose <Allow once>");
+    // A choice that takes two keys.
+    home.server.tmux(&["send-keys", "-t", &pane, "d"]);
+    home.server.wait_for_text(&pane, "Allow always");
+    let always = json!({"text": "Allow always", "answers": id});
+    let (status, problem) = input(&home, &pane, &always);
+    assert_eq!(status, 200, "{problem}");
+    home.server.wait_for_text(&pane, "chose <Allow always>");
 }
 
 /// A program that takes a text of a few lines to its end, and stores it.
