@@ -347,11 +347,21 @@ impl StateResolver {
         // A title or a screen showed work after this claim.
         let precedes_work =
             |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
-        // An inferred failure does not describe later work: `/clear` of Qwen Code 0.24 shows work
-        // in the title, and starts a transcript only with the next prompt.
-        let is_outdated = |held: &HeldClaim| {
+        // The user has stopped the work: the screen shows its end without a failure.
+        let is_stopped = |held: &HeldClaim| {
+            held.claim.state == AgentState::Idle
+                && self.busy_since.is_some_and(|since| since < held.since)
+        };
+        let is_inferred_failure = |held: &HeldClaim| {
             let is_failure = matches!(held.claim.state, AgentState::Error | AgentState::Limited);
-            is_failure && !held.claim.is_confirmed && precedes_work(held)
+            is_failure && !held.claim.is_confirmed
+        };
+        // An inferred failure does not describe later work: `/clear` of Qwen Code 0.24 shows work
+        // in the title, and starts a transcript only with the next prompt. Nor has a turn failed that the user stops
+        // while the agent tries a request again: Qwen Code records the error, and not the stop.
+        let is_outdated = |held: &HeldClaim| {
+            let is_over = precedes_work(held) || self.get(Screen).is_some_and(is_stopped);
+            is_inferred_failure(held) && is_over
         };
         let transcript = self.get(Transcript);
         let Some((first, lower)) = first else {
@@ -367,7 +377,11 @@ impl StateResolver {
             // it ended.
             let is_behind = transcript.is_busy() || precedes_work(transcript);
             let is_newer = transcript.since > lower.since;
-            if is_behind && !lower.is_busy() && !is_newer && !has_settled {
+            // The screen is about to show if the user has stopped the turn.
+            let may_be_stopped =
+                is_inferred_failure(transcript) && self.get(Screen).is_some_and(HeldClaim::is_busy);
+            let is_unknown = is_behind && !is_newer || may_be_stopped;
+            if is_unknown && !lower.is_busy() && !has_settled {
                 return None;
             }
             if !transcript.is_busy() && !is_outdated(transcript) {
@@ -595,6 +609,41 @@ mod tests {
             claims.set_claim(Transcript, inferred(Error, 2), ms(9100));
             assert_eq!(states(&mut claims, 9100), Some((Transcript, Error, None)));
             assert_eq!(states(&mut claims, 12_000), None);
+        }
+
+        #[test]
+        fn a_turn_that_is_stopped_while_a_request_is_tried_again_has_not_failed() {
+            let mut claims = StateResolver::default();
+            let failed = |turn| {
+                claim(Error, None).map(|claim| StateClaim {
+                    is_confirmed: false,
+                    turn,
+                    ..claim
+                })
+            };
+            claims.set_claim(Screen, claim(Idle, None), ms(0));
+            claims.set_claim(Title, claim(Working, None), ms(100));
+            claims.set_claim(Transcript, claim(Working, None), ms(200));
+            claims.set_claim(Screen, claim(Working, None), ms(500));
+            assert_eq!(states(&mut claims, 500), Some((Title, Working, None)));
+            claims.set_claim(Transcript, failed(1), ms(1000));
+            assert_eq!(states(&mut claims, 1000), None, "it tries again");
+            claims.set_claim(Title, claim(Idle, None), ms(3000));
+            assert_eq!(
+                states(&mut claims, 3000),
+                None,
+                "or the user has stopped it"
+            );
+            claims.set_claim(Screen, claim(Idle, None), ms(3300));
+            let stopped = states(&mut claims, 4300).map(|(_, state, _)| state);
+            assert_eq!(stopped, Some(Idle));
+            // A request that fails at once: the screen is as before the turn.
+            claims.set_claim(Title, claim(Working, None), ms(9000));
+            assert_eq!(states(&mut claims, 9000), Some((Title, Working, None)));
+            claims.set_claim(Title, claim(Idle, None), ms(9200));
+            claims.set_claim(Transcript, failed(2), ms(9201));
+            let failed = states(&mut claims, 9201).map(|(_, state, _)| state);
+            assert_eq!(failed, Some(Error));
         }
 
         #[test]
