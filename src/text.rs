@@ -1,4 +1,4 @@
-//! Cuts texts between characters, and decodes texts that are cut anywhere (pure).
+//! Cuts texts between characters and between sentences, and decodes texts that are cut anywhere (pure).
 
 /// Returns at most `chars_max` characters from the beginning of a text.
 pub(crate) fn first_chars(text: &str, chars_max: usize) -> &str {
@@ -31,6 +31,44 @@ pub(crate) fn last_bytes(text: &str, bytes_max: usize) -> &str {
 /// Returns the letters and digits of a text, by which texts are compared whatever their frames and line breaks.
 pub(crate) fn letters(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|c| c.is_alphanumeric())
+}
+
+/// Returns the last sentence of a line; it may not be complete.
+pub(crate) fn last_sentence(line: &str) -> &str {
+    let start = sentence_ends(line).rfind(|end| *end < line.trim_end().len());
+    &line[start.unwrap_or(0)..]
+}
+
+/// Returns the byte positions after the ends of sentences in a line: a mark that a blank follows, or one of a
+/// script without blanks. A number at the beginning of a list is no sentence, nor is an abbreviation of one letter.
+pub(crate) fn sentence_ends(line: &str) -> impl DoubleEndedIterator<Item = usize> {
+    let chars: Vec<(usize, char)> = line.char_indices().collect();
+    let mut ends = Vec::new();
+    for (index, (at, mark)) in chars.iter().enumerate() {
+        let next = chars.get(index + 1).map(|(_, next)| *next);
+        let is_end = match mark {
+            '。' | '！' | '？' => true,
+            '.' | '!' | '?' => {
+                let before = line[..*at].rsplit(char::is_whitespace).next();
+                let word = before.unwrap_or_default();
+                let is_initial = word.chars().count() == 1 && word.contains(char::is_alphabetic);
+                let is_number = word.chars().all(|c| c.is_ascii_digit()) && word.len() == *at;
+                next.is_some_and(char::is_whitespace)
+                    && (*mark != '.' || !(is_initial || is_number || is_abbreviation(word)))
+            }
+            _ => false,
+        };
+        if is_end {
+            ends.push(at + mark.len_utf8());
+        }
+    }
+    ends.into_iter()
+}
+
+/// Returns true for words that end with a full stop within a sentence.
+fn is_abbreviation(word: &str) -> bool {
+    let word = word.trim_start_matches('(');
+    ["e.g", "i.e", "etc", "vs", "cf", "approx", "No"].contains(&word)
 }
 
 /// Decodes UTF-8 that is cut anywhere.

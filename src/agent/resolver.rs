@@ -157,10 +157,20 @@ impl StateResolver {
         self.deadline = Some(now);
     }
 
+    /// Returns true if the last reported state is that the agent works.
+    pub fn is_working(&self) -> bool {
+        let reported = self.reported.as_ref();
+        reported.is_some_and(|report| report.claim.state == AgentState::Working)
+    }
+
+    /// Returns the state on the screen.
+    pub fn shown_now(&self) -> Option<&DetectedState> {
+        self.on_screen.as_ref().map(|(shown, _)| shown)
+    }
+
     /// Returns the state on the screen, and the last one that has settled.
     pub fn shown(&self) -> impl Iterator<Item = &DetectedState> {
-        let on_screen = self.on_screen.as_ref().map(|(shown, _)| shown);
-        on_screen.into_iter().chain(self.settled.as_ref())
+        self.shown_now().into_iter().chain(self.settled.as_ref())
     }
 
     /// Makes the state on the screen a claim if it has settled.
@@ -498,6 +508,7 @@ mod tests {
                 dialogue: None,
                 takes_text: true,
                 shells: 0,
+                says: None,
             })
         }
 

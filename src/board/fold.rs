@@ -132,6 +132,14 @@ impl Fold<'_> {
                 row.answer.push("\n\n");
                 (!is_known).then(|| conclusion(&plain(response_summary)))?
             }),
+            // The transcript follows, by whole messages. What it has already is older than what it had last.
+            TdEvent::AgentActivity { pane, text, .. } => {
+                let says = one_line(&plain(text));
+                self.says(id, Some(pane), |row| {
+                    let is_working = row.state == RowState::Agent(AgentState::Working.into());
+                    (is_working && !row.answer.contains(&says)).then_some(says)
+                });
+            }
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
             TdEvent::RowDismissed {
                 pane,
@@ -324,6 +332,9 @@ impl Fold<'_> {
                         return row.fail(asks.unwrap_or_default(), status, at);
                     }
                     let id = question_id.as_deref().cloned();
+                    if *state == AgentState::Working && !is_shell {
+                        row.forget_last_turn();
+                    }
                     row.enter_agent(RowState::Agent(state.clone()), asks, id, at);
                     match state.known() {
                         Some(AgentState::Done) => row.conclude(""),

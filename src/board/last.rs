@@ -1,7 +1,7 @@
 //! What a row's last line says of an agent: the present tool or sentence, and the conclusion of a turn (pure).
 
 use crate::agent::{DEFAULT_MARKER, one_line, tool_question};
-use crate::text::last_bytes;
+use crate::text::{last_bytes, last_sentence, letters, sentence_ends};
 
 /// The bytes at the end of an answer that are kept, because its conclusion is there.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
@@ -31,9 +31,15 @@ impl AnswerEnd {
     /// Returns the last sentence so far; it may not be complete.
     pub fn last_sentence(&self) -> Option<String> {
         let line = prose(&self.0).into_iter().flatten().last()?;
-        let start = sentence_ends(&line).rfind(|end| *end < line.trim_end().len());
-        let sentence = one_line(&line[start.unwrap_or(0)..]);
+        let sentence = one_line(last_sentence(&line));
         Some(sentence).filter(|sentence| !sentence.is_empty())
+    }
+
+    /// Returns true if the answer contains a text that was read from a screen, which has no Markdown.
+    pub fn contains(&self, shown: &str) -> bool {
+        let answer: String = letters(&self.0).collect();
+        let shown: String = letters(shown).collect();
+        answer.contains(&shown)
     }
 
     /// Returns the conclusion: the first sentence of the last paragraph.
@@ -98,38 +104,6 @@ fn prose(text: &str) -> Vec<Vec<String>> {
 fn is_marker(line: &str) -> bool {
     let brackets = ['[', ']'];
     line.trim_matches(brackets) == DEFAULT_MARKER.trim_matches(brackets)
-}
-
-/// Returns the byte positions after the ends of sentences in a line: a mark that a blank follows, or one of a
-/// script without blanks. A number at the beginning of a list is no sentence, nor is an abbreviation of one letter.
-fn sentence_ends(line: &str) -> impl DoubleEndedIterator<Item = usize> {
-    let chars: Vec<(usize, char)> = line.char_indices().collect();
-    let mut ends = Vec::new();
-    for (index, (at, mark)) in chars.iter().enumerate() {
-        let next = chars.get(index + 1).map(|(_, next)| *next);
-        let is_end = match mark {
-            '。' | '！' | '？' => true,
-            '.' | '!' | '?' => {
-                let before = line[..*at].rsplit(char::is_whitespace).next();
-                let word = before.unwrap_or_default();
-                let is_initial = word.chars().count() == 1 && word.contains(char::is_alphabetic);
-                let is_number = word.chars().all(|c| c.is_ascii_digit()) && word.len() == *at;
-                next.is_some_and(char::is_whitespace)
-                    && (*mark != '.' || !(is_initial || is_number || is_abbreviation(word)))
-            }
-            _ => false,
-        };
-        if is_end {
-            ends.push(at + mark.len_utf8());
-        }
-    }
-    ends.into_iter()
-}
-
-/// Returns true for words that end with a full stop within a sentence.
-fn is_abbreviation(word: &str) -> bool {
-    let word = word.trim_start_matches('(');
-    ["e.g", "i.e", "etc", "vs", "cf", "approx", "No"].contains(&word)
 }
 
 #[cfg(test)]

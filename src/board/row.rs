@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::last::{AnswerEnd, conclusion};
+use super::last::AnswerEnd;
 use super::place::Place;
 use crate::agent::VIEWER;
 use crate::event::{
@@ -585,14 +585,6 @@ impl Row {
         if is_other && self.agent.as_deref() != Some("shell") {
             self.last_line.clear();
             self.answer.clear();
-        }
-    }
-
-    /// Shows the conclusion of a turn: of the agent's answer, else of its summary.
-    pub(super) fn conclude(&mut self, summary: &str) {
-        let found = self.answer.conclusion().or_else(|| conclusion(summary));
-        if let Some(found) = found {
-            self.last_line = found;
         }
     }
 

@@ -1141,7 +1141,7 @@ fn the_last_line_of_an_agent_says_what_matters() {
         token: token.into(),
         pane: pane(),
     };
-    let tool = TdEvent::ToolCallStarted {
+    let tool = || TdEvent::ToolCallStarted {
         execution_id: id(),
         iteration: 1,
         tool_name: "Bash".into(),
@@ -1172,6 +1172,11 @@ fn the_last_line_of_an_agent_says_what_matters() {
         has_tool_calls: false,
         pane: pane(),
     };
+    let says = |text: &str| TdEvent::AgentActivity {
+        execution_id: id(),
+        pane: "%1".into(),
+        text: text.into(),
+    };
     let is = |state_of| state("a", "%1", state_of, None);
     let mut board = Board::default();
     for (micros, (event, expected)) in (1..).zip([
@@ -1179,11 +1184,21 @@ fn the_last_line_of_an_agent_says_what_matters() {
         (prompt(), ""),
         (is(AgentState::Working), ""),
         (tokens("I look first. Then \x1b[1mI run"), "Then I run"),
-        (tool, "Bash make test"),
+        (tool(), "Bash make test"),
         (tokens("All 3 tests pass. "), "All 3 tests pass."),
         (tokens("Merge it.\n\n```sh\ngit merge\n```"), "Merge it."),
         (is(AgentState::Done), "All 3 tests pass."),
         (turn(), "All 3 tests pass."),
+        // The next turn has begun, and its prompt is not read yet.
+        (is(AgentState::Working), ""),
+        (prompt(), ""),
+        (says("I look at the"), "I look at the"),
+        (tokens("I **look** at the files."), "I look at the files."),
+        (tool(), "Bash make test"),
+        (says("I look at the files."), "Bash make test"),
+        (says("It is"), "It is"),
+        (is(AgentState::Done), "I look at the files."),
+        (says("an old screen"), "I look at the files."),
         (prompt(), ""),
         (tokens("I fix it as"), "I fix it as"),
         (response(), "I fix it as"),

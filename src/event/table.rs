@@ -428,6 +428,14 @@ macro_rules! event_table {
                 /// The time of its last words or tool, while its turn goes on.
                 acted: Option<Timestamp>,
             }
+            /// What an agent in a pane says or does now, as its screen shows it: at most once a second while it works.
+            /// Its transcript has the same words later, when a message is complete.
+            AgentActivity agent_activity text {
+                /// The pane.
+                pane: PaneId,
+                /// The tool, or the last sentence, which may not be complete; one line of at most 200 characters.
+                text: String,
+            }
             /// The screen of an agent in a pane, as text: when the agent's state changes, and at
             /// most every 10 s while the screen changes.
             ScreenSnapshot screen_snapshot text {

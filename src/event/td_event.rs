@@ -438,6 +438,7 @@ impl TdEvent {
             | Self::OutputRevised { pane, .. }
             | Self::ScreenUpdate { pane, .. }
             | Self::ScreenSnapshot { pane, .. }
+            | Self::AgentActivity { pane, .. }
             | Self::OutputGap { pane, .. } => Some(pane),
             Self::PromptSent { pane, .. }
             | Self::TokenReceived { pane, .. }

@@ -167,6 +167,7 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] question_id: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] dialogue: Option<WireDialogue>,
     },
+    AgentActivity { execution_id: String, pane: String, text: String },
     ScreenSnapshot { execution_id: String, pane: String, width: u32, height: u32, rows: Vec<WireRow> },
     PollerRestarted { execution_id: String, source: String, cause: String },
     LogOpened {
@@ -304,6 +305,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             execution_id, pane, width: 80, height: 24, cursor: Cursor { x: 1, y: 2 },
             rows: vec![ScreenRow { row: 0, text: s("top") }],
         }),
+        K::AgentActivity => single(E::AgentActivity { execution_id, pane, text: s("Bash make test") }),
         K::ScreenSnapshot => single(E::ScreenSnapshot {
             execution_id, pane, width: 80, height: 24, rows: vec![ScreenRow { row: 3, text: s("row") }],
         }),

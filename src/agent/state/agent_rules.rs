@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::super::decoration::{LineKind, bare_line};
 use super::super::one_line;
 use super::dialogue::DialogueRules;
+use super::says::SaysRules;
 use super::screen::{InputBox, InputFrame, RuleScreen, ShellRules, inner, plain};
 use crate::event::{AgentState, Dialogue, StateEvidence};
 use crate::text::first_chars;
@@ -32,6 +33,8 @@ pub struct DetectedState {
     pub takes_text: bool,
     /// The number of shells that run in the background, as the screen says.
     pub shells: u32,
+    /// What the agent says or does, in one line, if its rules describe how it draws that: its tool, or its last sentence.
+    pub says: Option<String>,
 }
 
 impl DetectedState {
@@ -73,6 +76,8 @@ pub(super) struct AgentRules {
     /// The queries for the question of a dialogue; the first match counts.
     pub asks: Vec<RowQuery>,
     pub dialogue: Option<DialogueRules>,
+    /// How the agent draws what it says and does.
+    pub says: Option<SaysRules>,
     pub shell: Option<ShellRules>,
 }
 
@@ -212,8 +217,24 @@ impl Candidate<'_, '_> {
                 asks: asked.as_ref().and_then(|found| self.asks(found.from)),
                 dialogue: asked.and_then(|found| found.dialogue),
                 shells: self.shells(),
+                says: self.says(),
             })
         })
+    }
+
+    /// Returns what the agent says or does: the end of the rows above its input box, without its status.
+    fn says(&self) -> Option<String> {
+        let (rules, message) = (self.agent.says.as_ref()?, self.view.message?);
+        self.view.input.as_ref()?;
+        let screen = self.view.screen;
+        let rows = screen.last_of(0..self.view.above, LINES_MAX);
+        let rows = rows.map(|row| match screen.row(row) {
+            row if self.agent.row_kind(row) == RowKind::Decoration => "",
+            row => row,
+        });
+        let rows: Vec<&str> = rows.collect();
+        let is_status = |row: &str| self.agent.row_kind(row) == RowKind::Status;
+        rules.read(&rows, |row| message.is_match(row), is_status)
     }
 
     /// Returns the number of shells that run in the background. Agents say it beside their input box.

@@ -22,6 +22,7 @@ use screen::{RuleScreen, ShellRules};
 mod agent_rules;
 mod dialogue;
 mod rule_file;
+mod says;
 mod screen;
 
 #[cfg(test)]
@@ -226,5 +227,6 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         dialogue: None,
         takes_text: true,
         shells: 0,
+        says: None,
     }
 }

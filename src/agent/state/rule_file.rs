@@ -9,6 +9,7 @@ use super::AgentState;
 use super::agent_rules::{AgentRules, InputCondition, Signature, StateRule};
 use super::agent_rules::{LINES_MAX, Region, RowQuery};
 use super::dialogue::DialogueRules;
+use super::says::SaysRules;
 use super::screen::ShellRules;
 use super::screen::{InputBox, InputFrame};
 use crate::error::{Error, Result};
@@ -36,6 +37,15 @@ struct RuleFile {
     #[serde(default)]
     asks: Vec<QuestionSpec>,
     dialogue: Option<DialogueSpec>,
+    says: Option<SaysSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaysSpec {
+    text: String,
+    tool: Option<String>,
+    end: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -245,6 +255,10 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         questions.push(query);
     }
     let dialogue = file.dialogue.map(DialogueRules::new).transpose()?;
+    let says = file.says.map(SaysRules::new).transpose()?;
+    if says.is_some() && (input.is_none() || message.is_none()) {
+        return Err("says: describe the input box in [input], and write message".into());
+    }
     Ok(AgentRules {
         name: file.agent,
         dialogue,
@@ -256,6 +270,7 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         exit_text,
         decoration,
         shells,
+        says,
         signs,
         rules,
     })
@@ -326,6 +341,20 @@ impl DialogueRules {
             omit: optional("dialogue: omit", spec.omit.as_deref())?,
             entry: optional("dialogue: entry", spec.entry.as_deref())?,
             keys: spec.keys,
+        })
+    }
+}
+
+impl SaysRules {
+    fn new(spec: SaysSpec) -> Result<Self, String> {
+        let text = regex("says: text", &spec.text)?;
+        if text.captures_len() != 2 {
+            return Err("says: text: enclose the text in one pair of parentheses".into());
+        }
+        Ok(Self {
+            text,
+            tool: optional("says: tool", spec.tool.as_deref())?,
+            end: optional("says: end", spec.end.as_deref())?,
         })
     }
 }

@@ -225,6 +225,7 @@ impl Content {
             | TdEvent::OutputRevised { .. }
             | TdEvent::ScreenUpdate { .. }
             | TdEvent::ScreenSnapshot { .. }
+            | TdEvent::AgentActivity { .. }
             | TdEvent::PromptSent { .. }
             | TdEvent::ToolCallStarted { .. }
             | TdEvent::ResponseCompleted { .. } => return,

@@ -50,6 +50,9 @@ impl Pane {
         let states = self.agent.states.as_mut();
         let state = states.and_then(|states| states.handle_screen(capture, out.now));
         self.emit_state(state, out);
+        let says = self.agent.states.as_ref().and_then(AgentStates::says);
+        self.agent.activity.shows(says, out.now);
+        self.emit_activity(out);
         self.read_screen(capture, out);
         let states = self.agent.states.as_ref();
         if states.is_some_and(|states| states.may_be_view(out.now)) {
@@ -122,6 +125,19 @@ impl Pane {
                 width,
                 height,
                 rows,
+            });
+        }
+    }
+
+    /// Emits what the agent says or does, if that is due.
+    pub(super) fn emit_activity(&mut self, out: &mut PaneOutput<'_>) {
+        let states = self.agent.states.as_ref();
+        let is_working = states.is_some_and(AgentStates::is_working);
+        if let Some(text) = self.agent.activity.take(is_working, out.now) {
+            out.emit(TdEvent::AgentActivity {
+                execution_id: out.execution_id.clone(),
+                pane: self.id.clone(),
+                text,
             });
         }
     }

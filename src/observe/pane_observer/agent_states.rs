@@ -265,6 +265,16 @@ impl AgentStates {
         self.handle_timeout(now)
     }
 
+    /// Returns what the agent says or does, as the last screen shows it.
+    pub fn says(&self) -> Option<&str> {
+        self.resolver.shown_now()?.says.as_deref()
+    }
+
+    /// Returns true if the agent is reported to work.
+    pub fn is_working(&self) -> bool {
+        self.resolver.is_working()
+    }
+
     /// Returns when [`AgentStates::handle_timeout`] is due if no evidence arrives.
     pub fn deadline(&self) -> Option<Instant> {
         self.resolver.deadline

@@ -19,7 +19,7 @@ pub(crate) use output::PIPE_CONTEXT;
 pub(in crate::observe) use output::{PaneEmission, PaneOutput};
 use pipe_policy::{PipeNews, Piping};
 pub(in crate::observe) use reporting::sync_point;
-use views::{Snapshots, Views};
+use views::{Activity, Snapshots, Views};
 
 use super::polled_pane::PolledPane;
 use super::resume_point::ResumePoint;
@@ -124,6 +124,7 @@ struct PaneAgent {
     /// Rows are reported even if the agent's conversation is.
     shows_screen: bool,
     snapshots: Snapshots,
+    activity: Activity,
     /// The last search for an agent.
     searched_at: Option<Instant>,
 }
@@ -296,6 +297,7 @@ impl Pane {
         self.emit_due_state(out);
         self.read_due(out);
         self.emit_snapshot(out);
+        self.emit_activity(out);
         self.give_up_joining(out);
         if self.views.take_due(self.activity.last_news, out.now) {
             out.emit(TdEvent::PaneSeen {
@@ -730,6 +732,7 @@ impl Pane {
             self.piping.deadline().filter(|_| stream.is_none()),
             self.death_due(),
             self.agent.snapshots.next_due(),
+            self.agent.activity.next_due(),
             joining,
             self.agent
                 .reading

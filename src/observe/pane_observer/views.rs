@@ -132,6 +132,46 @@ impl Snapshots {
     }
 }
 
+/// The minimum time between two reports of what an agent says: a face shows it in one line, and streamed words change it
+/// several times a second.
+const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the agent in one pane says or does, as its screen shows it.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct Activity {
+    shown: Option<String>,
+    due: Option<Instant>,
+    reported_at: Option<Instant>,
+}
+
+impl Activity {
+    /// Notes what a screen shows. At the beginning of a turn, the screen still shows the words of the last one, which are
+    /// not new.
+    pub fn shows(&mut self, says: Option<&str>, now: Instant) {
+        if self.shown.as_deref() == says {
+            return;
+        }
+        self.shown = says.map(str::to_owned);
+        let next = self
+            .reported_at
+            .map_or(now, |at| (at + ACTIVITY_INTERVAL).max(now));
+        self.due = self.shown.is_some().then(|| self.due.unwrap_or(next));
+    }
+
+    /// Returns when a report is due.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Returns what is to be reported, if that is due and the agent works.
+    pub fn take(&mut self, is_working: bool, now: Instant) -> Option<String> {
+        self.due.take_if(|due| *due <= now)?;
+        let said = self.shown.clone().filter(|_| is_working)?;
+        self.reported_at = Some(now);
+        Some(said)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +243,29 @@ mod tests {
         views.state_changed(false, at(12));
         views.set_viewed(Some(seconds(600)), at(13));
         assert_eq!(views.next_due(None), Some(at(69)));
+    }
+
+    #[test]
+    fn what_an_agent_says_is_reported_once_a_second_while_it_works() {
+        let (mut activity, start) = (Activity::default(), Instant::now());
+        let at = |millis| start + Duration::from_millis(millis);
+        // What the last turn has said.
+        activity.shows(Some("All is well."), at(0));
+        assert_eq!(activity.take(false, at(0)), None);
+        activity.shows(Some("All is well."), at(100));
+        assert_eq!(activity.next_due(), None);
+        activity.shows(None, at(200));
+        assert_eq!(activity.next_due(), None, "a prompt");
+        activity.shows(Some("I"), at(300));
+        assert_eq!(activity.take(true, at(300)).as_deref(), Some("I"));
+        activity.shows(Some("I look"), at(400));
+        assert_eq!(activity.next_due(), Some(at(1300)));
+        activity.shows(Some("I look around."), at(900));
+        assert_eq!(activity.next_due(), Some(at(1300)));
+        assert_eq!(activity.take(true, at(1299)), None);
+        let said = activity.take(true, at(1300));
+        assert_eq!(said.as_deref(), Some("I look around."));
+        assert_eq!(activity.take(true, at(9000)), None);
     }
 
     #[test]

@@ -1,0 +1,240 @@
+//! Reads from a screen what its agent says or does at present (pure).
+
+use regex::Regex;
+
+use super::super::decoration::{LineKind, bare_line};
+use super::super::one_line;
+use crate::text::last_sentence;
+
+/// How an agent draws what it says and does.
+#[derive(Clone, Debug)]
+pub(super) struct SaysRules {
+    /// Matches the first row of a text; its group is the text.
+    pub text: Regex,
+    /// Matches the first row of a tool; its groups are the tool's name and what it does.
+    pub tool: Option<Regex>,
+    /// Matches rows that are no text, and end one: results of tools, advice, notes.
+    pub end: Option<Regex>,
+}
+
+/// The words that a row begins.
+enum Head<'r> {
+    Text(&'r str),
+    Tool(String),
+    /// A prompt or another message that is not the agent's.
+    Other,
+}
+
+impl SaysRules {
+    /// Returns the tool or the last sentence at the end of the rows above an input box. `is_message` tells the first
+    /// rows of all messages, `is_status` the rows of the agent's progress.
+    pub fn read(
+        &self,
+        rows: &[&str],
+        is_message: impl Fn(&str) -> bool,
+        is_status: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let heads = rows.iter().enumerate().rev();
+        let mut heads = heads.filter(|(_, row)| !is_status(row));
+        let head = heads.find_map(|(at, row)| Some((at, self.head(row, &is_message)?)));
+        let (first, rest) = match head {
+            Some((_, Head::Other)) => return None,
+            Some((_, Head::Tool(words))) => return Some(words),
+            Some((at, Head::Text(first))) => (Some(first), rows.get(at + 1..)?),
+            // The text began above the screen.
+            None => (None, rows),
+        };
+        let rest = rest.iter().copied();
+        let rest = rest.take_while(|row| !self.is_end(row) && !is_status(row));
+        let paragraph = last_paragraph(first.into_iter().chain(rest));
+        let sentence = one_line(last_sentence(&paragraph));
+        Some(sentence).filter(|sentence| sentence.contains(char::is_alphanumeric))
+    }
+
+    fn head<'r>(&self, row: &'r str, is_message: impl Fn(&str) -> bool) -> Option<Head<'r>> {
+        let tool = self.tool.as_ref().and_then(|tool| tool.captures(row));
+        if let Some(tool) = tool {
+            let groups = tool.iter().skip(1).flatten().map(|group| group.as_str());
+            return Some(Head::Tool(one_line(&groups.collect::<Vec<_>>().join(" "))));
+        }
+        let text = self.text.captures(row).filter(|_| !self.is_end(row));
+        if let Some(text) = text {
+            return Some(Head::Text(text.get(1).map_or("", |text| text.as_str())));
+        }
+        is_message(row).then_some(Head::Other)
+    }
+
+    fn is_end(&self, row: &str) -> bool {
+        self.end.as_ref().is_some_and(|end| end.is_match(row))
+    }
+}
+
+/// Returns the last paragraph of a text, in one line. Items of lists are paragraphs; frames are none.
+fn last_paragraph<'r>(rows: impl Iterator<Item = &'r str>) -> String {
+    let (mut last, mut open) = (String::new(), false);
+    for row in rows {
+        let bare = bare_line(row);
+        match bare.kind {
+            LineKind::Blank | LineKind::Rule => open = false,
+            LineKind::Input | LineKind::Bullet | LineKind::Text => {
+                let item = item(bare.text);
+                if !open || item.is_some() || bare.kind != LineKind::Text {
+                    last.clear();
+                }
+                open = true;
+                let text = item.unwrap_or(bare.text);
+                if !last.is_empty() && !is_broken(&last, text) {
+                    last.push(' ');
+                }
+                last.push_str(text);
+            }
+        }
+    }
+    last
+}
+
+/// Returns true if a row may break a word that is longer than the pane is wide, such as a key: half a key is still a
+/// secret, but no rule recognises it.
+fn is_broken(before: &str, row: &str) -> bool {
+    /// The minimum length of the first part. Few words of prose are as long.
+    const PART_CHARS_MIN: usize = 20;
+    let is_of_key = |c: &char| c.is_ascii_alphanumeric() || "-_+/=.~%".contains(*c);
+    let part = before.chars().rev().take_while(is_of_key).count();
+    part >= PART_CHARS_MIN && row.chars().next().is_some_and(|first| is_of_key(&first))
+}
+
+/// Returns the text of the first row of a list's item, `- item` or `2. item`, without a mark that is no number.
+fn item(row: &str) -> Option<&str> {
+    let (mark, text) = row.split_once(' ')?;
+    let number = mark.strip_suffix(['.', ')']).unwrap_or_default();
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    match mark {
+        "-" | "*" | "•" => Some(text.trim_start()),
+        _ => is_number.then_some(row),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AgentScreen, StateRules};
+
+    const CLAUDE: &str = "──────────────────────────\n❯ \n──────────────────────────\n  ⏸ manual mode on · esc to interrupt";
+    const CODEX: &str = "› Ask Codex to do anything\n\n  mock-model default · /tmp/work · tidy up\n  ? for shortcuts";
+    const GEMINI: &str = "▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄\n >   Type your message or @path/to/file\n▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀\n workspace (/directory)\n /tmp/work   no sandbox";
+    const QWEN: &str = "──────────────────────────\n>   Type your message or @path/to/file\n──────────────────────────\n  Enter to steer · Ctrl+Q to queue · Auto mode (shift + tab to cycle)";
+
+    #[test]
+    fn what_an_agent_says_is_the_end_of_its_last_message() {
+        for (foot, above, expected) in [
+            // The user has asked, and the agent has said nothing.
+            (
+                CLAUDE,
+                "● All is well.\n\n✻ Baked for 1s\n\n❯ tidy up. Do\n  it well\n\n✶ Musing… (0s)",
+                None,
+            ),
+            (CLAUDE, "❯ tidy up\n\n●\n\n✶ Musing… (0s)", None),
+            (
+                CLAUDE,
+                "❯ tidy up\n\n● I look first.\n\n  Then I read the\n  files. There are\n\n✶ Musing… (9s · ↓ 3 tokens)\n  ⎿  Tip: Use it",
+                Some("There are"),
+            ),
+            (
+                CLAUDE,
+                "● I see two:\n\n  - a first one\n  - a second\n    one\n\n✶ Musing… (9s)",
+                Some("a second one"),
+            ),
+            (
+                CLAUDE,
+                "● I run it.\n\n● Bash(make test. Now)\n  ⎿  $ make test. Now\n\n✶ Musing… (9s)",
+                Some("make test. Now"),
+            ),
+            (
+                CLAUDE,
+                "● Read 1 file (ctrl+o to expand)\n\n✻ Baked for 2s · done 8:44 PM",
+                Some("Read 1 file (ctrl+o to expand)"),
+            ),
+            (
+                CLAUDE,
+                "● I run it.\n\n  Runs a command\n  ⎿  $ make test\n\n✶ Musing… (9s)",
+                Some("make test"),
+            ),
+            // The transcript has the command.
+            (
+                CLAUDE,
+                "● I run it.\n\n● Running 1 shell command…\n\n✶ Musing… (9s)",
+                None,
+            ),
+            (
+                CLAUDE,
+                "● I run it.\n\n  Running 1 shell command…\n\n✶ Musing… (9s)",
+                Some("I run it."),
+            ),
+            // A word that is longer than the pane is wide.
+            (
+                CLAUDE,
+                "● The key is\n  ghp_0123456789abcdefghij\n  0123456789abcdef",
+                Some("The key is ghp_0123456789abcdefghij0123456789abcdef"),
+            ),
+            // The message began above the screen.
+            (
+                CLAUDE,
+                "  and so on.\n\n  The end of it",
+                Some("The end of it"),
+            ),
+            (
+                CODEX,
+                "› tidy up\n\n• I look. It is\n  all well.\n\n• Working (0s • esc to interrupt)\n",
+                Some("It is all well."),
+            ),
+            (
+                CODEX,
+                "• I look.\n\n• Ran ls -l\n  └ a\n    b\n",
+                Some("Ran ls -l"),
+            ),
+            (CODEX, "• I look.\n\n› tidy up\n", None),
+            (
+                CODEX,
+                "• It is well.\n  └ Tip: Use /init to create\n\n  Worked for 7s • 20:46\n",
+                Some("It is well."),
+            ),
+            (
+                GEMINI,
+                "✦ It is\n  well. I lo\n\n    ? for shortcuts\n──────────────────\n Shift+Tab to accept edits",
+                Some("I lo"),
+            ),
+            (
+                GEMINI,
+                "✦ I look.\n╭───────────────────╮\n│ ⊶  Shell ls -l    │\n│                   │\n│ a                 │\n╰───────────────────╯\n",
+                Some("Shell ls -l"),
+            ),
+            (GEMINI, "✦ I look.\n\n > tidy up\n", None),
+            (
+                QWEN,
+                "  > tidy up\n\n  ◆︎ Step 1. I\n    look\n\n  .. Loading wit.exe... (3s · ↓ 1 tokens · esc to cancel)\n",
+                Some("I look"),
+            ),
+            (
+                QWEN,
+                "  ◆︎ Step 1.\n\n  ..Shell echo step 1; sleep 1 (Runs a command)\n\n  .  Loading wit.exe... (3s · esc to cancel)\n",
+                Some("Shell echo step 1; sleep 1"),
+            ),
+            // Queued text.
+            (
+                QWEN,
+                "  ◆︎ I look\n\n  .  Loading wit.exe... (3s · esc to cancel)\n  do it\n  Ctrl+Q to queue · ↑ to edit queued messages\n",
+                Some("I look"),
+            ),
+            (
+                QWEN,
+                "  ◆︎ Step 1.\n\n  > tidy up\n  .  Loading wit.exe... (3s · esc to cancel)\n",
+                None,
+            ),
+        ] {
+            let screen = format!("{above}\n{foot}");
+            let rows: Vec<&str> = screen.lines().collect();
+            let detected = StateRules::builtin().detect(&AgentScreen::of(&rows));
+            let says = detected.unwrap().says;
+            assert_eq!(says.as_deref(), expected, "{screen}");
+        }
+    }
+}
