@@ -43,6 +43,25 @@ impl Row {
         self.state == RowState::Agent(AgentState::Suspended.into())
     }
 
+    /// Records that the program of a command or a loop is stopped, or goes on; returns true if the row has changed.
+    #[cfg(feature = "cli")]
+    pub(super) fn set_suspended(&mut self, is_suspended: bool, at: Timestamp) -> bool {
+        let suspended = RowState::Agent(AgentState::Suspended.into());
+        let runs = matches!(self.kind, ExecutionKind::Command | ExecutionKind::Loop);
+        if !runs || self.has_ended() || is_suspended == (self.state == suspended) {
+            return false;
+        }
+        self.set_question(None, None, None);
+        self.enter(
+            if is_suspended {
+                suspended
+            } else {
+                RowState::Running
+            },
+            at,
+        )
+    }
+
     /// Returns true if a command or a loop has ended without success.
     fn has_failed_in_place(&self) -> bool {
         self.in_pane.is_some() && self.has_ended() && self.exit_status.is_none_or(is_failure)

@@ -488,25 +488,6 @@ impl Row {
             .is_none_or(|output| now >= after(output, QUIET_AFTER))
     }
 
-    /// Records that the program of a command or a loop is stopped, or goes on; returns true if the row has changed.
-    #[cfg(feature = "cli")]
-    pub(super) fn set_suspended(&mut self, is_suspended: bool, at: Timestamp) -> bool {
-        let suspended = RowState::Agent(AgentState::Suspended.into());
-        let runs = matches!(self.kind, ExecutionKind::Command | ExecutionKind::Loop);
-        if !runs || self.has_ended() || is_suspended == (self.state == suspended) {
-            return false;
-        }
-        self.set_question(None, None, None);
-        self.enter(
-            if is_suspended {
-                suspended
-            } else {
-                RowState::Running
-            },
-            at,
-        )
-    }
-
     /// Begins to run, perhaps again.
     pub(super) fn begin(&mut self, at: Timestamp) {
         self.exit_status = None;
