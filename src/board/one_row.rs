@@ -69,7 +69,7 @@ impl Row {
 
     /// Returns the time after which the job began that has just failed, or the pane's own program.
     fn fails_after(&self) -> Option<Timestamp> {
-        let is_own = self.state == RowState::Exited && self.job_ended == Some(self.since);
+        let is_own = self.state == RowState::Exited && self.job_ended >= Some(self.since);
         self.failed_after.or(self.began.filter(|_| is_own))
     }
 
@@ -181,7 +181,7 @@ pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<
 mod tests {
     use super::*;
     use crate::board::Board;
-    use crate::event::{Envelope, PaneId, TdEvent};
+    use crate::event::{CompletionReason, Envelope, PaneCloseReason, PaneId, TdEvent};
 
     fn started(id: &str, pane: Option<&str>) -> TdEvent {
         TdEvent::ExecutionStarted {
@@ -271,6 +271,29 @@ mod tests {
         short.remove(1);
         short.push(run_over);
         assert_eq!(told(short), expected);
+        // The command was the pane's own program, whose pane closes right after it.
+        let exited = TdEvent::OutputUpdate {
+            execution_id: "work".into(),
+            pane: "%1".into(),
+            first_line: 1,
+            chunk: String::new(),
+            is_complete: true,
+            reason: Some(CompletionReason::Exit.into()),
+            exit_status: Some(2),
+            styles: Default::default(),
+        };
+        let closed = TdEvent::PaneClosed {
+            execution_id: "work".into(),
+            pane: "%1".into(),
+            reason: PaneCloseReason::Closed.into(),
+            exit_status: Some(2),
+        };
+        let mut own = begin();
+        own.remove(1);
+        own.extend([(14, exited), (15, closed), (14, completed("make", None, 2))]);
+        let (state, name, _, line) = told(own);
+        assert_eq!((state, line.as_str()), (RowState::Exited, "it broke"));
+        assert_eq!(name.as_deref(), Some("make"));
         // A job that succeeds is the last word.
         let ends = vec![
             (14, completed("make", None, 2)),
