@@ -34,10 +34,19 @@ while IFS= read -r state; do
   esac
 done"#;
 
-pub fn start(server: &TmuxServer) -> String {
+fn script(server: &TmuxServer) -> String {
     let file = server.directory().join("agent.sh");
     std::fs::write(&file, AGENT).unwrap();
-    let command = format!("exec bash {}", file.display());
+    file.display().to_string()
+}
+
+/// Returns a command that becomes Claude Code, as far as its process and its screens show.
+pub fn claude(server: &TmuxServer) -> String {
+    format!("exec bash -c 'exec -a claude bash {}'", script(server))
+}
+
+pub fn start(server: &TmuxServer) -> String {
+    let command = format!("exec bash {}", script(server));
     let pane = server.new_session("agent", 70, 20, &command);
     server.wait_for_text(&pane, "(0)");
     pane

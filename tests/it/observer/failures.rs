@@ -84,9 +84,8 @@ fn the_failure_of_a_panes_own_program_is_news_after_a_restart() {
     home.start();
     home.server
         .new_session("ci", 80, 24, "echo broken; sleep 10.2; exit 3");
-    // It prints, as every agent does when it has started: then it is looked for.
-    let agent = "exec bash -c \"exec -a claude bash -c 'echo ready; read x; :'\"";
-    let agent = home.server.new_session("agent", 80, 24, agent);
+    let agent = crate::states::claude(&home.server);
+    let agent = home.server.new_session("agent", 80, 24, &agent);
     home.wait_for_row("agent", |row| row["agent"] == "claude");
     let format = ["display-message", "-p", "-t", &agent, "#{pane_pid}"];
     let pid = home.server.tmux(&format).trim().parse().unwrap();

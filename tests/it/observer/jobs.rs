@@ -89,7 +89,7 @@ fn short_panes_that_end_well_are_no_rows() {
         is_met.then_some(()).ok_or(rows)
     });
     // So is an agent that was killed, and it needs the user.
-    let agent = "exec bash -c \"exec -a claude bash -c 'echo ready; read x; :'\"";
+    let agent = crate::states::claude(&home.server);
     let made = (home.server).tmux(&[
         "new-window",
         "-d",
@@ -98,7 +98,7 @@ fn short_panes_that_end_well_are_no_rows() {
         "-P",
         "-F",
         "#{pane_id} #{pane_pid}",
-        agent,
+        &agent,
     ]);
     let (pane, pid) = made.trim().split_once(' ').unwrap();
     let row_is = |is_met: &dyn Fn(&Value) -> bool| {
