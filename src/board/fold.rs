@@ -319,7 +319,7 @@ impl Fold<'_> {
                     // A job that has its name keeps it while it runs.
                     let is_named = is_shell && !is_idle && row.has_named_job();
                     if let Some(agent) = agent.as_ref().filter(|_| !is_named) {
-                        row.set_agent(plain(agent).into_owned(), is_idle);
+                        row.set_agent(plain(agent).into_owned());
                     }
                     row.evidence = Some(evidence.clone());
                     row.source.clone_from(source);
@@ -380,7 +380,7 @@ impl Fold<'_> {
                 ..
             } => self.pane(id, pane, |row, at| {
                 if let Some(agent) = agent {
-                    row.set_agent(plain(agent).into_owned(), turn_ended.is_some());
+                    row.set_agent(plain(agent).into_owned());
                 }
                 let turn = EarlierTurn {
                     began: *turn_began,

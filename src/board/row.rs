@@ -547,9 +547,9 @@ impl Row {
         self.state == RowState::Failed && self.asks.is_some()
     }
 
-    /// Sets the agent. What another agent has said is not its own; nor, when it begins `at_rest`, what the shell has
-    /// printed: the command that started it.
-    pub(super) fn set_agent(&mut self, agent: String, at_rest: bool) {
+    /// Sets the agent. What another agent has said is not its own, nor what the shell has printed: the command that
+    /// started it, and the first screen of an agent that was not known yet.
+    pub(super) fn set_agent(&mut self, agent: String) {
         let before = self.agent.replace(agent);
         if self.agent != before {
             self.earlier = None;
@@ -561,7 +561,7 @@ impl Row {
         let has_spoken = !self.answer.is_empty();
         let is_other = before.is_some_and(|before| {
             let is_shell = before == "shell";
-            self.agent != Some(before) && (!is_shell || at_rest && !has_spoken)
+            self.agent != Some(before) && (!is_shell || !has_spoken)
         });
         if is_other && self.agent.as_deref() != Some("shell") {
             self.last_line.clear();

@@ -1094,22 +1094,32 @@ fn a_prompt_is_no_last_line() {
 
 /// The command that started an agent is the shell's, and no word of the agent.
 #[test]
-fn the_command_of_an_agent_is_not_its_last_line() {
-    let of = |agent: &str| {
-        let mut event = state("a", "%1", AgentState::Idle, None);
+fn the_command_and_the_first_screen_of_an_agent_are_not_its_last_line() {
+    let of = |agent: &str, present: AgentState| {
+        let mut event = state("a", "%1", present, None);
         if let TdEvent::AgentState { agent: name, .. } = &mut event {
             *name = Some(Box::new(agent.into()));
         }
         event
     };
     for job in [None, Some(job("claude"))] {
-        let mut board = Board::default();
-        let command = output("a", "%1", "me@box:~$ clear; claude\n");
-        let events = [opened("a", "%1", "bash"), of("shell"), command];
-        for event in events.into_iter().chain(job).chain([of("claude")]) {
-            board.apply(&at(1, event));
+        for present in [AgentState::Idle, AgentState::Working] {
+            let mut board = Board::default();
+            let printed = output("a", "%1", "me@box:~$ clear; claude\n  esc to interrupt\n");
+            let events = [
+                opened("a", "%1", "bash"),
+                of("shell", AgentState::Idle),
+                printed,
+            ];
+            for event in events
+                .into_iter()
+                .chain(job.clone())
+                .chain([of("claude", present)])
+            {
+                board.apply(&at(1, event));
+            }
+            assert_eq!(board.rows().next().unwrap().last_line, "");
         }
-        assert_eq!(board.rows().next().unwrap().last_line, "");
     }
 }
 
