@@ -33,6 +33,43 @@ pub(crate) fn letters(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|c| c.is_alphanumeric())
 }
 
+/// The bytes at the end of an answer that are kept, because its conclusion is there.
+pub(crate) const END_BYTES_MAX: usize = 4 * 1024;
+
+/// The end of a text that arrives in pieces, such as an agent's answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TextEnd(String);
+
+impl TextEnd {
+    /// Adds a piece.
+    pub fn push(&mut self, piece: &str) {
+        self.0.push_str(piece);
+        if self.0.len() > 2 * END_BYTES_MAX {
+            self.0 = last_words(&self.0).to_owned();
+        }
+    }
+
+    /// Returns at most 8 KiB, which are the whole text if it is short.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns at most 4 KiB.
+    pub fn end(&self) -> &str {
+        last_words(self.0.trim())
+    }
+}
+
+/// Returns the end of a text, which begins with a whole word: no rule recognises the half of a secret.
+fn last_words(text: &str) -> &str {
+    let end = last_bytes(text, END_BYTES_MAX);
+    if end.len() == text.len() {
+        return text;
+    }
+    let word = end.find(char::is_whitespace).unwrap_or(end.len());
+    end[word..].trim_start()
+}
+
 /// Returns the last sentence of a line; it may not be complete.
 pub(crate) fn last_sentence(line: &str) -> &str {
     let start = sentence_ends(line).rfind(|end| *end < line.trim_end().len());

@@ -1,50 +1,44 @@
 //! What a row's last line says of an agent: the present tool or sentence, and the conclusion of a turn (pure).
 
 use crate::agent::{DEFAULT_MARKER, one_line, tool_question};
-use crate::text::{last_bytes, last_sentence, letters, sentence_ends};
-
-/// The bytes at the end of an answer that are kept, because its conclusion is there.
-const ANSWER_BYTES_MAX: usize = 4 * 1024;
+use crate::text::{TextEnd, last_sentence, letters, sentence_ends};
 
 /// The end of an agent's answer, as it arrives in pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct AnswerEnd(String);
+pub(super) struct AnswerEnd(TextEnd);
 
 impl AnswerEnd {
     /// Adds a piece of the answer.
     pub fn push(&mut self, piece: &str) {
-        self.0.push_str(piece);
-        if self.0.len() > 2 * ANSWER_BYTES_MAX {
-            self.0 = last_bytes(&self.0, ANSWER_BYTES_MAX).to_owned();
-        }
+        self.0.push(piece);
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.as_str().is_empty()
     }
 
     /// Forgets the answer, since another one begins.
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// Returns the last sentence so far; it may not be complete.
     pub fn last_sentence(&self) -> Option<String> {
-        let line = prose(&self.0).into_iter().flatten().last()?;
+        let line = prose(self.0.as_str()).into_iter().flatten().last()?;
         let sentence = one_line(last_sentence(&line));
         Some(sentence).filter(|sentence| !sentence.is_empty())
     }
 
     /// Returns true if the answer contains a text that was read from a screen, which has no Markdown.
     pub fn contains(&self, shown: &str) -> bool {
-        let answer: String = letters(&self.0).collect();
+        let answer: String = letters(self.0.as_str()).collect();
         let shown: String = letters(shown).collect();
         answer.contains(&shown)
     }
 
     /// Returns the conclusion: the first sentence of the last paragraph.
     pub fn conclusion(&self) -> Option<String> {
-        conclusion(&self.0)
+        conclusion(self.0.as_str())
     }
 }
 
@@ -111,6 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::text::END_BYTES_MAX;
 
     #[test]
     fn a_conclusion_is_the_first_sentence_of_the_last_paragraph() {
@@ -167,7 +162,7 @@ mod tests {
         for _ in 0..1_000 {
             answer.push("long ago ");
         }
-        assert!(answer.0.len() <= 2 * ANSWER_BYTES_MAX);
+        assert!(answer.0.as_str().len() <= 2 * END_BYTES_MAX);
     }
 
     #[test]

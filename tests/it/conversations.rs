@@ -281,9 +281,8 @@ fn only_the_end_of_a_huge_transcript_is_read() {
     assert_code(&running.end(), 0);
 }
 
-#[test]
-fn an_agent_is_asked_and_its_answer_printed() {
-    let mut claude = Claude::new();
+/// Asks an agent, which answers in one turn; returns what `ask --json` prints.
+fn asked_once(claude: &mut Claude) -> Value {
     let asked = claude.asked(&["fix it", "--json"]);
     claude.server.wait_for_text(&claude.pane, "fix it");
     claude.is("busy");
@@ -291,7 +290,13 @@ fn an_agent_is_asked_and_its_answer_printed() {
     claude.is("idle");
     let output = asked.end();
     assert_code(&output, 0);
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn an_agent_is_asked_and_its_answer_printed() {
+    let mut claude = Claude::new();
+    let found = asked_once(&mut claude);
     assert_eq!(found["answer"], "answer it");
     assert_eq!(found["tokens"], json!({"input": 1, "output": 1}));
     assert_eq!(found["question"], Value::Null);
@@ -315,15 +320,7 @@ fn an_agent_is_asked_and_its_answer_printed() {
 
 #[test]
 fn an_agent_in_a_command_of_its_pane_is_asked() {
-    let mut claude = Claude::in_command();
-    let asked = claude.asked(&["fix it", "--json"]);
-    claude.server.wait_for_text(&claude.pane, "fix it");
-    claude.is("busy");
-    claude.turn("it");
-    claude.is("idle");
-    let output = asked.end();
-    assert_code(&output, 0);
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = asked_once(&mut Claude::in_command());
     assert_eq!(found["answer"], "answer it", "{found}");
     assert_eq!(found["problem"], Value::Null);
 }

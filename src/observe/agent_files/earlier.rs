@@ -1,11 +1,8 @@
 //! The last turn of a conversation that began before its observation, from the records of its transcript (pure).
 
 use crate::agent::{AgentEvent, StreamStatus};
-use crate::text::last_bytes;
+use crate::text::TextEnd;
 use crate::timestamp::Timestamp;
-
-/// The bytes at the end of an answer that are kept, because its conclusion is there.
-const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
 /// What a transcript says of the time before the observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +20,7 @@ pub(in crate::observe) struct EarlierTurn {
 /// Collects the last turn of a transcript, record by record.
 #[derive(Debug, Default)]
 pub(super) struct LastTurn {
-    answer: String,
+    answer: TextEnd,
     began: Option<Timestamp>,
     acted: Option<Timestamp>,
     failure: Option<String>,
@@ -40,9 +37,9 @@ impl LastTurn {
                         ..Self::default()
                     }
                 }
-                AgentEvent::TokenReceived { token } => self.push(token),
+                AgentEvent::TokenReceived { token } => self.answer.push(token),
                 AgentEvent::ToolCallStarted { .. } | AgentEvent::TurnCompleted { .. } => {
-                    self.push("\n\n");
+                    self.answer.push("\n\n");
                 }
                 AgentEvent::AgentFailed { error, .. } => self.failure = Some(error.clone()),
                 _ => {}
@@ -54,13 +51,6 @@ impl LastTurn {
     /// Returns the failure of the turn.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
-    }
-
-    fn push(&mut self, text: &str) {
-        self.answer.push_str(text);
-        if self.answer.len() > 2 * ANSWER_BYTES_MAX {
-            self.answer = last_words(&self.answer).to_owned();
-        }
     }
 
     /// Returns the turn if the agent is in its present state since before `observed`. `status` is that after the last
@@ -94,24 +84,15 @@ impl LastTurn {
     }
 
     fn answer(&self) -> Option<String> {
-        let words = last_words(self.answer.trim());
+        let words = self.answer.end();
         (!words.is_empty()).then(|| words.to_owned())
     }
-}
-
-/// Returns the end of a text, which begins with a whole word: no rule recognises the half of a secret.
-fn last_words(text: &str) -> &str {
-    let end = last_bytes(text, ANSWER_BYTES_MAX);
-    if end.len() == text.len() {
-        return text;
-    }
-    let word = end.find(char::is_whitespace).unwrap_or(end.len());
-    end[word..].trim_start()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::END_BYTES_MAX;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_micros(second * 1_000_000)
@@ -185,7 +166,7 @@ mod tests {
         }
         turn.add(&[token("\n\nDone.")], Some(at(2)));
         let answer = turn.answer().unwrap();
-        assert!(answer.len() <= ANSWER_BYTES_MAX && answer.starts_with("sk-0"));
+        assert!(answer.len() <= END_BYTES_MAX && answer.starts_with("sk-0"));
         assert!(answer.ends_with("Done."));
         let mut turn = LastTurn::default();
         turn.add(&[token(&"x".repeat(10_000))], Some(at(1)));

@@ -48,16 +48,18 @@ pub(crate) fn standard_output(pid: u32) -> Option<String> {
 /// Returns the children of a process in the order of their start. Searches all processes if the kernel has no lists of
 /// children (`CONFIG_PROC_CHILDREN`).
 pub(crate) fn children(pid: u32) -> Vec<Stat> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    // A thread may have started them: `td-observe run` has one for its command.
-    let lists = threads
-        .flatten()
-        .map(|thread| fs::read_to_string(thread.path().join("children")));
-    let Ok(lists) = lists.collect::<std::io::Result<Vec<String>>>() else {
+    let list = |thread: &str| fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
+    let Ok(of_main) = list(&pid.to_string()) else {
         return search_children(pid);
     };
+    // A thread may have started them: `td-observe run` has one for its command. One that has ended has none.
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let threads = threads.flatten().map(|thread| thread.file_name());
+    let others = threads.filter(|thread| *thread != *pid.to_string());
+    let others = others.filter_map(|thread| list(&thread.to_string_lossy()).ok());
+    let lists: Vec<String> = std::iter::once(of_main).chain(others).collect();
     let pids = lists.iter().flat_map(|list| list.split_ascii_whitespace());
     let mut children: Vec<Stat> = pids.filter_map(|pid| stat(pid.parse().ok()?)).collect();
     if lists.len() > 1 {

@@ -154,12 +154,18 @@ fn wait_for_kinds(home: &Home, expected: &[&str]) -> Vec<serde_json::Value> {
     })
 }
 
-#[test]
-fn a_command_that_runs_in_a_pane_and_the_pane_are_one_row_and_the_pane_is_still_found() {
+/// A shell in the session `own`, observed, and its pane.
+fn observed_shell() -> (Home, String) {
     let home = Home::new();
     let pane = shell(&home, "own");
     home.start();
     wait_for_kinds(&home, &["pane"]);
+    (home, pane)
+}
+
+#[test]
+fn a_command_that_runs_in_a_pane_and_the_pane_are_one_row_and_the_pane_is_still_found() {
+    let (home, pane) = observed_shell();
     typed(
         &home,
         "own",
@@ -199,10 +205,7 @@ fn a_command_that_runs_in_a_pane_and_the_pane_are_one_row_and_the_pane_is_still_
 
 #[test]
 fn a_command_that_fails_in_a_pane_is_one_row_until_a_job_succeeds() {
-    let home = Home::new();
-    shell(&home, "own");
-    home.start();
-    wait_for_kinds(&home, &["pane"]);
+    let (home, _) = observed_shell();
     let one_row = |is_met: &dyn Fn(&serde_json::Value) -> bool| {
         wait_for("one row", CEILING, || {
             let rows = home.rows();
@@ -264,10 +267,7 @@ fn a_command_that_fails_as_the_program_of_a_pane_is_one_row() {
 
 #[test]
 fn a_command_in_the_background_or_in_a_script_or_of_another_terminal_does_not_stand_for_its_pane() {
-    let home = Home::new();
-    shell(&home, "own");
-    home.start();
-    wait_for_kinds(&home, &["pane"]);
+    let (home, _) = observed_shell();
     for (line, end) in [
         ("td-observe run sleep 600 &", "kill %%; wait"),
         ("sh -c 'td-observe run sleep 600; :'", "C-c"),
@@ -286,10 +286,7 @@ fn a_command_in_the_background_or_in_a_script_or_of_another_terminal_does_not_st
 
 #[test]
 fn a_command_that_is_suspended_says_so_and_its_pane_is_a_shell_again() {
-    let home = Home::new();
-    let pane = shell(&home, "own");
-    home.start();
-    wait_for_kinds(&home, &["pane"]);
+    let (home, pane) = observed_shell();
     typed(
         &home,
         "own",
@@ -328,10 +325,7 @@ fn a_command_that_is_suspended_says_so_and_its_pane_is_a_shell_again() {
 
 #[test]
 fn an_agent_in_a_command_is_the_row_of_its_pane_and_can_be_asked() {
-    let home = Home::new();
-    let pane = shell(&home, "own");
-    home.start();
-    wait_for_kinds(&home, &["pane"]);
+    let (home, pane) = observed_shell();
     let script = home.server.directory().join("agent.sh");
     std::fs::write(&script, AGENT).unwrap();
     let line = format!(
@@ -382,10 +376,7 @@ fn an_agent_in_a_command_is_the_row_of_its_pane_and_can_be_asked() {
 
 #[test]
 fn a_loop_that_runs_in_a_pane_and_the_pane_are_one_row() {
-    let home = Home::new();
-    let pane = shell(&home, "own");
-    home.start();
-    wait_for_kinds(&home, &["pane"]);
+    let (home, pane) = observed_shell();
     let line = "td-observe loop --task 'Fix it' --agent 'tail -f /dev/null' --check true";
     typed(&home, "own", line);
     let rows = wait_for_kinds(&home, &["loop"]);
