@@ -58,6 +58,17 @@ impl Agents {
         }
     }
 
+    /// Lets the time pass until a ticker has seen the end of this agent.
+    fn until_completed(&self, registry: &AgentRegistry, id: &str) {
+        crate::support::wait_for(id, CEILING, || {
+            self.clock.advance(Duration::from_secs(5));
+            match registry.status(id) {
+                Some(AgentStatus::Completed) => Ok(()),
+                other => Err(other),
+            }
+        });
+    }
+
     /// Ticks after this many seconds.
     fn tick(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
@@ -206,16 +217,58 @@ fn one_ticker_serves_all_and_stops() {
     let path = temp.path().join("a");
     fs::write(&path, "{\"type\":\"result\"}\n").unwrap();
     agents.registry.register("a", &path).unwrap();
-    crate::support::wait_for("the agent's end", CEILING, || {
-        agents.clock.advance(Duration::from_secs(5));
-        match agents.registry.status("a") {
-            Some(AgentStatus::Completed) => Ok(()),
-            other => Err(other),
-        }
-    });
+    agents.until_completed(&agents.registry, "a");
     agents.registry.stop_polling();
     agents.registry.stop_polling();
     assert_eq!(agents.take_events().len(), 2);
+    // Nothing ticks any more while a ticker on the same clock does; a new start finds the end.
+    let other = AgentRegistry::new(
+        agents.bus.emitter_for("other"),
+        Polling {
+            clock: agents.clock.clock(),
+            ..Polling::default()
+        },
+    );
+    other.start_polling().unwrap();
+    agents.registry.register("b", &path).unwrap();
+    other.register("c", &path).unwrap();
+    agents.until_completed(&other, "c");
+    assert_eq!(agents.registry.status("b"), Some(AgentStatus::Running));
+    agents.registry.start_polling().unwrap();
+    agents.until_completed(&agents.registry, "b");
+}
+
+#[test]
+fn a_failed_agent_is_not_reported_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("a");
+    let failed = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n{\"type\":\"turn.failed\",\"error\":{\"message\":\"no quota\"}}\n";
+    fs::write(&path, failed).unwrap();
+    let mut agents = Agents::new();
+    agents.registry.register("a", &path).unwrap();
+    for _ in 0..10 {
+        agents.tick(5);
+    }
+    assert_eq!(agents.registry.status("a"), Some(AgentStatus::Failed));
+    let ends = agents.take_events().into_iter();
+    let ends = ends.filter(|event| matches!(event, TdEvent::AgentFailed { .. }));
+    assert_eq!(ends.count(), 1);
+    // What is appended after the end, and silence, make no second one.
+    let mut file = File::options().append(true).open(&path).unwrap();
+    file.write_all(b"{\"type\":\"error\",\"message\":\"no quota\"}\n")
+        .unwrap();
+    for _ in 0..10 {
+        agents.tick(5);
+    }
+    assert_eq!(agents.registry.status("a"), Some(AgentStatus::Failed));
+    let again: Vec<_> = agents.take_events().into_iter().collect();
+    let is_end = |event: &TdEvent| {
+        matches!(
+            event,
+            TdEvent::AgentFailed { .. } | TdEvent::AgentCompleted { .. }
+        )
+    };
+    assert!(!again.iter().any(is_end), "{again:#?}");
 }
 
 /// Returns the end of an agent with this file, which never grows again.
