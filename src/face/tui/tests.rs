@@ -558,6 +558,33 @@ fn a_command_stands_for_its_pane_unless_that_is_selected_and_enter_goes_to_the_p
     assert!(!is_listed(&model), "{:?}", names(&model));
 }
 
+#[test]
+fn the_only_active_row_is_followed_when_it_begins_and_else_the_user_chooses() {
+    let mut model = model((120, 30));
+    let selected = |model: &Model| model.board.row().map(|row| row.name.clone());
+    let ended = || row("first@1", None, "command", "exited", 9);
+    let runs = |name: &str| row(name, None, "loop", "running", 1);
+    model.update(Input::Board(vec![ended()]));
+    assert_eq!(selected(&model).as_deref(), Some("first"));
+    model.update(Input::Board(vec![ended(), runs("second@1")]));
+    assert_eq!(selected(&model).as_deref(), Some("second"));
+    // Beside another active row, a new one is only listed.
+    model.update(Input::Board(vec![
+        ended(),
+        runs("second@1"),
+        runs("third@1"),
+    ]));
+    assert_eq!(selected(&model).as_deref(), Some("second"));
+    // Who reads an earlier place is not moved away from it.
+    model.view.is_following = false;
+    model.update(Input::Board(vec![ended(), runs("fourth@1"), {
+        let mut second = row("second@1", None, "loop", "exited", 0);
+        second.ended = true;
+        second
+    }]));
+    assert_eq!(selected(&model).as_deref(), Some("second"));
+}
+
 const DAY: i64 = 24 * 3600;
 
 fn older(id: &str, status: i32, ago: i64) -> Row {
