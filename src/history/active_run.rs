@@ -105,6 +105,9 @@ pub(super) struct Reported {
 pub(super) struct ActiveRun {
     pub(super) directory: RunDirectory,
     lock: RunLock,
+    /// True if the space for the last metadata is reserved. No line is written before: if there is no room for the
+    /// next one, nothing could record that it is missing.
+    has_reserve: bool,
     /// Its descriptor may be closed; it is reopened when it is needed.
     pub(super) events: EventsFile,
     metadata: RunMetadata,
@@ -141,6 +144,7 @@ impl ActiveRun {
             lost: LostRun::new(id, path, String::new()),
             directory: run.directory,
             lock: run.lock,
+            has_reserve: run.has_reserve,
             events: run.events,
             metadata: run.metadata,
             pending,
@@ -251,6 +255,7 @@ impl ActiveRun {
 
     fn try_flush(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         self.ensure_in_place(context, now)?;
+        self.ensure_reserve(context)?;
         self.rotate_if_due(context);
         if std::mem::take(&mut self.header_due) {
             let first_seq = self.pending.first_seq().unwrap_or(self.next_seq);
@@ -382,6 +387,18 @@ impl ActiveRun {
         self.events = found.events;
         self.unsynced.directory = true;
         self.checked_at = Some(now);
+        self.has_reserve = false;
+        Ok(())
+    }
+
+    /// Ensures that the end of the run can be recorded, and that the run has metadata until then.
+    fn ensure_reserve(&mut self, context: &mut WriterContext) -> Result<()> {
+        if self.has_reserve {
+            return Ok(());
+        }
+        let dir = self.directory.open_dir()?;
+        self.metadata.reserve(&dir)?;
+        self.has_reserve = true;
         if !matches!(dir.identity(METADATA), Ok(Some(_)))
             && let Err(error) = self.metadata.write(&dir, true)
         {

@@ -193,9 +193,11 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 metadata,
             } => {
                 // A removed directory must not be created again for its metadata.
-                let written = directory
-                    .open_dir()
-                    .and_then(|dir| metadata.write(&dir, true));
+                let written = directory.open_dir().and_then(|dir| {
+                    metadata
+                        .write(&dir, true)
+                        .and_then(|()| metadata.reserve(&dir))
+                });
                 (directory.execution_id().clone(), written)
             }
             SyncJob::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
@@ -226,7 +228,7 @@ impl ClosingRun {
         } else {
             Ok(())
         };
-        let written = self.metadata.write(&dir, true);
+        let written = self.metadata.write_last(&dir);
         if self.is_durable {
             // Makes the new name of the metadata durable.
             sync_directory(dir.path())

@@ -1,9 +1,11 @@
 //! `metadata.json`, which describes the run and its state. Reading tolerates damaged files; writing replaces
 //! the whole file.
 
+use std::io::ErrorKind::{QuotaExceeded, StorageFull};
 use std::io::{self, Read, Write};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::retry_on_intr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -21,6 +23,12 @@ pub(super) const SESSION: &str = "session";
 pub(crate) const IN_PANE: &str = "in_pane";
 
 const TEMPORARY: &str = "metadata.json.tmp";
+/// The file with the space that is reserved for a run's last metadata, under which they are written first. It is
+/// empty while the run is open.
+const RESERVED: &str = "metadata.json.end";
+/// What a run adds to its metadata until its end: the final state, exit status and numbers need 130 bytes, the
+/// name of a renamed session the rest.
+const ADDED_BYTES_MAX: u64 = 1024;
 
 /// Identifies the tmux session of a run independently of its current name. The fields never change during the
 /// life of a session, and no other session has the same ones.
@@ -253,23 +261,57 @@ impl RunMetadata {
             .map_err(|cause| failed(cause.into()))
     }
 
+    /// Reserves the space of [`RunMetadata::write_last`], unless it is reserved. Requires the run's lock.
+    ///
+    /// # Errors
+    /// If the disk is full. A file system that cannot reserve space is no error.
+    pub(super) fn reserve(&self, dir: &DirHandle) -> Result<()> {
+        let reserve = || {
+            let len = serde_json::to_vec_pretty(self)?.len() as u64 + ADDED_BYTES_MAX;
+            let file = dir.file(RESERVED, OFlags::WRONLY | OFlags::CREATE)?;
+            let flags = FallocateFlags::KEEP_SIZE;
+            retry_on_intr(|| fallocate(&file, flags, 0, len)).map_err(io::Error::from)
+        };
+        match reserve() {
+            Err(cause) if matches!(cause.kind(), StorageFull | QuotaExceeded) => {
+                let failed = "cannot reserve space for the last version of";
+                Err(Error::file(failed, &dir.join(METADATA), cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Replaces the file atomically. Requires the run's lock, because all writers share one temporary file. One
     /// that is not synced survives a power cut only after `td-sync` has synced the directory.
     pub(super) fn write(&self, dir: &DirHandle, is_synced: bool) -> Result<()> {
+        self.write_as(TEMPORARY, dir, is_synced)
+    }
+
+    /// Replaces the file atomically at the end of the run. Uses the reserved space, so that a full disk cannot
+    /// prevent it.
+    pub(super) fn write_last(&self, dir: &DirHandle) -> Result<()> {
+        self.write_as(RESERVED, dir, true)
+    }
+
+    fn write_as(&self, name: &str, dir: &DirHandle, is_synced: bool) -> Result<()> {
         let write = || {
-            dir.remove(TEMPORARY)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            let mut file = dir.file(TEMPORARY, flags)?;
+            let mut file = dir.file(name, OFlags::WRONLY | OFlags::CREATE)?;
             let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
             file.write_all(&text)?;
+            // Removes what a writer that was killed has left.
+            file.set_len(text.len() as u64)?;
             if is_synced {
                 // Without this, a power cut may leave an empty file under the new name.
                 file.sync_data()?;
             }
-            dir.rename(TEMPORARY, METADATA)
+            dir.rename(name, METADATA)
         };
-        write().map_err(|cause| Error::file("cannot write", &dir.join(METADATA), cause))
+        write().map_err(|cause| {
+            // An incomplete file only takes space; if it cannot be removed, the next write replaces it.
+            let _ = dir.remove(name);
+            Error::file("cannot write", &dir.join(METADATA), cause)
+        })
     }
 }
 
@@ -329,6 +371,20 @@ mod tests {
         assert_eq!(again.unknown["mood"]["is"], "good");
         assert_eq!(again.extra["x"], 1);
         assert_eq!(again.state, RunState::Running);
+    }
+
+    #[test]
+    fn the_last_write_replaces_what_a_killed_writer_left() {
+        let (_temp, run) = run();
+        let dir = run.open_dir().unwrap();
+        let metadata = RunMetadata::new(&"a".into(), RunInfo::default(), Timestamp::default());
+        for left in ["", "{\"execution_id\": \"a", &"x".repeat(10_000)] {
+            fs::write(run.path().join(RESERVED), left).unwrap();
+            metadata.reserve(&dir).unwrap();
+            metadata.write_last(&dir).unwrap();
+            assert_eq!(run.metadata().unwrap().as_ref(), Some(&metadata));
+            assert!(!run.path().join(RESERVED).exists());
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct OpenRun {
     pub(super) missing: Option<(u64, u64)>,
     /// A number above those of the files that were closed here.
     pub(super) next_file: u32,
+    /// True if the space for the last metadata is reserved.
+    pub(super) has_reserve: bool,
     /// The time of the last event.
     pub(super) latest: Timestamp,
     /// True if the newest file contains numbers.
@@ -113,8 +115,9 @@ impl RunDirectory {
             Some(before) => before.resumed(info, ts),
             None => RunMetadata::new(self.execution_id(), info, ts),
         };
+        // A full disk must not prevent observation; the log waits for room.
+        let has_reserve = metadata.reserve(&dir).is_ok();
         if let Err(error) = metadata.write(&dir, is_synced) {
-            // A full disk must not prevent observation; the log waits for room.
             warnings.push(format!("{error:?}"));
         }
         // Notifies observers that watch the data directory. If this fails, they find the run a little later.
@@ -127,6 +130,7 @@ impl RunDirectory {
             next_seq,
             missing,
             next_file,
+            has_reserve,
             latest: found.last_ts.unwrap_or(Timestamp::from_micros(i64::MIN)),
             has_numbers: last_seq.is_some(),
             is_resumed,

@@ -34,7 +34,7 @@ use super::query::Query;
 use crate::error::{Error, Result};
 use crate::event::LineDecoder;
 use crate::history::dir::{RunDirectory, is_written};
-use crate::history::dir_handle::{DirHandle, EVENTS, RunFiles};
+use crate::history::dir_handle::{DirHandle, EVENTS, LOCK, RunFiles};
 use crate::history::metadata::RunMetadata;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
@@ -362,10 +362,13 @@ pub(in crate::history) fn without_log(
     dir: &DirHandle,
     metadata: Option<&RunMetadata>,
 ) -> Option<Error> {
-    // Metadata of other programs have no pid.
-    let metadata = metadata.filter(|metadata| metadata.pid != 0)?;
-    let is_counted = PromisedEnd::of(metadata).is_some();
-    if is_counted || is_written(dir).unwrap_or(true) {
+    let is_own = match metadata {
+        // Metadata of other programs have no pid.
+        Some(metadata) => metadata.pid != 0 && PromisedEnd::of(metadata).is_none(),
+        // A full disk has kept the writer from writing them.
+        None => !matches!(dir.identity(LOCK), Ok(None)),
+    };
+    if !is_own || is_written(dir).unwrap_or(true) {
         return None;
     }
     let problem = "the log is empty or was removed, and how many events it had is not known:";

@@ -2,6 +2,8 @@
 //! once and counted, and the log continues when there is room.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -121,4 +123,70 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
     assert!(is_named && last.contains("not in the log"), "{stderr}");
     let printed = run(&["log", "full", "--json"], &data);
     assert_eq!(values(&printed.stdout).len(), kept.len());
+}
+
+/// Writes to the file until the disk has this many free bytes.
+#[track_caller]
+fn leave(disk: &Path, free: u64) {
+    let about = rustix::fs::statvfs(disk).unwrap();
+    let bytes = about.f_bavail * about.f_frsize - free;
+    fs::write(
+        disk.join("filler"),
+        vec![0; usize::try_from(bytes).unwrap()],
+    )
+    .unwrap();
+}
+
+/// Readers that come later see each loss that `run` has reported, however much room was left.
+#[test]
+fn a_log_that_a_full_disk_ended_says_so_to_each_reader() {
+    let temp = tempfile::tempdir().unwrap();
+    let disk = temp.path().join("disk");
+    let Some(_disk) = SmallDisk::mount(&disk, "size=256k") else {
+        return;
+    };
+    let (mut lossy, mut whole) = (0, 0);
+    // The metadata have one block, nearly one, and two.
+    for argument in [10, 3100, 3500, 5000] {
+        for blocks in 0..9 {
+            let case = format!("an argument of {argument} bytes, {blocks} blocks left");
+            leave(&disk, blocks * 4096);
+            let data = disk.join("data");
+            let argument = "x".repeat(argument);
+            let args = [
+                "run",
+                "--execution-id",
+                "job",
+                "--",
+                "sh",
+                "-c",
+                "seq 800",
+                &argument,
+            ];
+            let output = run(&args, &data);
+            assert_code(&output, 0);
+            let stderr = text(&output.stderr);
+            let is_lossy = stderr.contains("not in the log");
+            assert_eq!(stderr.is_empty(), !is_lossy, "{case}: {stderr}");
+            for reader in [
+                &["log", "job"][..],
+                &["export", "job", "--format", "text"],
+                &["runs", "--verify"],
+                &["runs"],
+            ] {
+                let output = run(reader, &data);
+                let (shown, said) = (text(&output.stdout), text(&output.stderr));
+                let is_named = if reader == ["runs"] {
+                    shown.contains("incomplete")
+                } else {
+                    said.contains("missing") || said.contains("the log is empty or was removed")
+                };
+                assert_eq!(is_named, is_lossy, "{case}, {reader:?}: {shown}{said}");
+            }
+            *(if is_lossy { &mut lossy } else { &mut whole }) += 1;
+            fs::remove_dir_all(&data).unwrap();
+            fs::remove_file(disk.join("filler")).unwrap();
+        }
+    }
+    assert!(lossy > 12 && whole > 4, "{lossy} of {whole}");
 }
