@@ -1,6 +1,6 @@
 //! Turns a child's bytes into text: in order, up to a number of lines (pure).
 //!
-//! Complete lines are reported immediately, open lines after a delay, progress lines in their present state.
+//! Complete lines are reported immediately (those of a terminal after a moment), open lines after a delay, progress lines in their present state.
 //! Text after a pause is emitted immediately, other text together with the text of the next milliseconds. Text
 //! of the two streams keeps its order.
 //!
@@ -8,7 +8,7 @@
 //! are counted. A line that is rewritten with carriage returns is reported in states, not with each rewrite;
 //! text that begins with `\r` replaces the reported text of the line. A state is *transient* while a newer
 //! one may follow soon; the history gets one state per second, and always the last one. Lines of a terminal
-//! to which a program moves back are reported in their first and their last state.
+//! to which a program moves back are reported in their last state, and in a state that remained for a while.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -267,7 +267,13 @@ impl<S: TextSink> OutputBatcher<S> {
             self.flush(now);
         }
         if self.complete_lines {
-            return self.batch.due();
+            for stream in OutputStream::ALL {
+                self.assemble(stream, now, |lines, out| {
+                    lines.redraws.release_due(now, out)
+                });
+            }
+            let held = self.lines.iter().map(LineAssembler::held_due);
+            return held.chain([self.batch.due()]).flatten().min();
         }
         for stream in OutputStream::ALL {
             if self.lines[stream.index()].due().is_none_or(|due| now < due) {
@@ -483,8 +489,9 @@ impl LineAssembler {
         self.reported = Reported::Nothing;
     }
 
-    /// Reports the last states of the lines that were drawn again.
+    /// Reports the last states of the lines that were drawn again, and all held lines.
     fn finish_redraws(&mut self, out: &mut String) {
+        self.redraws.release(out);
         if self.redraws.is_active() {
             let text = std::mem::take(&mut self.line);
             self.line = self.redraws.finish(text, out);
@@ -498,18 +505,13 @@ impl LineAssembler {
             return;
         }
         let mut rest = text;
-        let is_simple = self.column.is_none() && !self.redraws.is_active();
+        let is_simple = self.column.is_none() && !self.is_terminal;
         if is_simple && memchr::memchr(b'\r', text.as_bytes()).is_none() {
             // Complete lines are reported as they are.
             if let Some(last) = memchr::memrchr(b'\n', text.as_bytes()) {
                 let (complete, open) = text.split_at(last + 1);
                 self.report(out);
                 out.push_str(complete);
-                if self.is_terminal {
-                    self.line.push_str(complete);
-                    let lines: Vec<&str> = self.line.split_terminator('\n').collect();
-                    self.redraws.remember(&lines);
-                }
                 self.begin_line();
                 rest = open;
             }
@@ -518,7 +520,7 @@ impl LineAssembler {
         while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
             self.write(&rest[..at], now, out);
             if rest.as_bytes()[at] == b'\n' {
-                self.end_line(out);
+                self.end_line(now, out);
             } else {
                 self.column = Some(0);
             }
@@ -567,7 +569,7 @@ impl LineAssembler {
         }
     }
 
-    fn end_line(&mut self, out: &mut String) {
+    fn end_line(&mut self, now: Instant, out: &mut String) {
         if self.redraws.is_active() {
             let text = std::mem::take(&mut self.line);
             self.line = self.redraws.end_line(text);
@@ -577,8 +579,12 @@ impl LineAssembler {
             }
             return;
         }
+        if self.is_terminal && self.reported == Reported::Nothing {
+            self.redraws.hold(&self.line, now, out);
+            return self.begin_line();
+        }
         if self.is_terminal {
-            self.redraws.remember(std::slice::from_ref(&self.line));
+            self.redraws.remember(&self.line, out);
         }
         let has_return = self.column == Some(0) && !self.is_terminal;
         self.report(out);
@@ -610,7 +616,7 @@ impl LineAssembler {
     /// Reports the open line when its delay is over: appends it to `out`, or returns a transient
     /// state of it.
     pub fn tick(&mut self, now: Instant, out: &mut String) -> Option<String> {
-        self.due().filter(|due| now >= *due)?;
+        self.redraws.release_due(now, out);
         if self.redraws_due().is_some_and(|due| now >= due) {
             let column = self.column;
             let text = std::mem::take(&mut self.line);
@@ -620,6 +626,7 @@ impl LineAssembler {
             self.changed_at = Some(now).filter(|_| !self.line.is_empty());
             return None;
         }
+        self.open_due().filter(|due| now >= *due)?;
         self.report_open_line(now, out)
     }
 
@@ -664,10 +671,23 @@ impl LineAssembler {
 
     /// Returns the time of the next [`LineAssembler::tick`].
     pub fn due(&self) -> Option<Instant> {
+        let dues = [self.open_due(), self.held_due(), self.redraws_due()];
+        dues.into_iter().flatten().min()
+    }
+
+    /// Returns when the open line is reported, which follows all held lines.
+    fn open_due(&self) -> Option<Instant> {
         let open = self.changed_at.map(|at| at + OPEN_LINE_DELAY);
         let kept = self.kept_at.filter(|_| self.is_behind);
         let kept = kept.map(|at| at + KEEP_EVERY);
-        [open, kept, self.redraws_due()].into_iter().flatten().min()
+        let due = open.into_iter().chain(kept).min()?;
+        let last_held = self.redraws.held_until().map(|(_, last)| last);
+        Some(last_held.map_or(due, |last| due.max(last)))
+    }
+
+    /// Returns when the first held line is reported.
+    fn held_due(&self) -> Option<Instant> {
+        self.redraws.held_until().map(|(first, _)| first)
     }
 
     /// Returns when lines that are drawn again are reported, unless they are drawn once more.
@@ -1068,11 +1088,12 @@ mod tests {
             assert_eq!(read(&kept), ["done of 10000", ""]);
         }
 
-        /// As in a pane, each line of a drawing is one line: with its first and its last state.
+        /// As in a pane, each line of a drawing is one line: its last state.
         #[test]
         fn lines_that_are_drawn_again_are_reported_in_their_last_state() {
             let (mut lines, start) = (Lines::new(true), now());
             lines.push(b"begin\r\n", start);
+            let mut state = None;
             for step in 0..=20 {
                 let at = start + Duration::from_millis(50 * step);
                 if step > 0 {
@@ -1080,20 +1101,43 @@ mod tests {
                 }
                 let bars = format!("\x1b[2Kone {step}\r\n\x1b[2Ktwo {step}\r\n");
                 lines.push(bars.as_bytes(), at);
-                lines.tick(at);
+                state = lines.tick(at).or(state);
             }
-            assert_eq!(
-                lines.take_ready().replace("\x1b[2K", ""),
-                "begin\none 0\ntwo 0\n"
-            );
-            let state = lines.tick(start + Duration::from_millis(1200));
+            assert_eq!(lines.take_ready(), "begin\n");
+            state = lines.tick(start + Duration::from_millis(1200)).or(state);
             assert_eq!(state.as_deref(), Some("\r\x1b[2Ktwo 20"));
             lines.push(b"after\r\n", start + Duration::from_millis(1300));
             lines.tick(start + Duration::from_secs(3));
             let last = lines.take_ready().replace("\x1b[2K", "");
             assert_eq!(last, "\rone 20\ntwo 20\nafter\n");
             lines.push(b"end\r\n", start + Duration::from_secs(4));
+            assert_eq!(lines.take_ready(), "");
+            lines.tick(start + Duration::from_millis(4250));
             assert_eq!(lines.take_ready(), "end\n");
+        }
+
+        #[test]
+        fn lines_that_remain_are_reported_before_they_are_drawn_again() {
+            let (mut lines, start) = (Lines::new(true), now());
+            let at = |ms| start + Duration::from_millis(ms);
+            lines.push(b"one 0\r\n", at(0));
+            lines.push(b"two 0\r\nopen", at(100));
+            assert_eq!(lines.due(), Some(at(250)));
+            lines.tick(at(250));
+            assert_eq!(lines.take_ready(), "one 0\n");
+            // An open line follows all lines above it.
+            assert_eq!(lines.due(), Some(at(350)));
+            lines.tick(at(350));
+            assert_eq!(lines.take_ready(), "two 0\nopen");
+            lines.push(b"\x1b[2A\rone 1\r\ntwo 1\r\n", at(400));
+            lines.finish(at(400));
+            assert_eq!(lines.take_ready(), "\none 1\ntwo 1\n");
+            // No more lines are held than a terminal has.
+            let numbers: String = (1..=1000).map(|n| format!("{n}\r\n")).collect();
+            lines.push(numbers.as_bytes(), at(500));
+            assert_eq!(lines.take_ready().lines().last(), Some("800"));
+            lines.tick(at(750));
+            assert_eq!(lines.take_ready().lines().count(), 200);
         }
 
         #[test]
@@ -1104,12 +1148,12 @@ mod tests {
                 lines.push(piece, now());
             }
             lines.finish(now());
-            assert_eq!(lines.take_ready(), "a\nb\nA\nC\nend");
+            assert_eq!(lines.take_ready(), "A\nb\nC\nend");
         }
 
         /// What programs print that draw lines again, in rounds of 50 ms, and the lines that are reported of it.
         #[test]
-        fn each_changed_line_has_its_first_and_its_last_state() {
+        fn each_line_has_its_last_state_and_those_that_remained() {
             let cases: [(&str, &[&str], &str); 9] = [
                 (
                     "docker: each line is updated alone, and the cursor returns to the end",
@@ -1119,7 +1163,7 @@ mod tests {
                         "\x1b[3A\x1b[2K\ra: 2\x1b[3B\r",
                         "Done\r\n",
                     ],
-                    "a: 0\nb: 0\nc: 0\na: 2\nc: 1\nDone\n",
+                    "a: 2\nb: 0\nc: 1\nDone\n",
                 ),
                 (
                     "docker: a line is added in each round",
@@ -1128,7 +1172,7 @@ mod tests {
                         "\x1b[1A\x1b[2K\ra: 1\x1b[1B\r\nb: 0\r\n",
                         "\x1b[3A\x1b[2K\ra: 2\x1b[3B\r\nc: 0\r\n",
                     ],
-                    "a: 0\na: 2\n\nb: 0\n\nc: 0\n",
+                    "a: 2\n\nb: 0\n\nc: 0\n",
                 ),
                 (
                     "compose: the whole list again, longer in each round",
@@ -1137,7 +1181,7 @@ mod tests {
                         "\x1b[2A\x1b[0G[+] 0/2\r\nx\r\ny\r\n",
                         "\x1b[3A\x1b[0G[+] 3/3\r\nx\r\ny\r\nz\r\n",
                     ],
-                    "[+] 0/1\nx\n[+] 3/3\ny\nz\n",
+                    "[+] 3/3\nx\ny\nz\n",
                 ),
                 (
                     "npm: lines are erased from the last one up",
@@ -1146,7 +1190,7 @@ mod tests {
                         "\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2K\x1b[Gx 2\r\ny 2\r\n",
                         "\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2K\x1b[Gx 3\r\n",
                     ],
-                    "x 1\ny 1\nx 3\n",
+                    "x 3\n",
                 ),
                 (
                     "pip and cargo: one line with carriage returns",
@@ -1156,7 +1200,7 @@ mod tests {
                 (
                     "reverse index",
                     &["a 0\r\nb 0\r\n", "\x1bM\x1bM\x1b[2Ka 1\r\nb 1\r\n"],
-                    "a 0\nb 0\na 1\nb 1\n",
+                    "a 1\nb 1\n",
                 ),
                 (
                     "a saved place above",
@@ -1165,7 +1209,7 @@ mod tests {
                         "\x1b8a 1\r\nb 1\r\n",
                         "\x1b8a 2\r\nb 2\r\n",
                     ],
-                    "a 0\nb 0\na 2\nb 2\n",
+                    "a 2\nb 2\n",
                 ),
                 (
                     "a saved place in the line",

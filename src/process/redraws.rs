@@ -1,17 +1,22 @@
 //! Lines of a terminal that a program draws again: it moves the cursor up, so that they replace what it has
 //! printed there (pure).
 //!
-//! The first state of such lines is reported as it is printed. From the first movement on they are held, and
-//! their last state is reported when the program has printed for a while without moving up, or has ended. If
-//! the cursor then rests above the last of them, they can be drawn again from there, and stay held.
+//! A complete line is held for a moment, because the program may draw it again. From the first movement on lines
+//! are held longer, and their last state is reported when the program has printed for a while without moving up,
+//! or has ended. If the cursor then rests above the last of them, they can be drawn again from there, and stay
+//! held.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::escapes::without_escapes;
 
 /// The lines to which a program can move back: more rows than a terminal has.
 const LINES_MAX: usize = 200;
+
+/// The time for which complete lines are held; the console holds the lines of panes as long. Progress displays draw
+/// four to twenty times a second.
+const HOLD_TIME: Duration = Duration::from_millis(250);
 
 /// A movement of the cursor between lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +100,10 @@ fn is_blank(line: &str) -> bool {
 /// The last lines, and those that are drawn again.
 #[derive(Debug, Default)]
 pub(super) struct Redraws {
-    /// Complete lines that were reported.
-    recent: VecDeque<String>,
+    /// Complete lines.
+    recent: VecDeque<Row>,
+    /// When the last ones of them were printed, which are not reported yet.
+    held: VecDeque<Instant>,
     /// The lines that are drawn again, from the first one to the last one printed.
     rows: Vec<Row>,
     /// The row of the cursor.
@@ -123,6 +130,12 @@ impl Row {
     fn is_new(&self) -> bool {
         let reported = self.reported.as_deref();
         reported.is_none_or(|reported| without_escapes(reported) != without_escapes(&self.text))
+    }
+
+    fn report(&mut self, out: &mut String) {
+        out.push_str(&self.text);
+        out.push('\n');
+        self.reported = Some(self.text.clone());
     }
 }
 
@@ -159,14 +172,60 @@ impl Redraws {
         Some((movement, column))
     }
 
-    /// Remembers complete lines that were reported.
-    pub fn remember(&mut self, lines: &[impl AsRef<str>]) {
-        self.above += lines.len();
-        let last = &lines[lines.len().saturating_sub(LINES_MAX)..];
-        self.recent
-            .extend(last.iter().map(|line| line.as_ref().to_owned()));
-        let surplus = self.recent.len().saturating_sub(LINES_MAX);
-        self.recent.drain(..surplus);
+    /// Remembers a complete line that was reported.
+    pub fn remember(&mut self, line: &str, out: &mut String) {
+        self.add(line, Some(line.to_owned()), out);
+    }
+
+    /// Holds a complete line, and reports lines that are more than a terminal has.
+    pub fn hold(&mut self, line: &str, now: Instant, out: &mut String) {
+        self.held.push_back(now);
+        self.add(line, None, out);
+    }
+
+    fn add(&mut self, line: &str, reported: Option<String>, out: &mut String) {
+        self.above += 1;
+        self.recent.push_back(Row {
+            text: line.to_owned(),
+            reported,
+        });
+        if self.recent.len() > LINES_MAX {
+            if self.held.len() == self.recent.len() {
+                self.release_first(out);
+            }
+            self.recent.pop_front();
+        }
+    }
+
+    /// Returns when the first and the last held line are reported.
+    pub fn held_until(&self) -> Option<(Instant, Instant)> {
+        let (first, last) = self.held.front().zip(self.held.back())?;
+        Some((*first + HOLD_TIME, *last + HOLD_TIME))
+    }
+
+    /// Reports the lines that were held long enough.
+    pub fn release_due(&mut self, now: Instant, out: &mut String) {
+        while self.held_until().is_some_and(|(due, _)| now >= due) {
+            self.release_first(out);
+        }
+    }
+
+    /// Reports all held lines.
+    pub fn release(&mut self, out: &mut String) {
+        while !self.held.is_empty() {
+            self.release_first(out);
+        }
+    }
+
+    fn release_first(&mut self, out: &mut String) {
+        if std::mem::take(&mut self.is_shown) {
+            out.push('\r');
+        }
+        let at = self.recent.len() - self.held.len();
+        self.held.pop_front();
+        if let Some(row) = self.recent.get_mut(at) {
+            row.report(out);
+        }
     }
 
     /// Begins with the open line and what is reported of it.
@@ -181,13 +240,8 @@ impl Redraws {
         match movement {
             Move::Up(rows) => {
                 let missing = rows.saturating_sub(self.at).min(self.recent.len());
-                let above = self.recent.drain(self.recent.len() - missing..);
-                let above: Vec<Row> = above
-                    .map(|text| Row {
-                        reported: Some(text.clone()),
-                        text,
-                    })
-                    .collect();
+                let above = self.recent.split_off(self.recent.len() - missing);
+                self.held.truncate(self.held.len().saturating_sub(missing));
                 self.rows.splice(..0, above);
                 self.above -= missing;
                 self.at = (self.at + missing).saturating_sub(rows);
@@ -242,9 +296,8 @@ impl Redraws {
         let open = if is_last { self.rows.pop() } else { None };
         let reported = self.report(out);
         self.above += reported;
-        let rows = self.rows.drain(..).take(reported);
-        self.recent.extend(rows.map(|row| row.text));
-        self.rows.clear();
+        self.rows.truncate(reported);
+        self.recent.extend(self.rows.drain(..));
         self.at = 0;
         let surplus = self.recent.len().saturating_sub(LINES_MAX);
         self.recent.drain(..surplus);
@@ -254,6 +307,7 @@ impl Redraws {
 
     /// Reports the rows that have changed, and returns the number of rows that are lines.
     fn report(&mut self, out: &mut String) -> usize {
+        self.release(out);
         if std::mem::take(&mut self.is_shown) {
             out.push('\r');
         }
@@ -261,9 +315,7 @@ impl Redraws {
         let last = self.rows.iter().rposition(|row| !is_blank(&row.text));
         let lines = last.map_or(0, |last| last + 1).max(self.at);
         for row in self.rows[..lines].iter_mut().filter(|row| row.is_new()) {
-            out.push_str(&row.text);
-            out.push('\n');
-            row.reported = Some(row.text.clone());
+            row.report(out);
         }
         lines
     }
