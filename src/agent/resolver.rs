@@ -509,6 +509,7 @@ mod tests {
                 takes_text: true,
                 shells: 0,
                 says: None,
+                rows_below: 0,
             })
         }
 

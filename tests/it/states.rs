@@ -162,6 +162,36 @@ fn a_question_is_over_when_it_is_answered() {
     assert_eq!(ids[1], None, "work has no question");
 }
 
+/// A script that prints nothing after an answer works: the line of its question is ended, with or without a word in it.
+/// A script that ends this line itself waits below it.
+#[test]
+fn a_question_is_over_when_its_line_is_ended() {
+    let server = TmuxServer::new();
+    let script = "printf 'overwrite it? [y/N] '; read a; read; printf 'remove it? [y/N] '; read a; read; \
+                  echo 'proceed? [y/N]'; read a; read; echo 'proceed? [y/N]'; read a; read; echo over; cat";
+    let file = server.directory().join("asks.sh");
+    std::fs::write(&file, script).unwrap();
+    let pane = server.new_session("asks", 70, 20, &format!("exec bash {}", file.display()));
+    let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
+    observed.until_started(1);
+    let answers: [&[&str]; 4] = [&["y", "Enter"], &["Enter"], &["Enter"], &["y", "Enter"]];
+    let mut count = 0;
+    for answer in answers {
+        count += 1;
+        observed.until("the question", |seen| states(seen).len() == count);
+        let keys = [&["send-keys", "-t", &pane], answer].concat();
+        server.tmux(&keys);
+        count += 1;
+        observed.until("the work", |seen| states(seen).len() == count);
+        server.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    }
+    server.wait_for_text(&pane, "over");
+    observed.stop();
+    let states = states(&observed.seen);
+    let states: Vec<&str> = states.iter().map(|(state, _)| *state).collect();
+    assert_eq!(states, ["waiting", "working"].repeat(4));
+}
+
 #[test]
 fn a_command_is_run_when_a_pane_enters_a_state() {
     let server = TmuxServer::new();

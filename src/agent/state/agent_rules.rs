@@ -35,6 +35,8 @@ pub struct DetectedState {
     pub shells: u32,
     /// What the agent says or does, in one line, if its rules describe how it draws that: its tool, or its last sentence.
     pub says: Option<String>,
+    /// How many rows the cursor is below the last text: 0 in the row of a question that is open.
+    pub(crate) rows_below: usize,
 }
 
 impl DetectedState {
@@ -218,6 +220,7 @@ impl Candidate<'_, '_> {
                 dialogue: asked.and_then(|found| found.dialogue),
                 shells: self.shells(),
                 says: self.says(),
+                rows_below: self.view.screen.rows_below(),
             })
         })
     }

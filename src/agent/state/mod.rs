@@ -175,8 +175,8 @@ impl StateRules {
     }
 
     /// Infers that the question of a script was answered, for a screen that shows no state: the row
-    /// of the cursor no longer begins with the question. While a shell runs a script, it shows
-    /// neither a prompt nor another program.
+    /// of the cursor no longer begins with the question, or the user has ended its line. While a shell runs a script, it
+    /// shows neither a prompt nor another program.
     pub(crate) fn detect_answered(
         &self,
         before: &DetectedState,
@@ -190,8 +190,29 @@ impl StateRules {
         let row = screen.cursor().next().map_or("", |row| screen.row(row));
         let row = row.trim();
         let is_open = |asks: &String| row.starts_with(asks.trim_end_matches('…'));
-        let is_answered = !before.asks.as_ref().is_some_and(is_open);
-        is_answered.then(|| inferred_work(&agent.name, "answered", row))
+        let is_ended = screen.rows_below() > before.rows_below;
+        let is_answered = is_ended || !before.asks.as_ref().is_some_and(is_open);
+        is_answered.then(|| DetectedState {
+            rows_below: screen.rows_below(),
+            ..inferred_work(&agent.name, ANSWERED, row)
+        })
+    }
+
+    /// Returns true if a screen shows the question of a script that the user has answered with Enter alone, and nothing
+    /// since. A script may also end the line of its question itself, and then the line was ended from the first.
+    pub(crate) fn is_answered(&self, before: &DetectedState, shown: &DetectedState) -> bool {
+        let is_scripts = self.shell().is_some_and(|agent| agent.name == shown.agent);
+        let is_over = match before.state {
+            AgentState::Waiting => {
+                before.asks == shown.asks && shown.rows_below > before.rows_below
+            }
+            _ => {
+                before.rule == ANSWERED
+                    && before.line == shown.line
+                    && shown.rows_below >= before.rows_below
+            }
+        };
+        is_scripts && shown.state == AgentState::Waiting && is_over
     }
 
     /// Returns the state that a screen shows; `None` if no rule matches.
@@ -215,6 +236,9 @@ impl StateRules {
     }
 }
 
+/// The rule by which a question of a script was answered.
+const ANSWERED: &str = "answered";
+
 /// Returns the state of a shell whose program or screen row shows that it works.
 fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
     DetectedState {
@@ -228,5 +252,6 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         takes_text: true,
         shells: 0,
         says: None,
+        rows_below: 0,
     }
 }

@@ -57,6 +57,7 @@ impl<'a> AgentScreen<'a> {
 pub(super) struct RuleScreen<'a> {
     rows: Vec<RuleRow<'a>>,
     cursor: Option<usize>,
+    below: usize,
 }
 
 /// A row and the properties that rules test repeatedly.
@@ -77,8 +78,21 @@ impl<'a> RuleScreen<'a> {
             .and_then(|row| row.checked_sub(first));
         let rows = screen.rows[first..].iter().map(|row| RuleRow::new(row));
         let rows: Vec<RuleRow<'a>> = rows.collect();
+        let last = rows.iter().rposition(|row| !row.is_blank);
+        let below = cursor
+            .zip(last)
+            .map_or(0, |(cursor, last)| cursor.saturating_sub(last));
         let cursor = cursor.filter(|row| rows.get(*row).is_some_and(|row| !row.is_blank));
-        Self { rows, cursor }
+        Self {
+            rows,
+            cursor,
+            below,
+        }
+    }
+
+    /// Returns how many rows the cursor is below the last non-blank row.
+    pub fn rows_below(&self) -> usize {
+        self.below
     }
 
     pub fn row(&self, number: usize) -> &str {

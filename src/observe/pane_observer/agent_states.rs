@@ -319,6 +319,11 @@ impl AgentStates {
         } else {
             self.rules.detect(&screen)
         };
+        let settled = self.resolver.settled.as_ref();
+        let is_answered = |shown: &DetectedState| {
+            settled.is_some_and(|before| self.rules.is_answered(before, shown))
+        };
+        let detected = detected.filter(|shown| !is_answered(shown));
         // After a shell showed its prompt, the foreground program shows that the shell runs one.
         let detected = detected.or_else(|| {
             let running = self.rules.detect_program(program?)?;
