@@ -86,6 +86,8 @@ pub(in crate::observe) struct Pane {
 #[derive(Debug, Default)]
 struct ProgramLife {
     dead: Option<ProcessExit>,
+    /// The pid of the program that has ended, which tells it from its successor.
+    dead_pid: u32,
     /// The exit that the kernel reported; the one from tmux takes precedence.
     ended: Option<ProcessExit>,
     /// When the program was found to have ended, while its exit status is unknown.
@@ -413,7 +415,15 @@ impl Pane {
 
     /// Returns true if the program has ended and `pid` is its successor.
     pub fn is_respawned(&self, pid: u32) -> bool {
-        self.life.dead.is_some() && pid != 0 && pid != self.shape.pid
+        self.life.dead.is_some() && pid != 0 && pid != self.life.dead_pid
+    }
+
+    /// Opens the pane again if another program runs in it than the one that has ended.
+    fn open_successor(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
+        if self.is_respawned(state.pid) {
+            self.respawned(out);
+            self.opened(state, false, out);
+        }
     }
 
     /// Notes that the pane is gone. `server_bytes` is the number of bytes that its server has read by
@@ -568,7 +578,7 @@ impl Pane {
     /// learn the exit status later than the end of the terminal.
     fn note_death(&mut self, dead: Option<ProcessExit>, out: &mut PaneOutput<'_>) {
         let Some(mut death) = dead else {
-            (self.life.dead, self.life.dying) = (None, None);
+            self.life.dying = None;
             return;
         };
         if self.life.dead.is_some() {
@@ -591,6 +601,7 @@ impl Pane {
 
     fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
         (self.life.dead, self.life.dying) = (Some(death), None);
+        self.life.dead_pid = self.shape.pid;
         if self.life.ended.is_none() {
             self.agent_ended(Some(death), out);
         }

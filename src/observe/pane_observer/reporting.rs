@@ -37,14 +37,12 @@ impl Pane {
         self.update_piped(state.piped, out);
         self.update_title(&state.title, out);
         self.update_shape(state.numbers, out);
+        self.open_successor(state, out);
         let Some(changes) = changes else {
             return;
         };
         if had_changes {
             self.activity.last_news = Some(out.now);
-        }
-        if self.life.dead.is_some() && respawned {
-            self.opened(state, false, out);
         }
         if let (Some(turns), Follow::Captures(polled)) = (&mut self.turns, &self.follow) {
             turns.handle_capture(capture, &polled.tracker);
@@ -444,14 +442,19 @@ impl Pane {
     }
 
     /// Takes a capture to compare with. Returns true if a mark must be requested from the drain.
-    pub fn compare(&mut self, captured: PaneCapture, now: Instant) -> bool {
+    pub fn compare(&mut self, captured: PaneCapture, out: &mut PaneOutput<'_>) -> bool {
         let PaneCapture {
-            capture, resync, ..
+            state,
+            capture,
+            resync,
+            ..
         } = captured;
+        // After a rest, this capture is the first that shows another program.
+        self.open_successor(&state, out);
         let point = sync_point(capture, resync.unwrap_or_default());
         let needs_mark = self
             .stream_mut()
-            .is_some_and(|stream| stream.check.handle_capture(point, now));
+            .is_some_and(|stream| stream.check.handle_capture(point, out.now));
         if needs_mark {
             self.listeners.comparison_requested();
         }
@@ -496,10 +499,7 @@ impl Pane {
             return false;
         }
         let old = self.shape;
-        if self.life.dead.is_some() && state.pid != self.shape.pid {
-            self.respawned(out);
-            self.opened(state, false, out);
-        }
+        self.open_successor(state, out);
         self.update_shape(state.numbers, out);
         if let Some(stream) = self.stream_mut().filter(|_| state.dead.is_none()) {
             stream.handle_listing(state.numbers, out.now);

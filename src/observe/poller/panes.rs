@@ -432,7 +432,8 @@ impl SessionPanes {
         let now = context.now;
         match reply {
             PaneReply::Captured(captured) if captured.resync.is_some() && pane.is_streamed() => {
-                if pane.compare(*captured, now)
+                let compared = |out: &mut PaneOutput<'_>| pane.compare(*captured, out);
+                if self.emitter.collect(id, false, now, compared)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
                 {
                     pipes.drains.order(DrainOrder::Mark(token.clone()));

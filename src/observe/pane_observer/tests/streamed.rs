@@ -79,11 +79,8 @@ impl Script {
             other => panic!("{other:?}"),
         }
         let captured = capture(&self.sim, self.pid, self.at, usize::MAX);
-        let now = self.now();
-        assert!(
-            self.pane.compare(captured, now),
-            "the drain is asked for a mark"
-        );
+        let asks = self.with(|pane, out| pane.compare(captured, out));
+        assert!(asks, "the drain is asked for a mark");
         let compared = self.with(|pane, out| pane.handle_mark(out));
         compared.map(|(_, differed)| differed)
     }
@@ -331,4 +328,34 @@ fn a_pane_that_closes_in_a_flood_may_lack_its_end() {
     assert_eq!(gaps_after(1000, Duration::ZERO), [GapReason::Closed]);
     assert_eq!(gaps_after(1000, SECOND), []);
     assert_eq!(gaps_after(100, Duration::ZERO), []);
+}
+
+/// After a long rest, the pane is compared before it is listed.
+#[test]
+fn another_program_is_found_by_a_comparison() {
+    let mut script = Script::streamed(None);
+    script.print("one\n");
+    script.sim.die(false);
+    script.pane.check_soon();
+    script.pass(SECOND);
+    script.compare();
+    let opened = |script: &Script| {
+        let names = script.names();
+        names.iter().filter(|name| **name == "PaneOpened").count()
+    };
+    assert_eq!(opened(&script), 1);
+    (script.sim, script.pid) = (Sim::new(20, 5, 50), 2);
+    script.print("again\n");
+    script.pane.check_soon();
+    script.pass(20 * SECOND);
+    script.compare();
+    assert_eq!(opened(&script), 2, "{:?}", script.events);
+    let state = captured_state(&script);
+    script.with(|pane, out| pane.handle_listed(&state, out));
+    assert_eq!(opened(&script), 2, "once");
+    assert_eq!(script.texts(), ["one", "again"]);
+}
+
+fn captured_state(script: &Script) -> PaneState {
+    capture(&script.sim, script.pid, script.at, usize::MAX).state
 }
