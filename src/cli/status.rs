@@ -263,7 +263,11 @@ impl Source {
     ) -> String {
         let size = std::io::stdout().is_terminal().then(terminal_size);
         let table = BoardTable {
-            width: size.map_or(120, |(columns, _)| columns.max(20)),
+            width: size
+                .map(|(columns, _)| columns)
+                .or_else(columns_asked)
+                .unwrap_or(120)
+                .max(20),
             height: size.map(|(_, rows)| rows).filter(|_| is_redrawn),
             is_coloured: options.coloured,
             is_folded: !typed.all && typed.targets.is_empty(),
@@ -271,6 +275,11 @@ impl Source {
         };
         table.render(rows, names)
     }
+}
+
+/// Returns the width in `COLUMNS`, which counts where there is no terminal, as for `--help`.
+fn columns_asked() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.trim().parse().ok()
 }
 
 /// Rows, and the names by which the table shows them.

@@ -270,3 +270,32 @@ fn status_reads_a_directory_that_it_cannot_write() {
         }
     }
 }
+
+#[test]
+fn a_table_in_a_pipe_is_as_wide_as_columns_says() {
+    let home = Home::new();
+    home.server.new_session("keeper", 80, 24, "exec cat");
+    home.start();
+    let words = "printf 'word %.0s' $(seq 60); echo; exec cat";
+    home.server.new_session("build", 80, 24, words);
+    home.wait_for_row("build", |row| row["last_line"] != "");
+    for (columns, width) in [
+        (Some("60"), 60),
+        (Some("0"), 20),
+        (Some("?"), 120),
+        (None, 120),
+    ] {
+        let mut status = home.command(&["status"]);
+        match columns {
+            Some(columns) => status.env("COLUMNS", columns),
+            None => status.env_remove("COLUMNS"),
+        };
+        let shown = text(&status.output().unwrap().stdout);
+        let longest = shown.lines().map(|line| line.chars().count()).max();
+        assert!(
+            longest.is_some_and(|it| it <= width && it + 8 > width),
+            "{columns:?}: {shown}"
+        );
+    }
+    assert_code(&home.run(&["stop"]), 0);
+}
