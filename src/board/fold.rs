@@ -210,21 +210,23 @@ impl Fold<'_> {
                 ..
             } => self.pane(id, pane, |row, at| {
                 row.note_output(at);
-                if row.job.is_some() && is_job_named(*duration_ms) {
-                    row.name_job();
-                }
-                // The end of an agent that lived too briefly to be found.
                 let exit = ProcessExit {
                     status: *exit_code,
                     signal: *signal,
                 };
+                let failure = exit.exit_status().filter(|status| is_failure(*status));
+                // What fails has its name, however short it was.
+                if row.job.is_some() && (failure.is_some() || is_job_named(*duration_ms)) {
+                    row.name_job();
+                }
+                // The end of an agent that lived too briefly to be found.
                 row.fail_if_killed(exit.exit_status(), at);
                 let job = row.job.take();
                 if row.state == RowState::Failed {
                     row.job_ended = Some(at);
                     return;
                 }
-                match exit.exit_status().filter(|status| is_failure(*status)) {
+                match failure {
                     Some(status) => {
                         let program = job.map(|(name, _)| name).or_else(|| row.agent.clone());
                         let program = program.unwrap_or_else(|| "it".to_owned());
@@ -546,7 +548,9 @@ impl Fold<'_> {
         let key = key(id, pane.map(PaneId::as_str));
         let row = self.rows.map.get(&key);
         let agent = row.and_then(|row| row.agent.clone());
-        let line = last_line(&self.rows.rules, agent.as_deref(), text);
+        let reads_commands = pane.is_some_and(|pane| self.is_at_prompt(id, pane));
+        let is_typed = |line: &str| self.rows.rules.is_typed(line, reads_commands);
+        let line = last_line(&self.rows.rules, agent.as_deref(), is_typed, text);
         let kind = match pane {
             Some(_) => ExecutionKind::Pane,
             None => row.map_or(ExecutionKind::Command, |row| row.kind),
@@ -587,7 +591,7 @@ impl Fold<'_> {
     /// Ends a background agent. The agent of a command or of a loop has no row of its own, and the end of the
     /// execution follows.
     fn background_end(&mut self, id: &ExecutionId, agent: &str, state: AgentState, text: &str) {
-        let line = last_line(&self.rows.rules, None, text);
+        let line = last_line(&self.rows.rules, None, |_| false, text);
         self.row_of(id, None, Some(agent), |row, at| {
             row.note_output(at);
             row.last_line = line.unwrap_or_default();
@@ -687,17 +691,24 @@ fn job_name(command: &str) -> String {
     program(command)
 }
 
-/// Returns the last informative line of a text, which is not a blank row, a rule, a box, an agent's footer or
-/// a prompt.
-fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<String> {
+/// Returns the last informative line of a text, which is not a blank row, a rule, an edge of a box, an agent's footer,
+/// a prompt, or what was typed behind one.
+fn last_line(
+    rules: &StateRules,
+    agent: Option<&str>,
+    is_typed: impl Fn(&str) -> bool,
+    text: &str,
+) -> Option<String> {
     let is_informative = |line: &Cow<'_, str>| {
         line.contains(char::is_alphanumeric)
-            && !line.trim_start().starts_with(['╭', '╰', '┌', '└'])
+            && !line.trim_start().starts_with(['╭', '╰', '┌', '└', '├'])
             && agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
             && !rules.is_prompt(line)
+            && !is_typed(line)
     };
     let line = text.lines().rev().map(plain).find(is_informative)?;
-    Some(line.trim().chars().take(CHARS_MAX).collect())
+    let line = line.trim_matches(|c: char| c.is_whitespace() || c == '│');
+    Some(line.chars().take(CHARS_MAX).collect())
 }
 
 /// Returns a dialogue as faces may show it.

@@ -27,9 +27,20 @@ impl Row {
         before.take_if(|before| before.state == RowState::Failed);
         let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
         if self.state == RowState::Failed || is_script && is_idle {
+            if self.state == RowState::Failed {
+                self.forget_failure();
+                self.set_agent("shell".to_owned());
+            }
             self.exit_status = None;
             self.set_question(None, None, None);
             self.enter(RowState::Running, at);
+        }
+    }
+
+    /// Forgets the words of a failure as the last line, because another program begins.
+    fn forget_failure(&mut self) {
+        if self.asks.as_ref() == Some(&self.last_line) {
+            self.last_line.clear();
         }
     }
 

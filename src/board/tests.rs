@@ -1380,11 +1380,10 @@ fn a_row_does_not_change_its_program_with_each_command_of_a_loop() {
     let agent = |board: &Board| board.rows().next().unwrap().agent.clone().unwrap();
     let mut seen = Vec::new();
     for second in (3..30).step_by(3) {
-        let exit_code = i32::from(second % 2 == 0);
         for (after, event) in [
             (0, job("make")),
             (0, shell(AgentState::Working)),
-            (1, job_over(exit_code, 1_000)),
+            (1, job_over(0, 1_000)),
             (1, job("sleep 1")),
             (2, job_over(0, 1_000)),
         ] {
@@ -1394,6 +1393,18 @@ fn a_row_does_not_change_its_program_with_each_command_of_a_loop() {
         }
     }
     assert!(seen.iter().all(|agent| agent == "shell"), "{seen:?}");
+    // What fails has its name, however short it was, and the next job does not.
+    for (second, event, name) in [
+        (30, job("make"), "shell"),
+        (31, job_over(2, 1_000), "make"),
+        (32, job("python3 seg.py"), "shell"),
+        (33, job_over(139, 1_000), "python3"),
+        (34, job("ls"), "shell"),
+        (35, job_over(0, 1_000), "shell"),
+    ] {
+        board.apply(&at(second, event));
+        assert_eq!(agent(&board), name, "{second}");
+    }
     // A longer job, which the screen shows as the work of a shell, is the program until it ends.
     board.apply(&at(40, job("make")));
     assert!(board.tick(at(42, job("make")).ts).is_empty());

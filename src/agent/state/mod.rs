@@ -142,6 +142,18 @@ impl StateRules {
         shell.is_some_and(|shell| shell.prompt.is_match(row.trim_end()))
     }
 
+    /// Returns true if a row is the prompt of a shell with a command behind it. While a shell reads commands, each form
+    /// of a prompt counts; elsewhere, only those that are hardly text, such as `me@host:~$ make`.
+    pub(crate) fn is_typed(&self, row: &str, reads_commands: bool) -> bool {
+        let shell = self.shell().and_then(|agent| agent.shell.as_ref());
+        shell.is_some_and(|shell| {
+            let row = first_chars(row, LINE_CHARS_MAX);
+            let mut blanks = row.match_indices(' ');
+            shell.command.is_match(row)
+                || reads_commands && blanks.any(|(at, _)| shell.prompt.is_match(&row[..at]))
+        })
+    }
+
     /// Returns the rules for shells.
     fn shell(&self) -> Option<&AgentRules> {
         self.0.iter().find(|agent| agent.shell.is_some())

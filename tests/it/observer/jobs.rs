@@ -145,3 +145,80 @@ fn a_loop_of_short_commands_is_a_shell_and_a_longer_job_is_its_row_s_program() {
     home.wait_for_row("sh", |row| row["agent"] == "shell");
     assert_code(&home.run(&["stop"]), 0);
 }
+
+/// Writes a script; returns the command that runs it.
+fn script(home: &Home, name: &str, text: &str) -> String {
+    let path = home.directory().join(name);
+    std::fs::write(&path, text).unwrap();
+    format!("sh {}", path.display())
+}
+
+#[test]
+fn a_job_that_fails_has_its_own_name() {
+    let (home, pane) = observed_shell();
+    for (name, status) in [("first.sh", 3), ("second.sh", 4), ("third.sh", 5)] {
+        let text = format!("echo {name} asks; read x; exit {status}");
+        home.server.types("sh", &script(&home, name, &text));
+        home.server.wait_for_text(&pane, &format!("\n{name} asks"));
+        let row = home.wait_for_row("sh", |row| row["attention"] == "working");
+        assert_eq!(row["agent"], "shell", "it is not named yet");
+        home.server.types("sh", "go on");
+        let row = home.wait_for_row("sh", |row| row["state"] == "failed");
+        assert_eq!(
+            (&row["agent"], &row["exit_status"]),
+            (&name.into(), &status.into())
+        );
+    }
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn another_agent_ends_the_news_of_one_that_was_killed() {
+    let (home, _) = observed_shell();
+    let file = home.directory().join("pid");
+    let line = format!(
+        "(echo $BASHPID > {}; exec -a claude sleep 1000)",
+        file.display()
+    );
+    home.server.types("sh", &line);
+    home.wait_for_row("sh", |row| row["agent"] == "claude");
+    let pid = std::fs::read_to_string(&file).unwrap();
+    super::signal(pid.trim().parse().unwrap(), Signal::KILL);
+    let row = home.wait_for_row("sh", |row| row["state"] == "failed");
+    assert_eq!(row["last_line"], "claude killed (137)");
+    home.server.types("sh", &line);
+    let row = home.wait_for_row("sh", |row| row["state"] != "failed");
+    assert_eq!(row["last_line"], "");
+    let row = home.wait_for_row("sh", |row| row["agent"] == "claude");
+    assert_eq!(row["last_line"], "");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn the_last_line_is_neither_what_was_typed_nor_a_frame() {
+    let (home, pane) = observed_shell();
+    home.server.types("sh", "echo hello");
+    home.wait_for_row("sh", |row| row["last_line"] == "hello");
+    home.server.types("sh", "cat");
+    let row = home.wait_for_row("sh", |row| row["agent"] == "cat");
+    assert_eq!(row["last_line"], "hello");
+    home.server.tmux(&["send-keys", "-t", "sh", "C-d"]);
+    home.wait_for_row("sh", |row| row["agent"] == "shell");
+    let (data, program) = (home.data(), env!("CARGO_BIN_EXE_td-observe"));
+    let run = format!(
+        "clear; TD_DATA_DIR={} {program} run echo built",
+        data.display()
+    );
+    home.server.types("sh", &run);
+    home.server.wait_for_text(&pane, "● after");
+    wait_for("the line of the job", CEILING, || {
+        let rows = home.rows();
+        let is_built = |row: &Value| row["pane"] == pane && row["last_line"] == "built";
+        rows.iter().any(is_built).then_some(()).ok_or(rows)
+    });
+    home.server.types("sh", "false");
+    home.server.wait_for_text(&pane, "$ false\n$");
+    let row = home.wait_for_row("sh", |row| row["state"] == "idle");
+    assert_eq!(row["last_line"], "built");
+    assert_code(&home.run(&["stop"]), 0);
+}
