@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, WallReading};
 use crate::error::{Error, Result};
 use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::background::{ClosingRun, LogNotice, LogNoticeKind, LostRun, SyncJob, Syncer};
@@ -39,6 +39,8 @@ const NOTICES_MAX: usize = 1024;
 pub(super) struct WriterContext {
     pub(super) writer: LineWriter,
     pub(super) clock: Clock,
+    /// The clock when the current events were taken.
+    pub(super) reading: WallReading,
     pub(super) host: String,
     pub(super) pending_bytes: usize,
     pub(super) bytes_written: u64,
@@ -115,10 +117,8 @@ pub(super) struct ActiveRun {
     /// The events that will not be in the log.
     lost: LostRun,
     pub(super) next_seq: u64,
-    /// The latest time of any event since the clock was set back.
-    latest: Timestamp,
-    /// The latest time before that.
-    before_set_back: Option<Timestamp>,
+    /// The clock at the last events.
+    reading: WallReading,
     header_due: bool,
     pub(super) failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
@@ -132,10 +132,10 @@ pub(super) struct ActiveRun {
 }
 
 impl ActiveRun {
-    pub(super) fn new(run: OpenRun, clock: &Clock) -> Self {
+    pub(super) fn new(run: OpenRun, context: &WriterContext) -> Self {
         let mut pending = PendingLines::default();
         if let Some((first, last)) = run.missing {
-            let ts = clock.wall();
+            let ts = context.reading.wall;
             pending.add_missing(LogGapRange { first, last, ts });
         }
         let id = run.directory.execution_id().clone();
@@ -149,8 +149,7 @@ impl ActiveRun {
             metadata: run.metadata,
             pending,
             next_seq: run.next_seq,
-            latest: run.latest,
-            before_set_back: None,
+            reading: context.reading,
             header_due: true,
             failure: None,
             checked_at: None,
@@ -492,6 +491,7 @@ impl ActiveRun {
         context: &mut WriterContext,
         mut events: &'a [Envelope],
     ) -> &'a [Envelope] {
+        self.watch_clock(context);
         while let Some((envelope, rest)) = events.split_first() {
             events = rest;
             // An event without a number is only for viewers.
@@ -507,7 +507,6 @@ impl ActiveRun {
     }
 
     fn push_one(&mut self, context: &mut WriterContext, envelope: &Envelope) {
-        self.watch_clock(context, envelope.ts);
         if let TdEvent::SessionStarted { session: name, .. }
         | TdEvent::SessionRenamed { to: name, .. } = &envelope.event
         {
@@ -546,28 +545,20 @@ impl ActiveRun {
         };
     }
 
-    /// Reports each time that the clock was set back.
-    fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
-        // Events of several threads may be out of order by this time although the clock was not set back.
-        let one_second_after = |ts: Timestamp| ts.micros().saturating_add(1_000_000);
-        if ts >= self.latest {
-            // An event of another thread from before the clock was set back.
-            let is_late =
-                |before: Timestamp| ts <= before && one_second_after(ts) >= before.micros();
-            if !self.before_set_back.is_some_and(is_late) {
-                self.latest = ts;
-            }
-        } else if one_second_after(ts) < self.latest.micros() {
-            let before = std::mem::replace(&mut self.latest, ts);
-            self.before_set_back = Some(before);
-            let message = format!(
-                "the clock was set back from {before} to {ts}; events are in the order of their numbers"
-            );
-            context.notify(
-                self.directory.execution_id(),
-                LogNoticeKind::ClockWentBack,
-                message,
-            );
+    /// Reports that the clock was set back, if it was since the last event.
+    fn watch_clock(&mut self, context: &mut WriterContext) {
+        let earlier = std::mem::replace(&mut self.reading, context.reading);
+        if let Some(before) = context.reading.before_set_back(&earlier) {
+            self.report_set_back(context, before);
         }
+    }
+
+    /// Reports that the clock was set back from this time.
+    pub(super) fn report_set_back(&self, context: &mut WriterContext, before: Timestamp) {
+        let now = context.reading.wall;
+        let message = format!(
+            "the clock was set back from {before} to {now}; events are in the order of their numbers"
+        );
+        context.notify(self.id(), LogNoticeKind::ClockWentBack, message);
     }
 }

@@ -28,7 +28,7 @@ pub struct OpenRun {
     pub(super) next_file: u32,
     /// True if the space for the last metadata is reserved.
     pub(super) has_reserve: bool,
-    /// The time of the last event.
+    /// The time of the opening, or of the last event if that is later.
     pub(super) latest: Timestamp,
     /// True if the newest file contains numbers.
     has_numbers: bool,
@@ -131,7 +131,7 @@ impl RunDirectory {
             missing,
             next_file,
             has_reserve,
-            latest: found.last_ts.unwrap_or(Timestamp::from_micros(i64::MIN)),
+            latest: found.last_ts.map_or(ts, |last| last.max(ts)),
             has_numbers: last_seq.is_some(),
             is_resumed,
             repair: found.repair,

@@ -148,6 +148,7 @@ impl LogWriter {
             runs: FxHashMap::default(),
             context: WriterContext {
                 writer: LineWriter::default(),
+                reading: clock.reading(),
                 clock,
                 host: host(),
                 pending_bytes: 0,
@@ -172,7 +173,13 @@ impl LogWriter {
 
     /// Adds a run and writes its header line. From now on, its events are written.
     pub fn attach(&mut self, run: OpenRun, now: Instant) {
-        let run = ActiveRun::new(run, &self.context.clock);
+        self.context.reading = self.context.clock.reading();
+        let latest = run.latest;
+        let run = ActiveRun::new(run, &self.context);
+        // The run was opened before, after its last event.
+        if self.context.reading.wall < latest {
+            run.report_set_back(&mut self.context, latest);
+        }
         let id = run.id().clone();
         self.unknown_executions.remove(&id);
         self.close_unlogged(&id);
@@ -415,6 +422,8 @@ impl LogWriter {
     /// Writes a batch, with one write for each run in it. Omits events without a number, which are only for
     /// viewers.
     pub fn append(&mut self, batch: &[Envelope], now: Instant) {
+        // Later than the times of the events, so that no jump before one of them is missed.
+        self.context.reading = self.context.clock.reading();
         let mut with_lines = Vec::new();
         let same_run =
             |a: &Envelope, b: &Envelope| a.event.execution_id() == b.event.execution_id();

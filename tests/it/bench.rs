@@ -19,7 +19,11 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(root: &Path) -> Self {
-        Self::with(root, LogOptions::default(), FakeClock::new())
+        Self::by_clock(root, FakeClock::new())
+    }
+
+    pub fn by_clock(root: &Path, fake: FakeClock) -> Self {
+        Self::with(root, LogOptions::default(), fake)
     }
 
     pub fn synced(root: &Path, sync: SyncPolicy) -> Self {

@@ -450,7 +450,8 @@ fn a_log_without_numbers_has_no_loss() {
     fs::write(run_path.join("events.jsonl"), seed).unwrap();
     assert_whole(temp.path(), "job");
     // This version continues it.
-    let mut bench = Bench::new(temp.path());
+    let hour = Duration::from_secs(3600);
+    let mut bench = later(temp.path(), hour, Rotation::NEVER);
     assert_eq!(bench.open("job"), 1);
     bench.fill("job", 1..20);
     bench.finish();
@@ -477,14 +478,15 @@ fn a_part_of_a_log_lacks_nothing_outside_of_it() {
     let all = missing(Query::all());
     assert!(all > 10, "{all}");
     let (events, _) = reader(&directory, Query::all());
-    let later = events[0].ts.micros() + 1;
+    let after = events[0].ts.micros() + 1;
     assert_eq!(
-        missing(Query::all().since(Timestamp::from_micros(later))),
+        missing(Query::all().since(Timestamp::from_micros(after))),
         0
     );
     assert_eq!(missing(Query::all().since(events[0].ts)), all);
     // The next writer states where the removed file ended.
-    let mut bench = Bench::new(temp.path());
+    let hour = Duration::from_secs(3600);
+    let mut bench = later(temp.path(), hour, Rotation::NEVER);
     bench.open("job");
     bench.finish();
     assert_eq!(missing(Query::all()), all);

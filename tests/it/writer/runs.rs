@@ -166,36 +166,54 @@ fn an_unwritable_data_directory_is_an_error_at_once() {
 #[test]
 fn each_time_the_clock_is_set_back_is_reported() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path());
+    let fake = FakeClock::new();
+    let mut bench = Bench::by_clock(temp.path(), fake.clone());
     bench.open("a");
-    let at = |seq: u64, second: i64| {
+    let mut seq = 0;
+    // Lets time pass, sets the clock, appends an event, and counts the warnings.
+    let mut after = |bench: &mut Bench, silence: Duration, jump_millis: i64| {
+        bench.advance(silence);
+        let wall = fake.clock().wall().micros() + jump_millis * 1000;
+        fake.set_wall(Timestamp::from_micros(wall));
+        seq += 1;
         let event = TdEvent::iteration_started("a", 1);
-        Envelope::new(Some(seq), Timestamp::from_micros(second * 1_000_000), event)
+        bench.append(&[Envelope::new(Some(seq), fake.clock().wall(), event)]);
+        bench.notices()
     };
-    // Events of two threads may be out of order, but not by an hour.
-    bench.append(&[
-        at(1, 10_000),
-        at(2, 10_001),
-        at(3, 10_000),
-        at(4, 6_400),
-        at(5, 6_401),
-    ]);
-    assert_eq!(bench.notices(), [LogNoticeKind::ClockWentBack]);
-    // The second thread emits its last event from before. Then the clock is set forward, and back twice.
-    bench.append(&[at(6, 10_001), at(7, 6_402), at(8, 10_002), at(9, 10_001)]);
-    assert_eq!(bench.notices(), []);
-    bench.append(&[at(10, 9_000), at(11, 1)]);
-    assert_eq!(bench.notices(), [LogNoticeKind::ClockWentBack; 2]);
+    let (moment, hour) = (Duration::from_micros(1), Duration::from_secs(3600));
+    for (silence, jump_millis) in [
+        (moment, -3_600_000),
+        (moment, -300),
+        (moment, -1),
+        (hour, -1_800_000),
+        (hour, -1),
+    ] {
+        let notices = after(&mut bench, silence, jump_millis);
+        assert_eq!(
+            notices,
+            [LogNoticeKind::ClockWentBack],
+            "{jump_millis} ms after {silence:?}"
+        );
+        // It was reported, and a clock that is set forward loses no order.
+        assert_eq!(after(&mut bench, silence, 0), []);
+        assert_eq!(after(&mut bench, silence, 3_600_000), []);
+    }
+    // No part of a microsecond gets lost.
+    for _ in 0..5000 {
+        bench.advance(Duration::from_nanos(999));
+    }
+    assert_eq!(after(&mut bench, moment, 0), []);
     let now = bench.now();
     assert!(bench.log.finish(now).lost.is_empty());
     let run = bench.data.run(&"a".into());
     let read = LogReader::open(&run, Query::all()).unwrap();
     let seqs: Vec<u64> = read.filter_map(|record| record.envelope.seq).collect();
-    assert_eq!(seqs, (1..=11).collect::<Vec<u64>>());
+    assert_eq!(seqs, (1..=16).collect::<Vec<u64>>());
     // The next writer's clock is behind the last event.
-    let mut bench = Bench::new(temp.path());
+    let wall = fake.clock().wall().micros() - 1000;
+    fake.set_wall(Timestamp::from_micros(wall));
+    let mut bench = Bench::by_clock(temp.path(), fake.clone());
     bench.open("a");
-    bench.append(&[at(12, -3600)]);
     assert_eq!(bench.notices(), [LogNoticeKind::ClockWentBack]);
     bench.finish();
 }
