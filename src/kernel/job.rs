@@ -78,7 +78,7 @@ pub struct KernelTask {
     lines_max: Option<u64>,
     pub(crate) ask: Option<Ask>,
     pub(crate) byte_sink: Option<Box<dyn ByteSink>>,
-    /// True if tracebacks that are passed on keep their colours.
+    /// True if tracebacks keep their colours.
     pub(crate) is_coloured: bool,
     recorder: Option<ExecutedNotebook>,
     pub(crate) on_connected: Option<OnConnected>,
@@ -111,7 +111,7 @@ impl KernelTask {
             lines_max: None,
             ask: None,
             byte_sink: None,
-            is_coloured: false,
+            is_coloured: true,
             recorder: None,
             on_connected: None,
         }
@@ -675,12 +675,11 @@ impl OutputEvents {
             return self.log_line(&line);
         }
         if let Some((stream, text)) = output.text() {
-            match output {
-                CellOutput::Error(_) if !self.is_coloured => {
-                    self.pass_on(stream, &without_escapes(&text));
-                }
-                _ => self.pass_on(stream, &text),
-            }
+            let text = match output {
+                CellOutput::Error(_) if !self.is_coloured => without_escapes(&text),
+                _ => text,
+            };
+            self.pass_on(stream, &text);
             self.text.push(stream, text.as_bytes(), now);
         }
     }

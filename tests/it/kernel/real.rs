@@ -396,6 +396,12 @@ fn a_traceback_has_no_colours_in_a_pipe() {
             "{error}"
         );
         assert_eq!(error.contains('\u{1b}'), is_coloured, "{error:?}");
+        let args = [options, &["--json", "-c", "1/0"]].concat();
+        let output = Running::start(home.on_new(&args)).end();
+        assert_code(&output, 1);
+        let events = text(&output.stdout);
+        assert!(events.contains("ZeroDivisionError"), "{events}");
+        assert_eq!(events.contains("\\u001b"), is_coloured, "{events}");
     }
 }
 
