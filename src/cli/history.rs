@@ -69,6 +69,14 @@ impl Which {
         }
     }
 
+    /// Returns true for a pipe, which cannot be read twice.
+    pub fn is_read_once(&self) -> bool {
+        match self {
+            Self::Run(_) => false,
+            Self::File(path) => !path.is_file(),
+        }
+    }
+
     pub fn path(&self) -> &Path {
         match self {
             Self::Run(run) => run.path(),

@@ -236,12 +236,11 @@ pub(super) struct JunitFile {
 
 impl JunitFile {
     /// Creates the file, and starts to collect events. Call it before the source is attached.
-    pub fn collect(path: &Path, engine: &Engine) -> Result<Self, Failure> {
+    pub fn collect(path: &Path, engine: &Engine, mut report: JunitReport) -> Result<Self, Failure> {
         let file = File::create(path)
             .map_err(|cause| usage!("--junit: cannot write {path:?}: {cause}"))?;
         let mut events = engine.subscribe_with(everything());
         let thread = thread::spawn("td-junit", move || {
-            let mut report = JunitReport::default();
             for delivery in events.iter() {
                 match delivery {
                     // The final state of a line follows its intermediate states.
@@ -259,15 +258,20 @@ impl JunitFile {
         })
     }
 
-    /// Writes the report, once the bus is closed. A failure does not change the exit code.
-    pub fn finish(mut self, problem: Option<&str>) {
+    /// Writes the report, once the bus is closed. Returns false if that failed, after a message.
+    #[must_use = "a success must not hide a report that is missing"]
+    pub fn finish(mut self, problem: Option<&str>) -> bool {
         let report = match self.thread.join() {
             Ok(report) => report,
-            Err(panicked) => return super::output::print_message(&panicked.to_string()),
+            Err(panicked) => {
+                super::output::print_message(&panicked.to_string());
+                return false;
+            }
         };
         let written = self.file.write_all(report.finish(problem).as_bytes());
-        if let Err(cause) = written {
+        if let Err(cause) = &written {
             message!("--junit: cannot write {:?}: {cause}", self.path);
         }
+        written.is_ok()
     }
 }

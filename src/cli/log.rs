@@ -47,7 +47,7 @@ pub(super) struct Config {
     last_lines: Option<usize>,
     has_timestamps: bool,
     /// The ids given with `--execution`.
-    executions: Vec<String>,
+    executions: BTreeSet<String>,
     /// The types that this version does not know. Embedders and later versions have others.
     unknown_types: BTreeSet<String>,
     data_path: Option<PathBuf>,
@@ -61,7 +61,7 @@ impl Config {
                 "-C shows the lines around the matches of --grep: give --grep as well"
             ));
         }
-        let executions = typed.filter.execution.clone();
+        let executions = typed.filter.execution.iter().cloned().collect();
         let is_unknown = |kind: &&String| EventKind::from_name(kind).is_none();
         let unknown_types = typed.filter.types.iter().filter(is_unknown);
         let unknown_types: BTreeSet<String> = unknown_types.cloned().collect();
@@ -199,9 +199,10 @@ fn print(
     page: PageOptions,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
+    let greps = config.grep.0.is_some();
     let mut show = Show::new(page, config.grep, config.revisions);
     show.unseen_types = config.unknown_types;
+    show.unseen_executions = config.executions;
     let has_failed = match whiches {
         [which] => {
             show.begin(which, stop)?;
@@ -227,15 +228,8 @@ fn print(
     if let Some(kind) = show.unseen_types.first() {
         return Err(Failure::usage(unknown_type(kind)));
     }
-    let are_known = whiches.iter().all(|which| matches!(which, Which::Run(_)));
-    if !show.has_matched
-        && are_known
-        && let Some(problem) = unknown_execution(&config.executions, config.data_path)
-    {
-        if reads_all {
-            return Err(Failure::usage(problem));
-        }
-        super::output::print_message(&problem);
+    if let Some(id) = missing_execution(whiches, &show.unseen_executions, stop) {
+        return Err(Failure::usage(no_execution(id, config.data_path)));
     }
     Ok(live::code(has_failed || greps && !show.has_matched))
 }
@@ -251,17 +245,27 @@ fn unknown_type(kind: &str) -> String {
     )
 }
 
-/// Returns a message about the first of these ids that no run has.
-fn unknown_execution(typed: &[String], data_path: Option<PathBuf>) -> Option<String> {
-    if typed.is_empty() {
-        return None;
-    }
-    let known = known::run_ids(data_path?, &Clock::system());
-    let unknown = typed.iter().find(|id| !known.contains(id))?;
-    let hint = known::hint(unknown, known.iter().map(String::as_str), "td-observe runs");
-    Some(format!(
-        "--execution: there is no execution {unknown:?}{hint}"
-    ))
+/// Returns the first of these executions that no event of the logs is of. A log that cannot be read again may have all
+/// of them, and so may one with an error, which has been reported.
+fn missing_execution<'a>(
+    whiches: &[Which],
+    unseen: &'a BTreeSet<String>,
+    stop: &Stop,
+) -> Option<&'a String> {
+    unseen.iter().find(|id| {
+        whiches.iter().all(|which| {
+            let query = Query::all().execution(id.as_str());
+            let is_over = is_stopped(stop) || which.is_read_once();
+            !is_over && which.read(query).is_ok_and(|mut log| log.next().is_none())
+        })
+    })
+}
+
+/// Returns a message about an execution that no selected event is of.
+fn no_execution(id: &str, data_path: Option<PathBuf>) -> String {
+    let known = data_path.map_or_else(Vec::new, |path| known::run_ids(path, &Clock::system()));
+    let hint = known::hint(id, known.iter().map(String::as_str), "td-observe runs");
+    format!("--execution: no event here is of the execution {id:?}{hint}")
 }
 
 // The arguments of `log`.

@@ -90,6 +90,8 @@ pub(super) struct Show {
     pub has_matched: bool,
     /// Types of which no record has been wanted yet.
     pub unseen_types: BTreeSet<String>,
+    /// Executions of which no record has been wanted yet.
+    pub unseen_executions: BTreeSet<String>,
 }
 
 /// A part of an event, and its line in the log.
@@ -116,6 +118,7 @@ impl Show {
             revisions,
             has_matched: false,
             unseen_types: BTreeSet::new(),
+            unseen_executions: BTreeSet::new(),
         }
     }
 
@@ -133,12 +136,7 @@ impl Show {
         if let Some(session) = which.session() {
             self.page.note_context(&session);
         }
-        // A pipe cannot be read twice.
-        let is_read_once = match which {
-            Which::Run(_) => false,
-            Which::File(path) => !path.is_file(),
-        };
-        if let (Some(revisions), false) = (&self.revisions, is_read_once) {
+        if let (Some(revisions), false) = (&self.revisions, which.is_read_once()) {
             for record in which.read(revisions.clone())? {
                 if is_stopped(stop) {
                     break;
@@ -199,6 +197,9 @@ impl Show {
         }
         if !self.unseen_types.is_empty() {
             self.unseen_types.remove(envelope.event.type_name());
+        }
+        if !self.unseen_executions.is_empty() {
+            self.unseen_executions.remove(envelope.event.execution_id());
         }
         if self.around.is_some() {
             return self.surrounded(record);

@@ -23,6 +23,7 @@ use crate::agent::Format;
 use crate::agent_loop::{CommandClient, LoopEnd, LoopEngine, Progress, Spec};
 use crate::clock::Clock;
 use crate::event::ExecutionId;
+use crate::face::JunitReport;
 use crate::history::{DataDir, RunDirectory};
 use crate::process::Command;
 
@@ -325,19 +326,18 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let (mut engine, _) = options::start(options, &config.keeping, id.as_deref(), &clock)?;
     // After what may be refused: an earlier report stays then.
-    let junit = config
-        .junit
-        .as_deref()
-        .map(|path| JunitFile::collect(path, &engine));
+    let junit = config.junit.as_deref().map(|path| {
+        let suite = id.as_deref().unwrap_or("loop").to_owned();
+        let report = JunitReport::new(suite, "start".to_owned(), clock.wall());
+        JunitFile::collect(path, &engine, report)
+    });
     let junit = junit.transpose()?;
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
     let outcome = looping.wait();
-    if let Some(junit) = junit {
-        let problem = outcome.as_ref().err().map(ToString::to_string);
-        junit.finish(problem.as_deref());
-    }
+    let problem = outcome.as_ref().err().map(ToString::to_string);
+    let is_reported = junit.is_none_or(|junit| junit.finish(problem.as_deref()));
     let outcome = outcome?;
     live::print_lost_lines(outcome.lost_lines);
     live::print_streaming_hint(outcome.has_whole_messages, options);
@@ -345,8 +345,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         // Success would state that the checks have passed.
         _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
         LoopEnd::Timeout => ExitCode::from(TIMED_OUT),
-        // Problems of the history and the display are reported, but only the checks set the exit code.
-        _ => live::code(!outcome.success),
+        // Problems of the history and the display are reported, but only the checks and their report set the exit
+        // code.
+        _ => live::code(!outcome.success || !is_reported),
     })
 }
 

@@ -21,6 +21,7 @@ use super::{known, live};
 use crate::agent::Format;
 use crate::clock::Clock;
 use crate::engine::Engine;
+use crate::face::JunitReport;
 use crate::observe::JobHandle;
 use crate::process::{self, Command, CommandControl, CommandOutcome, PtySize, Stdin};
 use crate::thread::Stop;
@@ -107,10 +108,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let id = config.execution_id.as_deref();
     let (mut engine, rules) = options::start(options, &config.keeping, id, &clock)?;
     // After what may be refused: an earlier report stays then.
-    let junit = config
-        .junit
-        .as_deref()
-        .map(|path| JunitFile::collect(path, &engine));
+    let junit = config.junit.as_deref().map(|path| {
+        let suite = id.map_or_else(|| config.command.name(), str::to_owned);
+        let case = rules.text(&config.command.line()).into_owned();
+        let report = JunitReport::new(suite, case, clock.wall());
+        JunitFile::collect(path, &engine, report)
+    });
     let junit = junit.transpose()?;
     let mut command = config.command.control(&control);
     let (mut printing, mut passing) = (None, None);
@@ -142,10 +145,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     // Problems of the engine are reported, but only the command sets the exit code.
     live::report_problems(report);
     let ended = ended.map_err(|error| Failure::not_started(error, &rules));
-    if let Some(junit) = junit {
-        let problem = ended.as_ref().err().map(Failure::text);
-        junit.finish(problem);
-    }
+    let problem = ended.as_ref().err().map(Failure::text);
+    let is_reported = junit.is_none_or(|junit| junit.finish(problem));
     let outcome = ended?;
     live::print_lost_lines(outcome.lost_lines);
     if outcome.has_asked && io::stdin().is_terminal() && !options.quiet {
@@ -153,8 +154,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let is_read = matches!(config.display, Display::Events { .. });
     live::print_streaming_hint(outcome.has_whole_messages && is_read, options);
-    // A success must not hide output that could not be written.
-    if is_cut && outcome.code() == 0 {
+    // A success must not hide output or a report that could not be written.
+    if (is_cut || !is_reported) && outcome.code() == 0 {
         return Ok(live::code(true));
     }
     Ok(exit_code(&outcome))

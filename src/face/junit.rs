@@ -15,7 +15,10 @@ const HALF_BYTES: usize = 64 * 1024;
 /// Collects test cases.
 #[derive(Debug, Default)]
 pub(crate) struct JunitReport {
+    /// The execution, once its first event is there.
     suite: String,
+    /// The name of the only case if nothing is run.
+    only: String,
     is_loop: bool,
     phase: String,
     began: Option<Timestamp>,
@@ -48,14 +51,24 @@ enum CaseOutcome {
 }
 
 impl JunitReport {
+    /// Creates a report. The suite and the name of its only case are those of an execution that does not start.
+    pub fn new(suite: String, only: String, now: Timestamp) -> Self {
+        Self {
+            suite,
+            only,
+            last: now,
+            ..Self::default()
+        }
+    }
+
     /// Adds an event.
     pub fn push(&mut self, envelope: &Envelope) {
         let (event, ts) = (&envelope.event, envelope.ts);
-        self.began.get_or_insert(ts);
-        self.last = ts;
-        if self.suite.is_empty() {
+        if self.began.is_none() {
+            self.began = Some(ts);
             event.execution_id().clone_into(&mut self.suite);
         }
+        self.last = ts;
         let is_from_loop_agent = self.is_loop && !matches!(event, TdEvent::ValidationOutput { .. });
         if let Some(case) = self.open.as_mut().filter(|_| !is_from_loop_agent) {
             let lines = &mut self.lines;
@@ -137,7 +150,8 @@ impl JunitReport {
             );
         } else if self.cases.is_empty() {
             let why = problem.unwrap_or("nothing was run");
-            self.begin("start".to_owned(), self.last);
+            let name = std::mem::take(&mut self.only);
+            self.begin(name, self.last);
             self.end(CaseOutcome::Error(why.to_owned()), 0);
         }
         self.document()
@@ -367,7 +381,11 @@ mod tests {
         use crate::face::samples::{check, checked, completed, log, output, started};
 
         fn report(events: Vec<TdEvent>, problem: Option<&str>) -> String {
-            let mut report = JunitReport::default();
+            let mut report = JunitReport::new(
+                "suite".to_owned(),
+                "case".to_owned(),
+                Timestamp::from_micros(0),
+            );
             for envelope in log(events) {
                 report.push(&envelope);
             }

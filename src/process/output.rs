@@ -346,10 +346,11 @@ impl<S: TextSink> OutputBatcher<S> {
             self.sink.text(stream, text, false);
         }
         if has_lost && !std::mem::replace(&mut self.has_warned_of_cut, true) {
-            let message = format!(
-                "the output is cut after {} lines; further lines are only counted",
-                self.limit.lines_max.unwrap_or(0)
-            );
+            let kept = match self.limit.lines_max {
+                Some(1) => "1 line".to_owned(),
+                lines => format!("{} lines", lines.unwrap_or(0)),
+            };
+            let message = format!("the output is cut after {kept}; further lines are only counted");
             self.sink.warning(&message);
         }
         if self.lines[stream.index()].decoder.invalid > 0

@@ -187,7 +187,6 @@ fn filters_match_the_printed_text() {
             &["--execution", "other", "--execution", "job"],
             vec![1, 2, 3, 4, 5, 6, 7, 8],
         ),
-        (&["--execution", "oth"], vec![]),
         (&["--since", "2026-01-21T10:00:04Z"], vec![5, 6, 7, 8]),
         (
             &[
@@ -199,6 +198,9 @@ fn filters_match_the_printed_text() {
             vec![6],
         ),
         (&["--since", "1h"], vec![]),
+        // The execution exists, but has no such event.
+        (&["--execution", "other", "--type", "LogGap"], vec![]),
+        (&["--execution", "other", "--since", "1h"], vec![]),
         (
             &["--until", "1h", "--grep", "needle$", "--execution", "job"],
             vec![1, 5, 7],
@@ -219,6 +221,14 @@ fn filters_match_the_printed_text() {
             expected.is_empty(),
             "{more:?}: {shown:#?}"
         );
+    }
+    let file = temp.path().join("runs/job/events.jsonl");
+    for which in ["job", file.to_str().unwrap()] {
+        let unknown = ["log", which, "--execution", "oth"];
+        let expected = "--execution: no event here is of the execution \"oth\"";
+        assert_wrong_usage(&run(&unknown, temp.path()), expected);
+        let unknown = [&unknown[..], &["--grep", "a", "--json"]].concat();
+        assert_wrong_usage(&run(&unknown, temp.path()), expected);
     }
     assert_wrong_usage(&log(temp.path(), &["--grep", "("]), "--grep");
     assert_wrong_usage(&log(temp.path(), &["--since", "soon"]), "--since");

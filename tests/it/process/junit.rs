@@ -83,9 +83,22 @@ fn a_command_is_a_case_with_its_end_and_its_output() {
         "{:?}",
         cases(&path)
     );
-    let missing = command(&["--junit", file, "--", "td-no-such-program"], data.path());
+    let missing = command(
+        &["--junit", file, "--", "td-no-such-program", "x"],
+        data.path(),
+    );
     assert_code(&crate::cli::Running::start(missing).end(), 127);
-    assert!(cases(&path)[0].contains("|error|"), "{:?}", cases(&path));
+    let found = cases(&path);
+    assert!(
+        found[0].starts_with("td-no-such-program x|run|error|"),
+        "{found:?}"
+    );
+    let report = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        report.contains("<testsuite name=\"td-no-such-program\""),
+        "{report}"
+    );
+    assert!(!report.contains("timestamp=\"1970-"), "{report}");
 }
 
 #[test]
@@ -117,6 +130,20 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
     assert_code(&output, 125);
     assert!(text(&output.stderr).starts_with("td-observe: --junit: cannot write"));
     assert!(!ran.exists());
+}
+
+#[test]
+fn a_success_whose_report_cannot_be_written_is_none() {
+    let data = tempfile::tempdir().unwrap();
+    for (line, code) in [("true", 1), ("exit 3", 3)] {
+        let output = script(&["--junit", "/dev/full"], line, data.path());
+        assert_code(&output, code);
+        let error = text(&output.stderr);
+        assert!(
+            error.starts_with("td-observe: --junit: cannot write \"/dev/full\""),
+            "{error}"
+        );
+    }
 }
 
 #[test]

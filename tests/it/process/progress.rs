@@ -91,6 +91,8 @@ fn an_output_at_the_limit_is_not_cut() {
         1,
         "{reported}"
     );
+    let reported = text(&script(&["--max-lines", "1"], "seq 1 5", data.path()).stderr);
+    assert!(reported.contains("cut after 1 line;"), "{reported}");
 }
 
 /// Whatever was printed before, the last lines of standard error tell why a command failed.
