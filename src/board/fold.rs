@@ -375,6 +375,7 @@ impl Fold<'_> {
             TdEvent::ConversationFound {
                 pane: Some(pane),
                 agent,
+                file,
                 answer,
                 turn_began,
                 turn_ended,
@@ -383,6 +384,15 @@ impl Fold<'_> {
             } => self.pane(id, pane, |row, at| {
                 if let Some(agent) = agent {
                     row.set_agent(plain(agent).into_owned());
+                }
+                let before = std::mem::replace(&mut row.file, file.as_deref().cloned());
+                let has_turn = turn_began.or(*turn_ended).or(*acted).is_some();
+                if !has_turn {
+                    return;
+                }
+                if before.is_some() && before != row.file {
+                    // What it has said belongs to another conversation.
+                    row.answer.clear();
                 }
                 let turn = EarlierTurn {
                     began: *turn_began,
@@ -395,9 +405,12 @@ impl Fold<'_> {
             }),
             TdEvent::AgentRegistered {
                 agent_id,
+                output_file,
                 pane: None,
                 ..
-            } => self.row_of(id, None, Some(agent_id), |_, _| {}),
+            } => self.row_of(id, None, Some(agent_id), |row, _| {
+                row.file = Some(output_file.clone()).filter(|file| !file.is_empty());
+            }),
             TdEvent::AgentCompleted {
                 agent_id,
                 result,

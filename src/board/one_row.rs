@@ -1,4 +1,4 @@
-//! One row for a command or a loop and the pane in whose foreground it runs (pure).
+//! One row for a pane and the command or the loop in its foreground, or the background agent that is in it (pure).
 
 use std::collections::BTreeSet;
 #[cfg(feature = "cli")]
@@ -35,6 +35,13 @@ impl Row {
         let is_agent = self.agent.as_deref().is_some_and(AgentProgram::is_name);
         let needs_user = self.attention() == Attention::NeedsYou;
         is_agent && *state != AgentState::Unknown || needs_user
+    }
+
+    /// Returns true for a pane that shows an agent, or says how it was killed.
+    #[cfg(feature = "cli")]
+    fn shows_agent(&self) -> bool {
+        let is_there = !self.has_ended() || self.state == RowState::Failed;
+        is_there && self.agent.as_deref().is_some_and(AgentProgram::is_name)
     }
 
     /// Returns true if the execution, or the agent, is stopped.
@@ -139,6 +146,8 @@ pub(super) fn tell_failures(rows: &mut Rows, changed: &mut BTreeSet<RowKey>) {
 /// row is the one if it shows an agent, which is in the command, or needs the user; else the command's, unless the pane
 /// has finished or is kept. While it is suspended, the pane is a shell's and has its own row. Once it has failed, the
 /// pane's row tells it as it tells of any job, until the pane's next job. Who looks for a pane looks among all rows.
+/// A background agent is left out if the agent in a pane writes its file, or did so until its end, or if another one
+/// has the same file.
 #[cfg(feature = "cli")]
 pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<Row> {
     let runs = |row: &Row| row.in_pane.clone().filter(|_| !row.has_ended());
@@ -152,9 +161,19 @@ pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<
     let speaking: HashMap<Place, bool> = speaking
         .map(|(place, row)| (place, row.is_suspended()))
         .collect();
+    let of_panes = || rows.iter().filter(|row| row.pane.is_some());
+    let present = of_panes().filter(|row| row.shows_agent());
+    let mut present: HashSet<String> = present.filter_map(|row| row.file.clone()).collect();
+    let past: HashSet<String> = of_panes().filter_map(|row| row.file.clone()).collect();
     rows.retain(|row| {
         if is_kept(row) {
             return true;
+        }
+        if row.kind == ExecutionKind::Agent
+            && let Some(file) = &row.file
+        {
+            let is_past = row.is_agents_end() && past.contains(file);
+            return !is_past && present.insert(file.clone());
         }
         if let Some(place) = &row.in_pane {
             let is_told = told_until.get(place).is_some_and(|at| row.since <= *at);
@@ -366,6 +385,27 @@ mod tests {
             let shown = if is_agents { "work" } else { "work make" };
             assert_eq!(names(&pane, &suspended, &|_| false), shown, "{pane:?}");
         }
+        // A background agent is in the pane, was there until its end, or is elsewhere.
+        let background = |state: AgentState, file: &str| {
+            let key = key("agents", Some("a1"));
+            let mut row = Row::new(&key, "a1".to_owned(), ExecutionKind::Agent, at);
+            (row.state, row.file) = (agent(state), Some(file.to_owned()));
+            row
+        };
+        for (program, file, state, shown) in [
+            ("claude", "/a", AgentState::Working, "work"),
+            ("claude", "/b", AgentState::Working, "work a1"),
+            ("shell", "/a", AgentState::Working, "work a1"),
+            ("shell", "/a", AgentState::Done, "work"),
+        ] {
+            let mut pane = pane(program, agent(AgentState::Idle));
+            pane.file = Some("/a".to_owned());
+            let one = background(state, file);
+            assert_eq!(names(&pane, &one, &|_| false), shown, "{pane:?} {one:?}");
+            assert_eq!(names(&pane, &one, &|_| true), "work a1");
+        }
+        let [one, other] = ["/a", "/a"].map(|file| background(AgentState::Working, file));
+        assert_eq!(names(&one, &other, &|_| false), "a1");
         // The pane has told how the command failed, until its next job and after it.
         let mut pane = pane("shell", RowState::Failed);
         let mut ended = here.clone();

@@ -182,6 +182,10 @@ pub struct Row {
     pub kind: ExecutionKind,
     /// The program: `claude`, `codex`, …, `shell`, or another program's name; `None` if unknown.
     pub agent: Option<String>,
+    /// The file of the conversation of the agent in a pane, or that a background agent writes. Lists have one row for
+    /// both.
+    #[serde(default)]
+    pub file: Option<String>,
     /// The state.
     #[serde(deserialize_with = "state_of_name")]
     pub state: RowState,
@@ -309,6 +313,7 @@ impl Row {
             in_pane: None,
             kind,
             agent: None,
+            file: None,
             state: RowState::Running,
             since: at,
             seen: None,
@@ -757,6 +762,7 @@ impl Serialize for Row {
         map.serialize_entry("in_pane", &self.in_pane)?;
         map.serialize_entry("kind", self.kind.as_str())?;
         map.serialize_entry("agent", &self.agent)?;
+        map.serialize_entry("file", &self.file)?;
         map.serialize_entry("state", self.state.as_str())?;
         map.serialize_entry("since", &self.since)?;
         map.serialize_entry("seen", &self.seen)?;

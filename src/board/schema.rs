@@ -62,6 +62,12 @@ const FIELDS: &[RowField] = &[
         || or_null(String::schema()),
     ),
     (
+        "file",
+        "The file of the conversation of the agent in a pane, or the file that a background agent writes: lists leave out \
+         the row of a background agent whose file is that of a pane; null if it is unknown.",
+        || or_null(String::schema()),
+    ),
+    (
         "state",
         "The state of an agent, else `running`, `quiet` (no output for five minutes), `exited`, `failed` (it, or a \
          shell's last job) or `not_observed`.",

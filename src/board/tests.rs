@@ -1551,6 +1551,7 @@ fn found(is_over: bool) -> TdEvent {
         execution_id: "a".into(),
         pane: Some("%1".into()),
         agent: Some(Box::new("claude".into())),
+        file: None,
         answer: Some(Box::new("I build it. It works.\n\nDone. Bye.".into())),
         turn_began: second(2),
         turn_ended: second(3).filter(|_| is_over),

@@ -412,18 +412,22 @@ macro_rules! event_table {
                 /// The number of sub-agents.
                 agents: u32,
             }
-            /// The conversation of an agent that was in its pane before the observation of the pane began, and that is in
-            /// its present state since before: what its transcript says of that time. It is no turn of its own.
+            /// The file of the conversation of an agent in a pane is found: when the agent or the observation begins, and
+            /// when the agent goes on with another conversation. If its last turn began before that, the other fields say
+            /// what its transcript says of this turn. It is no turn of its own.
             ConversationFound conversation_found lifecycle {
                 /// The agent's pane.
                 pane: Option<PaneId>;
                 /// The agent's program, such as `claude`.
                 agent: Option<Box<String> >,
+                /// The path of the file, without links in its directories.
+                file: Option<Box<String> >,
                 /// The end of what the agent has said in its last turn, at most 4 KiB.
                 answer: Option<Box<String> >,
                 /// The time at which its last turn began.
                 turn_began: Option<Timestamp>,
-                /// The time at which its last turn ended, not before the start of its process; absent while it goes on.
+                /// The time at which its last turn ended, not before the agent's process has begun, or has gone on with it;
+                /// absent while it goes on.
                 turn_ended: Option<Timestamp>,
                 /// The time of its last words or tool, while its turn goes on.
                 acted: Option<Timestamp>,

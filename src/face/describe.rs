@@ -440,6 +440,7 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
         }
         TdEvent::ConversationFound {
             agent,
+            file,
             answer,
             turn_began,
             turn_ended,
@@ -454,7 +455,11 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             let last = answer.as_ref().and_then(|answer| answer.lines().last());
             let said = last.map(|line| format!(": {line}"));
             let said = said.unwrap_or_default();
-            detail(format!("{agent} was there before{when}{said}"))
+            let what = match (said.is_empty() && when.is_empty(), file) {
+                (true, Some(file)) => format!("writes {file}"),
+                _ => "was there before".to_owned(),
+            };
+            detail(format!("{agent} {what}{when}{said}"))
         }
         TdEvent::RowRenamed {
             pane,

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Output;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -73,9 +74,14 @@ impl Claude {
 
     /// Reports a status: `busy`, `idle` or `waiting`.
     fn is(&self, status: &str) {
+        self.is_in(SESSION, status);
+    }
+
+    /// Reports a status in a session.
+    fn is_in(&self, session: &str, status: &str) {
         let (home, pid) = (self.home.path(), self.pid);
         let status = format!(
-            r#"{{"pid":{pid},"sessionId":"{SESSION}","cwd":"{}","status":"{status}"}}"#,
+            r#"{{"pid":{pid},"sessionId":"{session}","cwd":"{}","status":"{status}"}}"#,
             home.display()
         );
         let place = home.join(format!(".claude/sessions/{pid}.json"));
@@ -153,9 +159,13 @@ impl Claude {
 
     /// Starts an observer in the background.
     fn observe(&self) {
+        self.observe_with(&[]);
+    }
+
+    fn observe_with(&self, options: &[&str]) {
         let socket = self.server.socket();
-        let started = on(socket.to_str().unwrap(), &["start"]);
-        assert_code(&self.run(&started), 0);
+        let args = [&["start"], options].concat();
+        assert_code(&self.run(&on(socket.to_str().unwrap(), &args)), 0);
     }
 
     fn run(&self, args: &[&str]) -> Output {
@@ -523,6 +533,56 @@ fn an_agent_that_is_idle_since_before_its_process_began_has_the_conclusion_of_it
     let row = claude.row(|row| row["state"] == "done" && row["last_line"] == "All is well.");
     let since: Timestamp = row["since"].as_str().unwrap().parse().unwrap();
     assert!(ended < since && since < observed, "{row}");
+    assert_code(&claude.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_earlier_conversation_that_an_observed_agent_resumes_has_its_conclusion() {
+    const OTHER: &str = "00000000-0000-4000-8000-000000000002";
+    let mut claude = Claude::new();
+    let at = "2026-01-01T00:01:00Z".parse().unwrap();
+    let records = format!("{}\n{}\n", prompted(at), answered(at, "All is well."));
+    let other = (claude.transcript()).with_file_name(format!("{OTHER}.jsonl"));
+    fs::write(&other, records).unwrap();
+    claude.observe();
+    claude.row(|row| row["state"] == "idle");
+    claude.turn("first");
+    claude.row(|row| row["turns"] == json!(1) && row["last_line"] == "answer first");
+    let resumed = now();
+    claude.is_in(OTHER, "idle");
+    let row = claude.row(|row| row["last_line"] == "All is well.");
+    assert_eq!(row["file"], json!(other), "{row}");
+    assert_eq!((&row["state"], &row["turns"]), (&json!("done"), &json!(1)));
+    let since: Timestamp = row["since"].as_str().unwrap().parse().unwrap();
+    assert!(at < since && since < now(), "{row}");
+    // What it says from then on is its own.
+    claude.is_in(OTHER, "busy");
+    claude.row(|row| row["state"] == "working");
+    let mut file = OpenOptions::new().append(true).open(&other).unwrap();
+    let records = [prompted(resumed), answered(now(), "Once more.")];
+    file.write_all(format!("{}\n", records.join("\n")).as_bytes())
+        .unwrap();
+    claude.is_in(OTHER, "idle");
+    let row = claude.row(|row| row["turns"] == json!(2) && row["state"] == "done");
+    assert_eq!(row["last_line"], "Once more.");
+    assert_code(&claude.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_agent_in_a_pane_whose_file_is_observed_as_that_of_a_background_agent_is_one_row() {
+    let mut claude = Claude::new();
+    claude.turn("one");
+    // The directory is a link, as of a home on another disk.
+    let link = claude.home.path().join("tasks");
+    symlink(claude.transcript().parent().unwrap(), &link).unwrap();
+    claude.observe_with(&["--agents", link.to_str().unwrap()]);
+    wait_for("one row", CEILING, || {
+        let both = claude.run(&["status", "--json", "agent", SESSION]);
+        let listed = text(&claude.run(&["status", "--json"]).stdout);
+        let is_met = text(&both.stdout).lines().count() == 2 && listed.lines().count() == 1;
+        is_met.then_some(()).ok_or((both, listed))
+    });
+    claude.row(|row| row["kind"] == "pane" && row["agent"] == "claude");
     assert_code(&claude.run(&["stop"]), 0);
 }
 

@@ -75,6 +75,7 @@ enum Wire {
         execution_id: String,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] agent: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] file: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] answer: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] turn_began: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] turn_ended: Option<String>,
@@ -279,7 +280,8 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::PaneResized => single(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
         K::BackgroundWork => single(E::BackgroundWork { execution_id, pane: Some(pane), shells: 1, agents: 2 }),
         K::ConversationFound => [None, Some(Timestamp::from_micros(1))].map(|turn_ended| E::ConversationFound {
-            execution_id: execution_id.clone(), pane: Some(pane.clone()), agent: Some(Box::new(s("claude"))), answer: Some(Box::new(s("Done."))),
+            execution_id: execution_id.clone(), pane: Some(pane.clone()), agent: Some(Box::new(s("claude"))),
+            file: Some(Box::new(s("/tmp/s.jsonl"))), answer: Some(Box::new(s("Done."))),
             turn_began: Some(Timestamp::from_micros(0)), turn_ended, acted: turn_ended.is_none().then(|| Timestamp::from_micros(2)),
         }).into(),
         K::RowRenamed => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::RowRenamed {

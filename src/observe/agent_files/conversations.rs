@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::directory::directory_name;
-use super::earlier::EarlierTurn;
-use super::joined::{Joined, ReadResult};
+use super::joined::{FoundConversation, Joined, ReadResult};
 use super::transcript::{SubAgentEvent, choose};
 use crate::agent::{AgentEvent, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
@@ -68,9 +67,7 @@ pub(in crate::observe) enum AgentChange {
     /// The agent is suspended, or continues.
     Suspended(bool),
     /// The agent's conversation is found and read.
-    ConversationFound,
-    /// The agent is in its state since before the observation of its pane.
-    EarlierTurn(Box<EarlierTurn>),
+    ConversationFound(Box<FoundConversation>),
     /// The claims of the agent's sources that have changed.
     Claims(Vec<(StateSource, Option<StateClaim>)>),
     /// The name of the directory of the program in the pane's foreground.
@@ -394,9 +391,6 @@ impl ObservedPane {
 
     /// Reports the result of a read. Returns false when the poller is gone.
     fn report(&mut self, pane: &PaneId, result: ReadResult) -> bool {
-        if result.is_joined {
-            self.held.push_back(AgentChange::ConversationFound);
-        }
         for event in result.events {
             self.emit(pane, event);
         }
@@ -404,9 +398,9 @@ impl ObservedPane {
             let emitter = &self.recipient.emitter;
             emitter.emit(of_sub_agent(event, emitter.execution_id(), pane));
         }
-        if let Some(turn) = result.earlier {
+        if let Some(found) = result.found {
             self.held
-                .push_back(AgentChange::EarlierTurn(Box::new(turn)));
+                .push_back(AgentChange::ConversationFound(Box::new(found)));
         }
         if !result.claims.is_empty() {
             self.held.push_back(AgentChange::Claims(result.claims));

@@ -4,7 +4,7 @@ use crate::agent::{AgentEvent, StreamStatus};
 use crate::text::TextEnd;
 use crate::timestamp::Timestamp;
 
-/// What a transcript says of the time before the observation.
+/// What a transcript says of the time before its observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::observe) struct EarlierTurn {
     /// The end of what the agent has said in its last turn.
@@ -55,7 +55,7 @@ impl LastTurn {
 
     /// Returns the turn if the agent is in its present state since before `observed`. `status` is that after the last
     /// record, and `written` is the time of the last change of a file whose records have no times. A turn may have ended
-    /// before the agent's process has `started`, which goes on with an earlier conversation.
+    /// before the agent's process has `started` to go on with an earlier conversation.
     pub fn before(
         &self,
         observed: Timestamp,
@@ -68,13 +68,13 @@ impl LastTurn {
             StreamStatus::Working => false,
             _ => true,
         };
-        let of_process = |at: Timestamp| at.max(started);
-        let acted = self.acted.or(written).map(of_process);
-        let began = self.began.map(of_process);
-        let since = if is_over { acted } else { began.or(acted) };
+        let acted = self.acted.or(written);
+        let since = if is_over { acted } else { self.began.or(acted) };
         let is_before = |at: &Timestamp| *at < observed;
         since.filter(is_before)?;
-        let acted = acted.filter(is_before);
+        let of_process = |at: Timestamp| at.max(started);
+        let acted = acted.filter(is_before).map(of_process);
+        let began = self.began.map(of_process);
         Some(EarlierTurn {
             answer: self.answer(),
             began,
@@ -145,6 +145,8 @@ mod tests {
         // The conversation of an earlier process.
         let resumed = before(9, 5, StreamStatus::Done).unwrap();
         assert_eq!(resumed.ended, Some(at(5)));
+        let resumed_while_observed = before(4, 5, StreamStatus::Done).unwrap();
+        assert_eq!(resumed_while_observed.ended, Some(at(5)));
         assert_eq!(before(4, 0, StreamStatus::Unknown), None);
     }
 

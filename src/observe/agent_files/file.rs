@@ -1,6 +1,6 @@
 //! Follows files that other programs write: what is new in them, and whether they were replaced.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -46,6 +46,18 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
         Ok(file)
     } else {
         Err(io::Error::other("it is no regular file"))
+    }
+}
+
+/// Returns an absolute path without links in its directories. The file itself may be a link, with a name of its own.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let directory = path
+        .parent()
+        .and_then(|parent| fs::canonicalize(parent).ok());
+    match directory.zip(path.file_name()) {
+        Some((directory, name)) => directory.join(name),
+        None => path,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 use super::earlier::EarlierTurn;
-use super::file::{FileVersion, Followed, read_small};
+use super::file::{FileVersion, Followed, read_small, resolved};
 use super::homes::{Located, Places};
 use super::hooks::HookFiles;
 use super::transcript::{SubAgentEvent, SubAgents, Transcript};
@@ -35,10 +35,16 @@ pub(super) struct ReadResult {
     pub claims: Vec<(StateSource, Option<StateClaim>)>,
     /// The files among which the screen's content decides.
     pub candidates: Vec<PathBuf>,
-    /// True if the conversation was found since the last round.
-    pub is_joined: bool,
-    /// The last turn of the conversation, if the agent is in its state since before the observation.
-    pub earlier: Option<EarlierTurn>,
+    /// The conversation, if it was found since the last round.
+    pub found: Option<FoundConversation>,
+}
+
+/// A conversation that an agent in a pane goes on with.
+#[derive(Debug)]
+pub(in crate::observe) struct FoundConversation {
+    pub file: PathBuf,
+    /// Its last turn, if the agent is in its state since before the conversation was found.
+    pub turn: Option<EarlierTurn>,
 }
 
 /// The files of one agent.
@@ -52,7 +58,8 @@ pub(super) struct Joined {
     started: Timestamp,
     /// Events before this time are not reported.
     since: Timestamp,
-    /// The time at which the observation of the agent's pane began; `None` if the agent was found there later.
+    /// The time at which the observation of the agent's pane began, until its conversation is found; `None` if the agent
+    /// was found there later.
     observed: Option<Timestamp>,
     located_at: Option<Instant>,
     /// The report files of hooks, and the session whose reports count if no other file names it.
@@ -171,14 +178,22 @@ impl Joined {
             }
             self.sub_agents.read(wall, &mut result.of_sub_agents);
         }
-        result.is_joined = std::mem::take(&mut self.is_new);
-        let earlier = self.transcript.as_mut().zip(self.observed);
-        let earlier = earlier.and_then(|(transcript, observed)| {
-            transcript.take_earlier_turn(observed, self.started)
-        });
-        if let Some((turn, failure)) = earlier {
-            result.earlier = Some(turn);
-            self.failure = failure;
+        if let Some(transcript) = &mut self.transcript
+            && transcript.is_read()
+            && std::mem::take(&mut self.is_new)
+        {
+            // What an agent that was observed before goes on with is its conversation from now on.
+            let (observed, started) = match self.observed.take() {
+                Some(observed) => (observed, self.started),
+                None => (self.since, wall),
+            };
+            let earlier = transcript.take_earlier_turn(observed, started);
+            let (turn, failure) = earlier.unzip();
+            result.found = Some(FoundConversation {
+                file: resolved(transcript.path()),
+                turn,
+            });
+            self.failure = failure.flatten().or(self.failure.take());
         }
         for event in &result.events {
             match event {
@@ -257,9 +272,7 @@ impl Joined {
         let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
         self.since = after.map_or(self.since, |after| after.max(self.since));
         let mut transcript = Transcript::new(path.clone(), places.format, self.since);
-        if self.transcript.is_none() && self.observed.is_some() {
-            transcript.collect_last_turn();
-        }
+        transcript.collect_last_turn();
         self.transcript = Some(transcript);
         self.failure = None;
         self.is_new = true;

@@ -46,8 +46,8 @@ pub(super) use conversations::{
     AgentChange, AgentEventConverter, AgentUpdate, ConversationReader, ConversationSink,
     Conversations, UPDATES_MAX,
 };
-pub(super) use earlier::EarlierTurn;
 #[cfg(feature = "cli")]
 pub(crate) use hooks::HookFiles;
+pub(super) use joined::FoundConversation;
 pub(crate) use registry::agents_job;
 pub use registry::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::super::{Job, JobHandle, JobIds, JobRun, RunName, Source, SourceContext};
+use super::file::resolved;
 use super::output_file::{OutputFile, ReadContext, TurnEnd};
 use super::search::{Found, Places};
 use super::verdict::Verdict;
@@ -605,7 +606,7 @@ fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found, since: Tim
         agents.cleanup(&name);
     }
     for (name, path) in found.new {
-        let path = std::path::absolute(&path).unwrap_or(path);
+        let path = resolved(&path);
         // `Places` returns each name once.
         if let Err(error) = agents.register_since(&name, path, since) {
             log::warn!("{error}");

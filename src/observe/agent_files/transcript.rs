@@ -67,17 +67,21 @@ impl Transcript {
         self.last_turn = Some(LastTurn::default());
     }
 
-    /// Returns the last turn that was collected, once all records are read that were there, if the agent is in its
-    /// present state since before `observed`. Its process has `started` at that time. Also returns the failure of the
-    /// turn.
+    /// Returns true once all records are read that were there, or if there are none yet.
+    pub fn is_read(&self) -> bool {
+        (self.file.seen).is_none_or(|seen| self.file.offset >= seen.bytes)
+    }
+
+    /// Returns the last turn that was collected, if the agent is in its present state since before `observed`. Its
+    /// process works on the conversation since `started`. Also returns the failure of the turn.
     pub fn take_earlier_turn(
         &mut self,
         observed: Timestamp,
         started: Timestamp,
     ) -> Option<(EarlierTurn, Option<String>)> {
-        let seen = self.file.seen?;
-        let turn = self.last_turn.take_if(|_| self.file.offset >= seen.bytes)?;
-        let written = seen.modified().filter(|_| self.latest.is_none());
+        let turn = self.last_turn.take()?;
+        let written = self.file.seen?.modified();
+        let written = written.filter(|_| self.latest.is_none());
         let earlier = turn.before(observed, started, self.parser.status(), written)?;
         Some((earlier, turn.failure().map(str::to_owned)))
     }

@@ -12,7 +12,7 @@ use crate::agent::{
     exit_status_in_words, failure_in_words,
 };
 use crate::event::{AgentState, Dialogue, StateEvidence, TdEvent};
-use crate::observe::agent_files::EarlierTurn;
+use crate::observe::agent_files::FoundConversation;
 use crate::process::Front;
 use crate::track::{Capture, Change, PaneNumbers, ProcessExit};
 
@@ -337,28 +337,24 @@ impl Pane {
         }
     }
 
-    /// Notes that the agent's conversation is found.
-    pub fn agent_joined(&mut self) {
-        if self.has_agent() {
-            self.agent.joining = Joining::Joined;
-        }
-    }
-
-    /// Emits what the agent's transcript says of the time before the observation.
-    pub fn agent_found(&self, turn: EarlierTurn, out: &mut PaneOutput<'_>) {
+    /// Notes that the agent's conversation is found, and emits it.
+    pub fn agent_joined(&mut self, found: FoundConversation, out: &mut PaneOutput<'_>) {
         let program = self.agent.states.as_ref().and_then(AgentStates::program);
         let Some(program) = program else {
             return;
         };
+        let turn = found.turn.as_ref();
         out.emit(TdEvent::ConversationFound {
             execution_id: out.execution_id.clone(),
             pane: Some(self.id.clone()),
             agent: Some(Box::new(program.name().to_owned())),
-            answer: turn.answer.map(Box::new),
-            turn_began: turn.began,
-            turn_ended: turn.ended,
-            acted: turn.acted,
+            file: Some(Box::new(found.file.to_string_lossy().into_owned())),
+            answer: turn.and_then(|turn| turn.answer.clone()).map(Box::new),
+            turn_began: turn.and_then(|turn| turn.began),
+            turn_ended: turn.and_then(|turn| turn.ended),
+            acted: turn.and_then(|turn| turn.acted),
         });
+        self.agent.joining = Joining::Joined;
     }
 
     /// Returns true if the pane was ever searched for an agent.

@@ -533,8 +533,7 @@ impl SessionPanes {
                     pane.agent_runs(&agent.program, has_places, out);
                 }
                 AgentChange::Started { .. } => {}
-                AgentChange::ConversationFound => pane.agent_joined(),
-                AgentChange::EarlierTurn(turn) => pane.agent_found(*turn, out),
+                AgentChange::ConversationFound(found) => pane.agent_joined(*found, out),
                 AgentChange::Suspended(is_suspended) => pane.agent_suspended(is_suspended, out),
                 AgentChange::Ended => pane.agent_left(out),
                 AgentChange::Claims(claims) => pane.agent_claims(claims, out),
