@@ -1,5 +1,6 @@
 //! `td-observe status`: prints the board of the observer or of the history.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use super::signals::Signals;
 use super::{known, observer, output};
 use crate::agent::StateRules;
 use crate::api::{dismiss_row, get_board, get_problems};
-use crate::board::{Attention, Row, listed};
+use crate::board::{Attention, Place, Row, listed};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::face::{
@@ -342,21 +343,24 @@ pub(super) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
     names
 }
 
-/// Returns the pane that a face shows by this name, if the observer of the server knows one. Names that tmux
-/// itself resolves are left to it.
+/// Returns the pane that a face shows by this name, or in whose foreground runs what it shows by this name, if the
+/// observer of the server knows one. Names that tmux itself has are left to it.
 pub(super) fn pane_named(options: &Options, name: &str, clock: &Clock) -> Option<PaneId> {
-    let is_for_tmux = name.starts_with(['%', '$', '@']) || !name.contains([':', ' ']);
-    if is_for_tmux || known::Targets::of(&options.server, clock).contains(name) {
+    if name.starts_with(['%', '$', '@']) {
         return None;
     }
     let observer = observer::running(&options.home().ok()?).ok()??;
     let (rows, _) = get_board(&observer.socket, None, Duration::ZERO).ok()??;
+    if known::Targets::of(&options.server, clock).contains(name) {
+        return None;
+    }
     let socket = options.server.socket_path()?;
-    let of_server = |row: &&Row| row.server.as_deref().map(Path::new) == Some(socket.as_path());
+    let of_server = |place: &Place| Path::new(&place.server) == socket.as_path();
     let named = rows.iter().zip(names_of(&rows));
-    let named = named.filter(|(row, names)| of_server(row) && names.iter().any(|it| it == name));
-    let mut panes = named.filter_map(|(row, _)| row.pane.clone());
-    panes.next().filter(|_| panes.next().is_none())
+    let named = named.filter(|(row, names)| !row.has_ended() && names.iter().any(|it| it == name));
+    let places = named.filter_map(|(row, _)| row.place().or_else(|| row.in_pane.clone()));
+    let mut panes: BTreeSet<PaneId> = places.filter(of_server).map(|place| place.pane).collect();
+    panes.pop_first().filter(|_| panes.is_empty())
 }
 
 /// The parsed text of `--format`.

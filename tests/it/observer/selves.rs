@@ -285,6 +285,27 @@ fn a_command_in_the_background_or_in_a_script_or_of_another_terminal_does_not_st
 }
 
 #[test]
+fn a_wait_takes_the_names_of_the_board_for_what_runs_in_a_pane() {
+    let (home, pane) = observed_shell();
+    let command = "td-observe run --execution-id build --stdin sh -c 'echo be\"gun\"; cat'";
+    typed(&home, "own", command);
+    home.server.wait_for_text(&pane, "begun");
+    let rows = wait_for_kinds(&home, &["command"]);
+    assert_eq!(rows[0]["name"], "build", "{rows:?}");
+    let socket = home.server.socket().display().to_string();
+    for name in ["build", "own"] {
+        let wait = ["-S", &socket, "wait", name, "--json", "--include-existing"];
+        let outcome = home.run(&[&wait[..], &["--text", "begun"]].concat());
+        assert_code(&outcome, 0);
+        let outcome: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        assert_eq!(outcome["pane"], pane.as_str(), "{outcome}");
+    }
+    let unknown = home.run(&["-S", &socket, "wait", "builds", "--text", "x"]);
+    assert_code(&unknown, 2);
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
 fn a_command_that_is_suspended_says_so_and_its_pane_is_a_shell_again() {
     let (home, pane) = observed_shell();
     typed(
