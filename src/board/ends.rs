@@ -5,18 +5,24 @@ use crate::agent::{KnownAgent, failure_in_words};
 use crate::timestamp::Timestamp;
 use crate::track::ProcessExit;
 
-/// A pane that lived less than this time and ended well has no row, in microseconds.
+/// A pane that lived less than this time has no row if it ended well, or if nobody knows how, in microseconds.
 const BRIEF_MICROS: i64 = 2_000_000;
 
 impl Row {
-    /// Returns true for a pane that ended well so soon that it is no news. It is no row of the board; it is kept for
-    /// events that arrive after its end.
+    /// Returns true for a pane that ended so soon that it is no news, and is not known to have failed: a busy machine may
+    /// hide the status of a program that ends before the observer knows of it. An agent may have been killed then. The
+    /// pane is no row of the board; it is kept for events that arrive after its end.
     pub(super) fn is_brief(&self) -> bool {
         self.kind == ExecutionKind::Pane
             && self.is_new
             && self.state == RowState::Exited
-            && self.exit_status == Some(0)
+            && (self.exit_status == Some(0) || self.exit_status.is_none() && !self.is_agents())
             && self.lived().is_some_and(|micros| micros < BRIEF_MICROS)
+    }
+
+    fn is_agents(&self) -> bool {
+        let agent = self.agent.as_deref();
+        agent.and_then(KnownAgent::named).is_some()
     }
 
     /// Returns the microseconds from the beginning of an ended row to its end.

@@ -103,8 +103,8 @@ impl Board {
     }
 
     /// Returns the rows in display order. Rows that need the user come first, sorted by the time for which
-    /// they have needed them. The other rows follow by attention, the most recent first. A pane that ended well
-    /// within 2 s is no row.
+    /// they have needed them. The other rows follow by attention, the most recent first. A pane that ended
+    /// within 2 s is no row unless it is known to have failed, or had an agent.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         let mut rows: Vec<&Row> = self.shown().collect();
         rows.sort_by_cached_key(|row| row.rank());
@@ -177,7 +177,7 @@ impl Board {
         self.rows.map.values().any(Row::is_unread)
     }
 
-    /// Returns the rows of an execution, also of panes that ended well within 2 s.
+    /// Returns the rows of an execution, also of panes that ended within 2 s.
     pub(crate) fn rows_of(&self, id: &ExecutionId) -> impl Iterator<Item = &Row> {
         let rows = self.rows.map.values();
         rows.filter(move |row| row.execution_id == *id)

@@ -1486,7 +1486,7 @@ fn a_pane_whose_own_program_failed_late_needs_the_user() {
 }
 
 #[test]
-fn a_pane_that_ended_well_within_two_seconds_is_no_row() {
+fn a_pane_that_ended_within_two_seconds_and_is_not_known_to_have_failed_is_no_row() {
     let closed = |exit_status| TdEvent::PaneClosed {
         execution_id: "a".into(),
         pane: "%1".into(),
@@ -1516,7 +1516,7 @@ fn a_pane_that_ended_well_within_two_seconds_is_no_row() {
     assert_eq!(rows_after(3, Some(0), Vec::new()), 1, "it lived 2 s");
     assert_eq!(rows_after(2, Some(1), Vec::new()), 1, "it failed");
     assert_eq!(rows_after(2, Some(137), Vec::new()), 1, "it was killed");
-    assert_eq!(rows_after(2, None, Vec::new()), 1, "its end is unknown");
+    assert_eq!(rows_after(2, None, Vec::new()), 0, "nobody knows how");
     let killed = job_over(137, 5);
     let agent = opened("a", "%1", "claude");
     assert_eq!(
@@ -1524,6 +1524,8 @@ fn a_pane_that_ended_well_within_two_seconds_is_no_row() {
         1,
         "its agent was killed"
     );
+    let agent = board(&[at(1, opened("a", "%1", "claude")), at(2, closed(None))]);
+    assert_eq!(agent.rows().count(), 1, "it may have been killed");
     for is_new in [None, Some(false)] {
         let older = opened_anew(is_new, "a", "%1", "cat");
         let mut board = board(&[at(1, older)]);
