@@ -157,10 +157,10 @@ impl StateResolver {
         self.deadline = Some(now);
     }
 
-    /// Returns true if the last reported state is that the agent works.
-    pub fn is_working(&self) -> bool {
+    /// Returns the last reported state.
+    pub fn state(&self) -> Option<AgentState> {
         let reported = self.reported.as_ref();
-        reported.is_some_and(|report| report.claim.state == AgentState::Working)
+        reported.map(|report| report.claim.state)
     }
 
     /// Returns the state on the screen.

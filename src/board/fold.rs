@@ -222,6 +222,7 @@ impl Fold<'_> {
                 // The end of an agent that lived too briefly to be found.
                 row.fail_if_killed(exit.exit_status(), at);
                 let job = row.job.take();
+                row.runs_script = false;
                 if row.state == RowState::Failed {
                     row.job_ended = Some(at);
                     return;
@@ -314,6 +315,7 @@ impl Fold<'_> {
                         return;
                     }
                     let is_news = row.state == RowState::Failed && *state != AgentState::Waiting;
+                    row.works_again = is_shell && is_news && *state == AgentState::Working;
                     if is_shell && (is_news || row.runs_script && is_idle) {
                         // The shell goes on, and the failure is still news; a script's own prompt is work.
                         return;
@@ -385,7 +387,8 @@ impl Fold<'_> {
                 if let Some(agent) = agent {
                     row.set_agent(plain(agent).into_owned());
                 }
-                let before = std::mem::replace(&mut row.file, file.as_deref().cloned());
+                let before = row.file.clone();
+                row.file = file.as_deref().cloned().or(row.file.take());
                 let has_turn = turn_began.or(*turn_ended).or(*acted).is_some();
                 if !has_turn {
                     return;

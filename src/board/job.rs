@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::row::{LONG_MICROS, Row, RowState, after};
 use crate::agent::{KnownAgent, failure_in_words};
-use crate::event::AgentState;
+use crate::event::{AgentState, StateEvidence, StateSource};
 use crate::timestamp::Timestamp;
 
 /// The time after which a job in a shell is the program of its row: the short commands of a loop are not. `while true;
@@ -22,18 +22,24 @@ pub(super) fn is_job_named(millis: u64) -> bool {
 impl Row {
     /// A job begins in the pane's shell.
     pub(super) fn begin_job(&mut self, is_script: bool, at: Timestamp) {
-        self.runs_script = is_script;
+        (self.runs_script, self.exit_status) = (is_script, None);
         let before = &mut self.last_observed;
         before.take_if(|before| before.state == RowState::Failed);
         let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        let works_again = std::mem::take(&mut self.works_again) && !is_script;
         if self.state == RowState::Failed || is_script && is_idle {
             if self.state == RowState::Failed {
                 self.forget_failure();
                 self.set_agent("shell".to_owned());
             }
-            self.exit_status = None;
             self.set_question(None, None, None);
+            // A script has no state of its own until it asks: at its end, a wait for the prompt goes by that.
             self.enter(RowState::Running, at);
+            if works_again {
+                self.evidence = Some(StateEvidence::Inferred.into());
+                self.source = Some(StateSource::Screen.into());
+                self.enter(RowState::Agent(AgentState::Working.into()), at);
+            }
         }
     }
 
@@ -46,7 +52,7 @@ impl Row {
 
     /// The job in the pane's shell ends well. Its prompt was there before, or is not recognised.
     pub(super) fn end_job(&mut self, at: Timestamp) {
-        (self.runs_script, self.earlier) = (false, None);
+        self.earlier = None;
         if self.state == RowState::Running {
             self.enter(RowState::Agent(AgentState::Idle.into()), at);
         }
@@ -55,7 +61,6 @@ impl Row {
     /// The job in the pane's shell fails. It needs the user if it ran so long that he may have looked away; the job's
     /// last line stays.
     pub(super) fn fail_job(&mut self, program: &str, status: i32, millis: u64, at: Timestamp) {
-        self.runs_script = false;
         self.enter(RowState::Failed, at);
         self.failed_after = self.job_ended.or(self.began);
         self.exit_status = Some(status);

@@ -256,6 +256,10 @@ pub struct Row {
     /// job. Not part of the JSON.
     #[serde(skip)]
     pub(super) failed_after: Option<Timestamp>,
+    /// The screen shows that the pane's shell works again, while the failure of its last job is still news. Not part of
+    /// the JSON.
+    #[serde(skip)]
+    pub(super) works_again: bool,
     /// A script runs in the pane's shell: what looks like a prompt is none. Not part of the JSON.
     #[serde(skip)]
     pub(super) runs_script: bool,
@@ -340,6 +344,7 @@ impl Row {
             job: None,
             job_ended: None,
             failed_after: None,
+            works_again: false,
             runs_script: false,
             is_silent: false,
             limit_end: None,

@@ -50,6 +50,8 @@ pub(crate) struct Front {
     pub name: String,
     /// True for a shell that reads typed input: nothing that it has run is in the foreground.
     pub is_shell: bool,
+    /// The groups of the jobs of such a shell that are stopped.
+    pub stopped: Vec<u32>,
     /// True for a client of a tmux server, perhaps of one that is not observed, or for a script that runs one.
     pub is_tmux_client: bool,
     /// The kernel's number of the terminal.
@@ -69,11 +71,18 @@ impl Front {
         }
         let name = name(group)?;
         let is_reader = is_interactive_shell(&arguments(group));
+        let jobs = if is_reader {
+            children(group)
+        } else {
+            Vec::new()
+        };
+        let stopped = jobs.into_iter().filter(|job| job.is_stopped);
         let is_tmux_client = is_tmux(&name) || is_shell(&name) && !is_reader && runs_tmux(group);
         Some(Self {
             group,
             name,
             is_shell: is_reader,
+            stopped: stopped.map(|job| job.group).collect(),
             is_tmux_client,
             terminal: own.terminal,
             view: None,

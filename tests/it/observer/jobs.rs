@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::Home;
-use crate::cli::assert_code;
+use crate::cli::{Running, assert_code};
 use crate::support::{CEILING, wait_for};
 
 /// A home whose observer has a shell at its prompt, and the shell's pane.
@@ -72,6 +72,77 @@ fn a_script_is_work_and_its_failure_is_news() {
 }
 
 #[test]
+fn a_job_after_one_that_has_failed_is_working() {
+    let (home, _) = observed_shell();
+    home.server.types("sh", "sh -c 'sleep 1; exit 3'");
+    home.wait_for_row("sh", |row| row["state"] == "failed");
+    home.server.types("sh", "sleep 1000");
+    let row = home.wait_for_row("sh", |row| row["agent"] == "sleep");
+    assert_eq!(row["state"], "working", "{row}");
+    assert_eq!(
+        (&row["evidence"], &row["source"]),
+        (&"inferred".into(), &"screen".into())
+    );
+    // A wait for the prompt ends with the job.
+    let socket = home.server.socket().display().to_string();
+    let wait = ["-S", &socket, "wait", "sh", "--state", "idle"];
+    let waiting = Running::start(home.command(&wait));
+    super::waits::wait_for_thread(home.pid(), "td-api-wait", true);
+    home.server.tmux(&["send-keys", "-t", "sh", "C-c"]);
+    assert_code(&waiting.end(), 0);
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+/// Draws a dialogue of an agent, and waits.
+const DIALOGUE: &str = "printf 'Do you want to proceed?\\n❯ 1. Yes\\n  2. No, and tell Claude what to do differently (esc)\\n'; read x";
+
+#[test]
+fn a_script_that_asks_and_is_stopped_is_suspended_until_it_goes_on_or_ends() {
+    let home = Home::new();
+    let shell = "PS1='> ' exec bash --norc --noprofile";
+    let pane = home.server.new_session("sh", 100, 24, shell);
+    home.server.wait_for_text(&pane, ">");
+    home.start();
+    for (name, asks) in [
+        ("dialogue", DIALOGUE),
+        ("question", "read -p 'Proceed? [y/N] ' x"),
+    ] {
+        let script = home.directory().join(name);
+        std::fs::write(&script, asks).unwrap();
+        home.server
+            .types("sh", &format!("clear; sh {}", script.display()));
+        home.wait_for_row("sh", |row| row["state"] == "waiting");
+        home.server.tmux(&["send-keys", "-t", "sh", "C-z"]);
+        let is_suspended = |row: &Value| row["state"] == "suspended" && row["asks"].is_null();
+        let row = home.wait_for_row("sh", is_suspended);
+        assert_eq!(row["attention"], "needs_you", "{row}");
+        // It is still so beside another job.
+        home.server.types("sh", "clear; echo other");
+        home.server.wait_for_text(&pane, "other\n>");
+        home.server.types("sh", "fg");
+        home.wait_for_row("sh", |row| row["state"] != "suspended");
+        home.server.tmux(&["send-keys", "-t", "sh", "C-z"]);
+        home.wait_for_row("sh", is_suspended);
+        home.server.types("sh", "kill %1");
+        home.wait_for_row("sh", |row| {
+            row["state"] == "idle" || row["state"] == "failed"
+        });
+    }
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn an_agent_has_its_name_although_its_screen_shows_no_state() {
+    let home = Home::new();
+    let agent = "exec bash -c 'exec -a opencode cat'";
+    home.server.new_session("agent", 80, 24, agent);
+    home.start();
+    let row = home.wait_for_row("agent", |row| row["agent"] == "opencode");
+    assert_eq!(row["evidence"], Value::Null, "{row}");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
 fn short_panes_that_end_well_are_no_rows() {
     let home = Home::new();
     home.server.new_session("keeper", 80, 24, "exec cat");
@@ -80,13 +151,31 @@ fn short_panes_that_end_well_are_no_rows() {
     for _ in 0..10 {
         (home.server).tmux(&["new-window", "-d", "-t", "keeper", "sleep 0.3"]);
     }
-    (home.server).tmux(&["new-window", "-d", "-t", "keeper", "sleep 0.6; exit 3"]);
-    // The one that failed is a row, however short it lived.
+    // One that failed is a row, however short it lived. It ends once it is observed: of one that ends before, nobody
+    // knows that it failed.
+    let failing = "echo fails; read x; exit 3";
+    let failing = (home.server).tmux(&[
+        "new-window",
+        "-d",
+        "-t",
+        "keeper",
+        "-PF",
+        "#{pane_id}",
+        failing,
+    ]);
+    let row_is = |pane: &str, is_met: &dyn Fn(&Value) -> bool| {
+        wait_for("the row", CEILING, || {
+            let rows = home.rows();
+            let mut own = rows.iter().filter(|row| row["pane"] == pane);
+            own.any(is_met).then_some(()).ok_or(rows)
+        });
+    };
+    row_is(failing.trim(), &|row| row["last_line"] == "fails");
+    home.server.types(failing.trim(), "");
+    row_is(failing.trim(), &|row| row["exit_status"] == 3);
     wait_for("the rows", CEILING, || {
         let rows = home.rows();
-        let others: Vec<&Value> = rows.iter().filter(|row| row["agent"] != "cat").collect();
-        let is_met = others.len() == 1 && others[0]["exit_status"] == 3;
-        is_met.then_some(()).ok_or(rows)
+        (rows.len() == 2).then_some(()).ok_or(rows)
     });
     // So is an agent that was killed, and it needs the user.
     let agent = crate::states::claude(&home.server);
@@ -101,16 +190,9 @@ fn short_panes_that_end_well_are_no_rows() {
         &agent,
     ]);
     let (pane, pid) = made.trim().split_once(' ').unwrap();
-    let row_is = |is_met: &dyn Fn(&Value) -> bool| {
-        wait_for("the agent's row", CEILING, || {
-            let rows = home.rows();
-            let mut own = rows.iter().filter(|row| row["pane"] == pane);
-            own.any(is_met).then_some(()).ok_or(rows)
-        });
-    };
-    row_is(&|row| row["agent"] == "claude");
+    row_is(pane, &|row| row["agent"] == "claude");
     kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
-    row_is(&|row| {
+    row_is(pane, &|row| {
         let is_failed = row["state"] == "failed" && row["ended"] == true;
         is_failed && row["attention"] == "needs_you" && row["asks"] == "claude killed (137)"
     });
