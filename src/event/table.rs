@@ -412,7 +412,7 @@ macro_rules! event_table {
                 /// The number of sub-agents.
                 agents: u32,
             }
-            /// The file of the conversation of an agent in a pane is found: when the agent or the observation begins, and
+            /// An agent is found in a pane, or, with `file`, its conversation: when the agent or the observation begins, and
             /// when the agent goes on with another conversation. If its last turn began before that, the other fields say
             /// what its transcript says of this turn. It is no turn of its own.
             ConversationFound conversation_found lifecycle {
@@ -420,7 +420,7 @@ macro_rules! event_table {
                 pane: Option<PaneId>;
                 /// The agent's program, such as `claude`.
                 agent: Option<Box<String> >,
-                /// The path of the file, without links in its directories.
+                /// The path of the conversation's file, without links in its directories.
                 file: Option<Box<String> >,
                 /// The end of what the agent has said in its last turn, at most 4 KiB.
                 answer: Option<Box<String> >,

@@ -12,9 +12,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::{AgentEvent, AgentProgram};
+use super::{AgentEvent, AgentProgram, one_line};
+use crate::text::last_sentence;
 use align::{
-    ConversationPage, ConversationRow, align, grown, is_redrawn, letters, letters_before,
+    ConversationPage, ConversationRow, RowPart, align, grown, is_redrawn, letters, letters_before,
     shared_rows,
 };
 use layout::Layout;
@@ -148,6 +149,42 @@ impl ScreenReader {
     fn take_unplaced(&mut self, events: &mut Vec<AgentEvent>) {
         if let Some(page) = self.unplaced.1.take() {
             self.take_after_gap(page.rows, events);
+        }
+    }
+
+    /// Returns the tool or the last sentence at the end of the conversation, as the last page shows it, if the agent's
+    /// layout tells them from prompts.
+    pub fn says(&self) -> Option<String> {
+        if !self.layout.shows_ends() {
+            return None;
+        }
+        let known: Vec<&ConversationRow> = self.settled.iter().chain(&self.live).collect();
+        let mut end = known.len();
+        loop {
+            let last = known[..end].last()?;
+            let begins = |row: &&ConversationRow| match last.kind {
+                RowPart::Boxed => row.is_head,
+                _ => row.is_spaced,
+            };
+            let is_part = |row: &&&ConversationRow| row.kind == last.kind;
+            let rows = known[..end].iter().rev().take_while(is_part).count();
+            let part = &known[end - rows..end];
+            let begin = part.iter().rposition(begins).unwrap_or(0);
+            let part = &part[begin..];
+            let words = match last.kind {
+                RowPart::End => return None,
+                RowPart::Boxed if part.iter().any(|row| opencode::is_queued(row)) => {
+                    end -= part.len();
+                    continue;
+                }
+                RowPart::Boxed => self.layout.tool(&part.first()?.text)?.1.to_owned(),
+                RowPart::Tool => self.layout.tool(&last.text)?.1.to_owned(),
+                RowPart::Text => {
+                    let rows = part.iter().map(|row| row.text.trim());
+                    last_sentence(&rows.collect::<Vec<_>>().join(" ")).to_owned()
+                }
+            };
+            return Some(one_line(&words)).filter(|words| words.contains(char::is_alphanumeric));
         }
     }
 

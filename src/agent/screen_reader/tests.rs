@@ -64,6 +64,96 @@ mod opencode_screens {
     }
 
     #[test]
+    fn what_opencode_says_is_its_last_sentence_or_its_tool_and_never_the_prompt() {
+        const EARLIER: &str = "  ┃
+  ┃  tell me
+  ┃
+
+     All is
+     well.
+
+     ▣  Build · Mock · 16.6s
+
+";
+        const PROMPT: &str = "  ┃
+  ┃  do it. Do it well
+  ┃
+
+";
+        const QUEUED: &str = "  ┃
+  ┃  and then this
+  ┃   QUEUED
+  ┃
+
+";
+        const TOOL: &str = "  ┃
+  ┃  ⠧ echo step 1; sleep 1
+  ┃
+  ┃  step 1. Well
+  ┃
+
+";
+        let step = "     Step 1. I look at
+     the files. There
+
+";
+        let working = "     ▣  Build · Mock
+
+";
+        for (rows, expected) in [
+            (format!("{PROMPT}{working}"), None),
+            (format!("{EARLIER}{PROMPT}{working}"), None),
+            (format!("{EARLIER}{PROMPT}{step}{working}"), Some("There")),
+            (
+                format!(
+                    "{EARLIER}{PROMPT}{step}     The last. One
+
+{working}"
+                ),
+                Some("One"),
+            ),
+            (format!("{PROMPT}{step}{working}{QUEUED}"), Some("There")),
+            (
+                format!("{EARLIER}{PROMPT}{step}{TOOL}{working}"),
+                Some("echo step 1; sleep 1"),
+            ),
+            (
+                format!("{PROMPT}{TOOL}{working}").replace("⠧", "$"),
+                Some("echo step 1; sleep 1"),
+            ),
+            (
+                format!(
+                    "{PROMPT}{step}     → Read src/a.rs
+
+{working}"
+                ),
+                Some("Read src/a.rs"),
+            ),
+            (format!("{PROMPT}{TOOL}{step}{working}"), Some("There")),
+            (format!("{PROMPT}{EARLIER}"), None),
+        ] {
+            let edge = "▀".repeat(56);
+            let foot = format!(
+                "  ┃
+  ┃
+  ┃
+  ┃  Build · Mock Mock
+  ╹{edge}
+   ⬝⬝■  esc interrupt   ctrl+p commands"
+            );
+            let screen = format!(
+                "
+{rows}{foot}"
+            );
+            let rows: Vec<&str> = screen.lines().collect();
+            let program = AgentProgram::Known(KnownAgent::Opencode);
+            let mut reader = ScreenReader::new(&program);
+            reader.update(&rows, 60, Instant::now(), &mut Vec::new());
+            assert_eq!(reader.says().as_deref(), expected, "{screen}");
+        }
+    }
+
+    #[test]
     fn output_of_a_reported_tool_is_not_an_error() {
         let conversation = |rows: &str, foot: &str| {
             let bar = "  ┃\n";

@@ -50,9 +50,11 @@ impl Pane {
         let states = self.agent.states.as_mut();
         let state = states.and_then(|states| states.handle_screen(capture, out.now));
         self.emit_state(state, out);
-        let says = self.agent.states.as_ref().and_then(AgentStates::says);
-        self.agent.activity.shows(says, out.now);
-        self.emit_activity(out);
+        if self.agent.reading.is_none() {
+            let says = self.agent.states.as_ref().and_then(AgentStates::says);
+            self.agent.activity.shows(says.map(str::to_owned), out.now);
+            self.emit_activity(out);
+        }
         self.read_screen(capture, out);
         let states = self.agent.states.as_ref();
         if states.is_some_and(|states| states.may_be_view(out.now)) {
@@ -318,6 +320,8 @@ impl Pane {
         has_places: bool,
         out: &mut PaneOutput<'_>,
     ) {
+        // Its state may not be known for long.
+        self.emit_conversation(program, None, out);
         self.agent.joining = if has_places {
             Joining::Searching(None)
         } else {
@@ -343,18 +347,32 @@ impl Pane {
         let Some(program) = program else {
             return;
         };
-        let turn = found.turn.as_ref();
+        self.emit_conversation(program, Some(found), out);
+        self.agent.joining = Joining::Joined;
+    }
+
+    /// Emits that an agent is found in the pane, or its conversation.
+    fn emit_conversation(
+        &self,
+        program: &AgentProgram,
+        found: Option<FoundConversation>,
+        out: &mut PaneOutput<'_>,
+    ) {
+        let file = found.as_ref().map(|found| found.file.to_string_lossy());
+        let file = file.map(|file| Box::new(file.into_owned()));
+        let turn = found.and_then(|found| found.turn);
+        let answer = turn.as_ref().and_then(|turn| turn.answer.clone());
+        let turn = turn.as_ref();
         out.emit(TdEvent::ConversationFound {
             execution_id: out.execution_id.clone(),
             pane: Some(self.id.clone()),
             agent: Some(Box::new(program.name().to_owned())),
-            file: Some(Box::new(found.file.to_string_lossy().into_owned())),
-            answer: turn.and_then(|turn| turn.answer.clone()).map(Box::new),
+            file,
+            answer: answer.map(Box::new),
             turn_began: turn.and_then(|turn| turn.began),
             turn_ended: turn.and_then(|turn| turn.ended),
             acted: turn.and_then(|turn| turn.acted),
         });
-        self.agent.joining = Joining::Joined;
     }
 
     /// Returns true if the pane was ever searched for an agent.
@@ -415,6 +433,11 @@ impl Pane {
             });
         }
         self.read(out, |reader, events| reader.handle_timeout(now, events));
+        if let Some(reading) = &self.agent.reading {
+            let says = reading.reader.says();
+            self.agent.activity.shows(says, now);
+            self.emit_activity(out);
+        }
     }
 
     /// Takes a change of the agent's state, which may end its turn.

@@ -147,11 +147,11 @@ pub(in crate::observe) struct Activity {
 impl Activity {
     /// Notes what a screen shows. At the beginning of a turn, the screen still shows the words of the last one, which are
     /// not new.
-    pub fn shows(&mut self, says: Option<&str>, now: Instant) {
-        if self.shown.as_deref() == says {
+    pub fn shows(&mut self, says: Option<String>, now: Instant) {
+        if self.shown == says {
             return;
         }
-        self.shown = says.map(str::to_owned);
+        self.shown = says;
         let next = self
             .reported_at
             .map_or(now, |at| (at + ACTIVITY_INTERVAL).max(now));
@@ -250,17 +250,17 @@ mod tests {
         let (mut activity, start) = (Activity::default(), Instant::now());
         let at = |millis| start + Duration::from_millis(millis);
         // What the last turn has said.
-        activity.shows(Some("All is well."), at(0));
+        activity.shows(Some("All is well.".into()), at(0));
         assert_eq!(activity.take(false, at(0)), None);
-        activity.shows(Some("All is well."), at(100));
+        activity.shows(Some("All is well.".into()), at(100));
         assert_eq!(activity.next_due(), None);
         activity.shows(None, at(200));
         assert_eq!(activity.next_due(), None, "a prompt");
-        activity.shows(Some("I"), at(300));
+        activity.shows(Some("I".into()), at(300));
         assert_eq!(activity.take(true, at(300)).as_deref(), Some("I"));
-        activity.shows(Some("I look"), at(400));
+        activity.shows(Some("I look".into()), at(400));
         assert_eq!(activity.next_due(), Some(at(1300)));
-        activity.shows(Some("I look around."), at(900));
+        activity.shows(Some("I look around.".into()), at(900));
         assert_eq!(activity.next_due(), Some(at(1300)));
         assert_eq!(activity.take(true, at(1299)), None);
         let said = activity.take(true, at(1300));

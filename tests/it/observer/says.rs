@@ -20,6 +20,45 @@ for words in sys.stdin:
     draw(words.strip())
 "#;
 
+/// Draws the screen of opencode, which keeps no transcript.
+const OPENCODE: &str = r#"
+import sys
+def draw(words):
+    said = ["     " + words, ""] if words else []
+    rows = ["", "  \u2503", "  \u2503  tidy up. Do it well", "  \u2503", "", *said, "     \u25a3  Build \u00b7 Mock", "",
+            "  \u2503", "  \u2503", "  \u2503  Build \u00b7 Mock Mock", "  \u2579" + "\u2580" * 76,
+            "   \u2b1d\u2b1d\u25a0  esc interrupt   ctrl+p commands"]
+    sys.stdout.write("\x1b[?1049h\x1b[2J\x1b[H" + "\r\n".join(rows))
+    sys.stdout.flush()
+draw("")
+for words in sys.stdin:
+    draw(words.strip())
+"#;
+
+#[test]
+fn the_last_line_of_an_agent_without_a_transcript_is_what_its_screen_shows_too() {
+    let home = Home::new();
+    // An agent is found by the name of its script.
+    let script = home.directory().join("opencode.py");
+    fs::write(&script, OPENCODE).unwrap();
+    let agent = format!("stty -echo; exec python3 {}", script.display());
+    home.server.new_session("agent", 80, 24, &agent);
+    home.start();
+    let row = home.wait_for_row("agent", |row| row["state"] == "working");
+    assert_eq!(
+        (&row["agent"], &row["last_line"]),
+        (&"opencode".into(), &"".into())
+    );
+    for (words, expected) in [
+        ("I look at", "I look at"),
+        ("I look at it. Then I", "Then I"),
+    ] {
+        home.server.types("agent", words);
+        home.wait_for_row("agent", |row| row["last_line"] == expected);
+    }
+    assert_code(&home.run(&["stop"]), 0);
+}
+
 #[test]
 fn the_last_line_is_what_an_agent_says_and_never_the_prompt() {
     let home = Home::new();
