@@ -17,7 +17,13 @@ pub(crate) struct PolledPane {
     pub captured_at: Duration,
     /// The last capture was too short.
     pub needs_full_capture: bool,
+    /// The time of the first of the last captures that were not applied, because they were mixtures.
+    updating_since: Option<Duration>,
 }
+
+/// The time for which captures within synchronized updates are not applied: as long as tmux keeps one from its
+/// clients.
+const UPDATE_PERIOD: Duration = Duration::from_secs(1);
 
 impl PolledPane {
     /// Begins with a tracker that has applied the first capture of a pane.
@@ -36,6 +42,7 @@ impl PolledPane {
             digest: None,
             captured_at: Duration::ZERO,
             needs_full_capture: false,
+            updating_since: None,
         }
     }
 
@@ -76,13 +83,20 @@ impl PolledPane {
     }
 
     /// Applies a capture; `is_full` states that no longer one is possible. Returns the changes, or `None` if
-    /// the capture is too short.
+    /// the capture is too short, or within a synchronized update: its screen is the one before or after it.
     pub fn apply(
         &mut self,
         capture: &Capture,
         digest: CaptureDigest,
         is_full: bool,
     ) -> Option<Vec<Change>> {
+        if capture.is_updating {
+            let since = *self.updating_since.get_or_insert(capture.at);
+            if capture.at < since + UPDATE_PERIOD {
+                return None;
+            }
+        }
+        self.updating_since = None;
         let changes = self.tracker.apply(capture, is_full);
         if changes.is_some() {
             // A full-screen program started after the listing: the screen behind it was not captured.
@@ -100,5 +114,55 @@ impl PolledPane {
             digest.confirm(state, freshness);
         }
         self.tracker.unchanged(freshness.at, freshness.server_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::track::{PaneNumbers, Row};
+
+    #[test]
+    fn a_capture_within_an_update_is_applied_after_a_second() {
+        let capture = |ms, text: &str, is_updating| Capture {
+            numbers: PaneNumbers {
+                width: 20,
+                height: 1,
+                alternate: true,
+                ..PaneNumbers::default()
+            },
+            rows: vec![Row {
+                text: text.to_owned(),
+                wrapped: false,
+            }],
+            is_updating,
+            at: Duration::from_millis(ms),
+            ..Capture::default()
+        };
+        let mut pane = PolledPane::after_stream(Tracker::baseline(&capture(0, "none", false)));
+        let mut screens = Vec::new();
+        for (ms, text, is_updating) in [
+            (0, "one", false),
+            (100, "mixed", true),
+            (1099, "mixed", true),
+            // Between two updates: the second begins anew.
+            (1100, "two", false),
+            (1200, "mixed", true),
+            (2199, "mixed", true),
+            (2200, "left open", true),
+            (2300, "mixed", true),
+        ] {
+            let capture = capture(ms, text, is_updating);
+            let changes = pane.apply(&capture, CaptureDigest::default(), true);
+            let shown = changes
+                .into_iter()
+                .flatten()
+                .filter_map(|change| match change {
+                    Change::Screen { .. } => Some(text),
+                    _ => None,
+                });
+            screens.extend(shown);
+        }
+        assert_eq!(screens, ["one", "two", "left open"]);
     }
 }

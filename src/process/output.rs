@@ -1,8 +1,8 @@
 //! Turns a child's bytes into text: in order, up to a number of lines (pure).
 //!
-//! Complete lines are reported immediately (those of a terminal after a moment), open lines after a delay, progress lines in their present state.
-//! Text after a pause is emitted immediately, other text together with the text of the next milliseconds. Text
-//! of the two streams keeps its order.
+//! Complete lines are reported immediately (those of a terminal after a moment), open lines after a delay,
+//! progress lines in their present state. Text after a pause is emitted immediately, other text together with
+//! the text of the next milliseconds. Text of the two streams keeps its order.
 //!
 //! The text equals the printed text, with three exceptions. Bytes that are not UTF-8 become `\u{fffd}` and
 //! are counted. A line that is rewritten with carriage returns is reported in states, not with each rewrite;

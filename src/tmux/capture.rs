@@ -284,6 +284,7 @@ fn parse_one(
         numbers: state.numbers,
         rows,
         saved,
+        is_updating: state.is_updating && state.dead.is_none(),
         ..Capture::default()
     };
     let freshness = Freshness {
@@ -498,7 +499,7 @@ mod tests {
         }
     }
 
-    const STATE_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5";
+    const STATE_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5 ";
 
     fn known() -> ServerIdentity {
         ServerIdentity {

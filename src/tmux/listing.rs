@@ -329,7 +329,7 @@ pub(crate) mod tests {
     #[test]
     fn hostile_names_are_kept() {
         let nonce = Nonce::fixed("NN");
-        let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5";
+        let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 ";
         let output = format!(
             "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwnNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
         );
@@ -353,7 +353,7 @@ pub(crate) mod tests {
         let nonce = Nonce::fixed("NN");
         let pane = |pane: u32, window: u32| {
             format!(
-                "NNp%{pane} $0 @{window} 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5NNnaNNwawNNcNNtNNe\n"
+                "NNp%{pane} $0 @{window} 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 NNnaNNwawNNcNNtNNe\n"
             )
         };
         let viewed = |clients: &str| -> Vec<u32> {

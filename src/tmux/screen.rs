@@ -90,7 +90,7 @@ mod tests {
     fn a_screen_is_read_and_hostile_titles_change_nothing() {
         let nonce = Nonce::fixed("NN");
         let pane = PaneId::from("%1");
-        let numbers = "%1 $0 @0 9 0 0 1 1 80 2 0 2000 3 1 1   0 0   1 0 5";
+        let numbers = "%1 $0 @0 9 0 0 1 1 80 2 0 2000 3 1 1   0 0   1 0 5 ";
         let text = format!("NNh{numbers}NNta\tNMr\nNNr\n\x1b[31mred\x1b[39m\nplain\nNNz\n");
         let screen = parse(&nonce, &pane, &text).unwrap().unwrap();
         assert_eq!(screen.title, "a\tNMr\n");

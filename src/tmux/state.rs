@@ -14,7 +14,7 @@ pub(super) const FORMAT: &str = "#{pane_id} #{session_id} #{window_id} #{session
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{alternate_saved_x} #{alternate_saved_y} #{pane_in_mode} #{pane_dead} #{pane_dead_status} \
-    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity}";
+    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity} #{synchronized_output_flag}";
 
 /// The seconds for which a client counts as looked at after somebody touched it. A client that nobody touches shows
 /// its panes to nobody.
@@ -55,6 +55,9 @@ pub struct PaneState {
     pub piped: bool,
     /// The last second, since 1970, in which something was printed in the window.
     pub window_activity: i64,
+    /// True within a synchronized update (mode 2026), in which the screen is a mixture of two. tmux 3.7 and newer say
+    /// so, for a second at most.
+    pub is_updating: bool,
     /// True if the window is the current one of an attached client, in any session that it is linked to, and a person
     /// has touched that client within the last minute.
     pub viewed: bool,
@@ -155,6 +158,7 @@ impl PaneState {
         state.pid = number(next()?);
         state.piped = flag(next()?);
         state.window_activity = number(next()?);
+        state.is_updating = flag(next()?);
         state.complete_exit();
         fields.next().is_none().then_some(state)
     }
@@ -268,7 +272,7 @@ pub(super) mod tests {
             window_name: window_name.into(),
             ..PaneState::parse(&format!(
                 "%{pane} ${session} @{window} 9 {index} {pane_index} 1 1 80 24 0 2000 0 0 0 \
-             4294967295 4294967295 0 0   1 0 5"
+             4294967295 4294967295 0 0   1 0 5 "
             ))
             .unwrap()
         }
@@ -288,7 +292,7 @@ pub(super) mod tests {
     #[test]
     fn missing_variables_are_zero() {
         let state = PaneState::parse(
-            "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12\n",
+            "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12 1\n",
         );
         let state = state.unwrap();
         assert_eq!(state.pane(), "%7");
@@ -301,10 +305,10 @@ pub(super) mod tests {
                 signal: Some(9)
             })
         );
-        assert!(state.in_mode && state.alternate && state.piped);
+        assert!(state.in_mode && state.alternate && state.piped && state.is_updating);
         assert_eq!((state.pid, state.window_activity), (4711, 12));
         assert_eq!(
-            PaneState::parse(&" ".repeat(23)),
+            PaneState::parse(&" ".repeat(24)),
             None,
             "a pane that is not there"
         );

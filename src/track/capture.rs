@@ -115,6 +115,8 @@ pub struct Capture {
     pub rows: Vec<Row>,
     /// The normal screen, if the alternate one is shown and the request included it.
     pub saved: Option<SavedScreen>,
+    /// True if the capture is from within a synchronized update of a program that runs: its screen is a mixture of two.
+    pub is_updating: bool,
     /// The time of the capture, on a clock that all captures of a pane share.
     pub at: Duration,
     /// Bytes that the tmux server had read from all its panes just before the capture.

@@ -458,6 +458,7 @@ impl StreamTracker {
             },
             rows: terminal.shown(),
             saved: terminal.hidden(),
+            is_updating: self.is_updating(),
             at: self.tracker.at,
             bytes_before: None,
             bytes_after: None,

@@ -178,7 +178,7 @@ const NUMBERS: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} 
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{alternate_saved_x} #{alternate_saved_y} #{pane_in_mode} #{pane_dead} #{pane_dead_status} \
-    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity}";
+    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity} #{synchronized_output_flag}";
 
 #[test]
 fn text_that_imitates_replies_of_tmux_stays_text() {
@@ -197,7 +197,7 @@ fn text_that_imitates_replies_of_tmux_stays_text() {
         format!("{mark}z"),
         format!("{mark}s{pid} 1795310000 3.3a{mark}k/tmp/sock{mark}e"),
         format!("{mark}p{true_answer}{mark}nvictim{mark}wsh{mark}ccat{mark}e"),
-        format!("{mark}h{}{mark}r{pid}", " ".repeat(24)),
+        format!("{mark}h{}{mark}r{pid}", " ".repeat(25)),
         "can't find pane: %0".to_owned(),
         "no server running on /tmp/tmux-0/default".to_owned(),
         "%begin 1 2 0".to_owned(),

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use super::{streamed, wait_until_streamed};
+use crate::observed::Observed;
 use crate::support::{CEILING, Dice, TmuxServer, within};
 
 /// A difference is repaired within 5 s of rest; a busy machine may take longer.
@@ -184,6 +185,28 @@ fn a_difference_that_has_scrolled_off() {
 /// is a mixture of two. `TD_SCREENS=500` draws more of them.
 #[test]
 fn a_screen_of_a_synchronized_update_is_never_a_mixture() {
+    never_a_mixture(true);
+}
+
+/// Captures show a synchronized update since tmux 3.7.
+#[test]
+fn a_polled_screen_of_a_synchronized_update_is_never_a_mixture() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("any", 20, 5, "exec cat");
+    let flag = "#{synchronized_output_flag}";
+    if server
+        .tmux(&["display-message", "-p", "-t", &pane, flag])
+        .trim()
+        .is_empty()
+    {
+        eprintln!("SKIPPED, NOT TESTED: this tmux does not report synchronized updates");
+        return;
+    }
+    never_a_mixture(false);
+}
+
+#[track_caller]
+fn never_a_mixture(is_streamed: bool) {
     let screens = std::env::var("TD_SCREENS").map_or(60, |count| count.parse().unwrap());
     let server = TmuxServer::new();
     let rows = 12;
@@ -211,9 +234,15 @@ fn a_screen_of_a_synchronized_update_is_never_a_mixture() {
     std::fs::write(&file, script).unwrap();
     let run = format!("read begin; . {}", file.display());
     let pane = server.new_session("drawn", 60, rows, &format!("sh -c '{run}'"));
-    let mut observed = streamed(&server);
+    let mut observed = if is_streamed {
+        streamed(&server)
+    } else {
+        Observed::start(&server, |watch| watch.interval(Duration::from_millis(20)))
+    };
     observed.until_started(1);
-    wait_until_streamed(&server, 1);
+    if is_streamed {
+        wait_until_streamed(&server, 1);
+    }
     server.tmux(&["send-keys", "-t", &pane, "Enter"]);
     within(CEILING * 6, || match server.screen(&pane) {
         screen if screen.contains("THE END") => Ok(()),
