@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::is_same_dialogue;
+use super::asks_the_same;
 use crate::event::Dialogue;
 
 /// The questions of one agent, of which at most one is open.
@@ -61,13 +61,12 @@ impl Questions {
 }
 
 impl OpenQuestion {
-    /// Returns true if the agent still asks this. One question may begin with the whole text of another, so that
-    /// their dialogues decide.
+    /// Returns true if the agent still asks this, in the same dialogue. One question may begin with the whole text of
+    /// another, and the dialogue on the screen may be further than the agent's files.
     fn is_same(&self, asks: Option<&str>, dialogue: Option<&Dialogue>) -> bool {
-        let is_equal = asks.is_some() && self.asks.as_deref() == asks;
         let dialogues = self.dialogue.as_ref().zip(dialogue);
-        let differ = dialogues.is_some_and(|(before, now)| !is_same_dialogue(before, now));
-        is_same_question(self.asks.as_deref(), asks) && (is_equal || !differ)
+        let differ = dialogues.is_some_and(|(before, now)| !asks_the_same(before, now));
+        is_same_question(self.asks.as_deref(), asks) && !differ
     }
 }
 
@@ -107,6 +106,65 @@ mod tests {
         let mut ids = [first, second, again, another_observer];
         ids.sort();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
+    }
+
+    /// Returns a dialogue with this question and these choices, of which the marked one is selected.
+    fn dialogue(text: &str, choices: &[&str]) -> Dialogue {
+        let choice = |(number, label): (usize, &&str)| crate::event::DialogueChoice {
+            key: (number + 1).to_string(),
+            label: label.trim_start_matches('>').to_owned(),
+            selected: label.starts_with('>'),
+        };
+        Dialogue {
+            text: text.to_owned(),
+            choices: choices.iter().enumerate().map(choice).collect(),
+            again: false,
+        }
+    }
+
+    #[test]
+    fn another_dialogue_is_another_question() {
+        let first = dialogue(
+            "☐ Colour ☐ Parts\n\nWhich colour?",
+            &[">Red", "Blue", "Type it"],
+        );
+        for (same, text, choices) in [
+            (
+                true,
+                "☒ Colour ☐ Parts\nWhich\ncolour?",
+                [">Red", "Blue", "Type it"],
+            ),
+            (
+                true,
+                "☐ Colour ☐ Parts\n\nWhich colour?",
+                ["Red", "Blue", ">Type it"],
+            ),
+            // What the user types stands in the place of the choice.
+            (
+                true,
+                "☐ Colour ☐ Parts\n\nWhich colour?",
+                ["Red", "Blue", ">Gre"],
+            ),
+            // The pane has become lower.
+            (true, "…\nWhich colour?", [">Red", "Blue", "Type it"]),
+            (
+                false,
+                "☒ Colour ☐ Parts\n\nWhich parts?",
+                [">Red", "Blue", "Type it"],
+            ),
+            (
+                false,
+                "☐ Colour ☐ Parts\n\nWhich colour?",
+                [">Red", "Green", "Type it"],
+            ),
+            (false, "…\nWhich parts?", [">Red", "Blue", "Type it"]),
+        ] {
+            let mut questions = Questions::default();
+            let asks = Some("Which colour?");
+            let id = questions.ask(asks, Some(&first));
+            let now = dialogue(text, &choices);
+            assert_eq!(questions.ask(asks, Some(&now)) == id, same, "{now:?}");
+        }
     }
 
     #[test]

@@ -94,6 +94,12 @@ pub(crate) struct StateResolver {
     last_question: Option<String>,
     /// The time at which a source below the transcript started to claim that the agent works.
     busy_since: Option<Instant>,
+    /// The last failure on the screen, and since when the screen shows it.
+    failure: Option<(String, Instant)>,
+    /// When the work was reported that was reported last.
+    worked_at: Option<Instant>,
+    /// True once the transcript had a failure: it would have the next one, too.
+    records_failures: bool,
     /// The number of shells in the background on the screen.
     shells: u32,
     /// Another number, and since when the screen shows it.
@@ -118,6 +124,9 @@ impl StateResolver {
         let is_begin = !was_busy && claim.as_ref().is_some_and(|claim| is_busy(claim.state));
         if source > StateSource::Transcript && is_begin {
             self.busy_since = Some(now);
+        }
+        if source == StateSource::Transcript {
+            self.records_failures |= claim.as_ref().is_some_and(|claim| is_failure(claim.state));
         }
         self.held[source as usize] = claim.map(|claim| {
             let same = before.filter(|before| {
@@ -187,6 +196,13 @@ impl StateResolver {
                 turn: 0,
                 background: Background::default(),
             };
+            if is_failure(detected.state) {
+                let before = self.failure.take();
+                let same = before.filter(|(words, _)| *words == detected.line);
+                self.failure = same.or_else(|| Some((detected.line.clone(), now)));
+            } else if !is_busy(detected.state) {
+                self.failure = None;
+            }
             self.settled = Some(detected.clone());
             self.set_claim(StateSource::Screen, Some(claim), now);
         }
@@ -236,6 +252,11 @@ impl StateResolver {
         }
         let known = self.get(StateSource::Transcript);
         self.turn = known.map_or(self.turn, |held| held.claim.turn);
+        let before = self.reported.as_ref();
+        let was_busy = before.is_some_and(|before| is_busy(before.claim.state));
+        if is_busy(report.claim.state) && !was_busy {
+            self.worked_at = Some(now);
+        }
         if report.claim.state == AgentState::Waiting {
             self.last_question.clone_from(&report.claim.asks);
         } else {
@@ -343,7 +364,7 @@ impl StateResolver {
             _ => {}
         }
         let is_more = |held: &HeldClaim| !held.is_busy() && held.claim.state != AgentState::Idle;
-        if self.get(Screen).is_some_and(is_more) {
+        if self.get(Screen).is_some_and(is_more) && !self.shows_old_failure() {
             self.report(Screen)
         } else {
             self.report(StatusFile)
@@ -362,10 +383,8 @@ impl StateResolver {
             held.claim.state == AgentState::Idle
                 && self.busy_since.is_some_and(|since| since < held.since)
         };
-        let is_inferred_failure = |held: &HeldClaim| {
-            let is_failure = matches!(held.claim.state, AgentState::Error | AgentState::Limited);
-            is_failure && !held.claim.is_confirmed
-        };
+        let is_inferred_failure =
+            |held: &HeldClaim| is_failure(held.claim.state) && !held.claim.is_confirmed;
         // An inferred failure does not describe later work: `/clear` of Qwen Code 0.24 shows work
         // in the title, and starts a transcript only with the next prompt. Nor has a turn failed that the user stops
         // while the agent tries a request again: Qwen Code records the error, and not the stop.
@@ -381,6 +400,11 @@ impl StateResolver {
                 && !self.has_settled(Transcript, now);
             return self.report(Transcript).filter(|_| !is_open);
         };
+        // A title shows neither the menus that the user opens nor that Codex tries to reach its server.
+        let is_ahead =
+            |held: &&HeldClaim| held.is_busy() && !lower.is_busy() && held.since > lower.since;
+        let screen = self.get(Screen).filter(is_ahead);
+        let (first, lower) = screen.map_or((first, lower), |screen| (Screen, screen));
         let has_settled = self.has_settled(first, now);
         if let Some(transcript) = transcript {
             // After a title or a screen shows the end of the turn, the transcript will soon show how
@@ -393,6 +417,13 @@ impl StateResolver {
             let is_unknown = is_behind && !is_newer || may_be_stopped;
             if is_unknown && !lower.is_busy() && !has_settled {
                 return None;
+            }
+            // A menu that the user has opened since.
+            let is_open = |held: &HeldClaim| {
+                held.claim.state == AgentState::Waiting && held.since > transcript.since
+            };
+            if !transcript.is_busy() && self.get(Screen).is_some_and(is_open) {
+                return self.report(Screen);
             }
             if !transcript.is_busy() && !is_outdated(transcript) {
                 // The turn continues after an unconfirmed answer.
@@ -416,14 +447,25 @@ impl StateResolver {
         }
         // Titles do not show how a turn ended, so the screen refines `idle`.
         let is_refined = lower.claim.state == AgentState::Idle
-            && self.get(Screen).is_some_and(|held| !held.is_busy());
+            && self.get(Screen).is_some_and(|held| !held.is_busy())
+            && !self.shows_old_failure();
         self.report(if is_refined { Screen } else { first })
+    }
+
+    /// Returns true if the failure on the screen is that of an earlier turn: the user has stopped the last one before its
+    /// first words, and the agent has taken the prompt back from the screen.
+    fn shows_old_failure(&self) -> bool {
+        let is_failure = |held: &HeldClaim| is_failure(held.claim.state);
+        let since = self.failure.as_ref().map(|(_, since)| *since);
+        self.records_failures
+            && self.get(StateSource::Screen).is_some_and(is_failure)
+            && since.is_some_and(|since| self.worked_at.is_some_and(|worked| since < worked))
     }
 
     /// Returns the words of an error or a limit: those of the transcript, else those on the screen.
     fn words_of_failure(&self, report: &ResolvedState) -> Option<String> {
         let state = report.claim.state;
-        if !matches!(state, AgentState::Error | AgentState::Limited) {
+        if !is_failure(state) {
             return None;
         }
         let has_words =
@@ -461,6 +503,11 @@ fn is_known_dialogue(before: Option<&Dialogue>, now: Option<&Dialogue>) -> bool 
 /// shows its question.
 fn is_same_screen(a: &DetectedState, b: &DetectedState) -> bool {
     a.agent == b.agent && a.state == b.state && (a.asks == b.asks || a.asks.is_none())
+}
+
+/// Returns true if a turn has failed.
+fn is_failure(state: AgentState) -> bool {
+    matches!(state, AgentState::Error | AgentState::Limited)
 }
 
 /// Returns true if a turn is in progress.
@@ -656,6 +703,71 @@ mod tests {
             claims.set_claim(Transcript, failed(2), ms(9201));
             let failed = states(&mut claims, 9201).map(|(_, state, _)| state);
             assert_eq!(failed, Some(Error));
+        }
+
+        /// Qwen Code and Claude Code take the prompt back if nothing has come yet: the failure above it is an old one.
+        #[test]
+        fn a_failure_does_not_come_back_when_the_next_turn_is_stopped() {
+            for source in [Title, StatusFile] {
+                let mut claims = StateResolver::new(true);
+                let at = |claims: &mut StateResolver, now, of_source, shown| {
+                    claims.set_claim(source, claim(of_source, None), ms(now));
+                    claims.set_screen(screen(shown, None), ms(now));
+                    claims.settle_screen(ms(now + 300));
+                    states(claims, now + 300);
+                    states(claims, now + 2_000).map(|(_, state, _)| state)
+                };
+                claims.set_claim(Transcript, claim(Error, None), ms(0));
+                at(&mut claims, 0, Idle, Error);
+                claims.set_claim(Transcript, claim(Working, None), ms(5_000));
+                at(&mut claims, 5_000, Working, Working);
+                at(&mut claims, 10_000, Idle, Error);
+                let state = claims.reported.as_ref().map(|report| report.claim.state);
+                assert_eq!(state, Some(Idle), "{source:?}");
+                // The next turn fails in the same words.
+                at(&mut claims, 15_000, Working, Working);
+                claims.set_claim(Transcript, claim(Error, None), ms(19_900));
+                at(&mut claims, 20_000, Idle, Error);
+                let state = claims.reported.as_ref().map(|report| report.claim.state);
+                assert_eq!(state, Some(Error), "{source:?}");
+            }
+        }
+
+        #[test]
+        fn work_that_a_title_does_not_show_is_on_the_screen() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Title, claim(Idle, None), ms(0));
+            assert_eq!(states(&mut claims, 0), Some((Title, Idle, None)));
+            claims.set_screen(screen(Working, None), ms(100));
+            claims.settle_screen(ms(400));
+            assert_eq!(states(&mut claims, 400), Some((Screen, Working, None)));
+            claims.set_screen(screen(Idle, None), ms(5_000));
+            claims.settle_screen(ms(5_300));
+            let idle = states(&mut claims, 7_000).map(|(_, state, _)| state);
+            assert_eq!(idle, Some(Idle));
+            // The title is ahead of the screen at the end of a turn.
+            claims.set_claim(Title, claim(Working, None), ms(9_000));
+            claims.set_screen(screen(Working, None), ms(9_000));
+            claims.settle_screen(ms(9_300));
+            assert_eq!(states(&mut claims, 9_300), Some((Title, Working, None)));
+            claims.set_claim(Title, claim(Idle, None), ms(12_000));
+            let idle = states(&mut claims, 13_300).map(|(_, state, _)| state);
+            assert_eq!(idle, Some(Idle));
+        }
+
+        #[test]
+        fn a_menu_that_the_user_opens_after_a_turn_waits() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, claim(Done, None), ms(0));
+            claims.set_claim(Title, claim(Idle, None), ms(0));
+            assert_eq!(states(&mut claims, 2_000), Some((Transcript, Done, None)));
+            claims.set_screen(screen(Waiting, Some("Select model")), ms(3_000));
+            claims.settle_screen(ms(3_300));
+            let asks = Some("Select model".to_owned());
+            assert_eq!(states(&mut claims, 3_300), Some((Screen, Waiting, asks)));
+            claims.set_screen(screen(Idle, None), ms(5_000));
+            claims.settle_screen(ms(5_300));
+            assert_eq!(states(&mut claims, 7_000), Some((Transcript, Done, None)));
         }
 
         #[test]

@@ -136,8 +136,12 @@ pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
 }
 
 /// Summarises a tool call for the user who must allow it: its command or its question, or what the tool does with which
-/// file. Takes and returns the same as [`tool_question`].
+/// file. Takes and returns the same as [`tool_question`]; `None`, too, for a tool that asks several questions, because
+/// only the screen shows which one is asked.
 pub(crate) fn permission_question(tool: &str, arguments: &str) -> Option<String> {
+    if asks_several(arguments) {
+        return None;
+    }
     let what = tool_question(tool, arguments)?;
     let names_object = argument(arguments)
         .is_some_and(|(name, text)| OBJECT_ARGUMENTS.contains(&name) && !text.trim().is_empty());
@@ -146,6 +150,16 @@ pub(crate) fn permission_question(tool: &str, arguments: &str) -> Option<String>
     } else {
         what
     })
+}
+
+/// Returns true if a tool call asks several questions, or if more of them may follow in truncated JSON.
+fn asks_several(arguments: &str) -> bool {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => value["questions"]
+            .as_array()
+            .is_some_and(|all| all.len() > 1),
+        Err(_) => arguments.contains("\"questions\":"),
+    }
 }
 
 /// Returns the most specific argument of a tool call and its name; no name for other text than JSON.
@@ -460,7 +474,13 @@ mod tests {
                     "{tool} {arguments}"
                 );
             }
-            assert_eq!(permission_question("", ""), None);
+            for several in [
+                "",
+                r#"{"questions":[{"question":"Which?"},{"question":"How many?"}]}"#,
+                r#"{"questions":[{"question":"Which?"},{"quest"#,
+            ] {
+                assert_eq!(permission_question("", several), None, "{several}");
+            }
         }
 
         #[test]

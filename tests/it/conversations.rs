@@ -183,6 +183,15 @@ impl Claude {
         })
     }
 
+    /// Draws a screen, as the agent's program would.
+    fn shows_screen(&self, screen: &str) {
+        let line = "─".repeat(60);
+        let screen = screen.replace("LINE", &line).replace('\n', "\r\n");
+        let terminal = ["display-message", "-p", "-t", &self.pane, "#{pane_tty}"];
+        let terminal = self.server.tmux(&terminal);
+        fs::write(terminal.trim(), format!("\x1b[2J\x1b[H{screen}")).unwrap();
+    }
+
     /// Makes the pane print something.
     fn draws(&self) {
         self.server
@@ -605,4 +614,73 @@ fn an_agent_that_works_or_waits_when_its_observation_begins_does_so_since_its_tu
         assert_eq!(row["last_line"], "I build it.", "{row}");
         assert_code(&claude.run(&["stop"]), 0);
     }
+}
+
+/// The screens of one call of a tool that asks two questions, and of the review of their answers.
+const FIRST_QUESTION: &str = "● I have questions.\n\nLINE\n←  ☐ Colour  ☐ Parts  ✔ Submit  →\n\nWhich colour shall it be?\n\n\
+    ❯ 1. Red\n     warm\n  2. Blue\n     cold\n  3. Type something.\nLINE\n  4. Chat about this\n\n\
+    Enter to select · Tab/Arrow keys to navigate · Esc to cancel";
+const SECOND_QUESTION: &str = "● I have questions.\n\nLINE\n←  ☒ Colour  ☐ Parts  ✔ Submit  →\n\nWhich parts do you want?\n\n\
+    ❯ 1. [ ] Tests\n         unit tests\n  2. [ ] Docs\n         a guide\n  3. [ ] Type something\n     Submit\nLINE\n  \
+    4. Chat about this\n\nEnter to select · Tab/Arrow keys to navigate · Esc to cancel";
+const REVIEW: &str = "● I have questions.\n\nLINE\n←  ☒ Colour  ☒ Parts  ✔ Submit  →\n\nReview your answers\n\n ● Which colour \
+    shall it be?\n   → Red\n ● Which parts do you want?\n   → Docs\n\n❯ 1. Submit answers\n  2. Cancel\n";
+
+/// The transcript has both questions from the beginning: only the screen shows which one is asked.
+#[test]
+fn each_question_of_one_tool_is_a_question_of_its_own() {
+    let claude = Claude::new();
+    claude.write(&prompted(now()));
+    let tool = r#"{"type":"tool_use","id":"t","name":"AskUserQuestion","input":{"questions":[{"question":"Which colour shall it be?","options":[]},{"question":"Which parts do you want?","options":[]}]}}"#;
+    claude.write(&said(now(), tool, "tool_use"));
+    claude.is("waiting");
+    claude.shows_screen(FIRST_QUESTION);
+    claude.observe();
+    let shows = |words: &str| {
+        claude.row(|row| {
+            let dialogue = row["dialogue"].to_string();
+            dialogue.contains(words)
+        })
+    };
+    let refuse = |row: &Value| {
+        let before = claude.shows();
+        let id = row["question_id"].as_str().unwrap();
+        let args = [
+            "wait",
+            "agent",
+            "--send",
+            "2",
+            "--answers",
+            id,
+            "--timeout",
+            "2s",
+            "--state",
+            "done",
+        ];
+        let output = claude.run(&on(claude.server.socket().to_str().unwrap(), &args));
+        assert_code(&output, 2);
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("the question has changed"), "{stderr}");
+        assert_eq!(claude.shows(), before);
+    };
+    let first = shows("Which colour");
+    assert_eq!(first["asks"], "Which colour shall it be?", "{first}");
+    claude.shows_screen(SECOND_QUESTION);
+    let second = shows("Which parts");
+    assert_eq!(second["asks"], "Which parts do you want?", "{second}");
+    assert_ne!(second["question_id"], first["question_id"]);
+    refuse(&first);
+    // The user ticks a choice: the question is the same.
+    let ticked = SECOND_QUESTION.replace("2. [ ]", "2. [✔]");
+    claude.shows_screen(&ticked.replace("☐ Parts", "☒ Parts"));
+    let same = shows("[✔] Docs");
+    assert_eq!(same["question_id"], second["question_id"]);
+    claude.shows_screen(REVIEW);
+    let review = shows("Submit answers");
+    assert_eq!(review["asks"], "Review your answers", "{review}");
+    let choices = review["dialogue"]["choices"].as_array().unwrap();
+    let labels: Vec<&Value> = choices.iter().map(|choice| &choice["label"]).collect();
+    assert_eq!(labels, ["Submit answers", "Cancel"]);
+    refuse(&second);
+    assert_code(&claude.run(&["stop"]), 0);
 }

@@ -30,6 +30,22 @@ pub(crate) fn is_same_dialogue(a: &Dialogue, b: &Dialogue) -> bool {
     of(a).eq(of(b))
 }
 
+/// Returns true if a dialogue is still the one before: whatever the width and height of the pane, the ticks, the
+/// selected choice, and what the user types, which stands in the selected choice.
+pub(crate) fn asks_the_same(before: &Dialogue, now: &Dialogue) -> bool {
+    let text = |dialogue: &Dialogue| letters(&dialogue.text).collect::<String>();
+    let is_cut = |dialogue: &Dialogue| dialogue.text.starts_with('…');
+    let (before_text, now_text) = (text(before), text(now));
+    let is_same_text = before_text == now_text
+        || is_cut(now) && before_text.ends_with(&now_text)
+        || is_cut(before) && now_text.ends_with(&before_text);
+    let choices = before.choices.iter().zip(&now.choices);
+    let mut fixed = choices.filter(|(before, now)| !before.selected && !now.selected);
+    is_same_text
+        && before.choices.len() == now.choices.len()
+        && fixed.all(|(before, now)| letters(&before.label).eq(letters(&now.label)))
+}
+
 /// How an agent draws its dialogues.
 #[derive(Clone, Debug)]
 pub(super) struct DialogueRules {

@@ -14,7 +14,7 @@ use crate::text::first_chars;
 pub use agent_rules::DetectedState;
 pub(crate) use agent_rules::RowKind;
 use agent_rules::{AgentRules, Candidate, Confidence, LINE_CHARS_MAX};
-pub(crate) use dialogue::is_same_dialogue;
+pub(crate) use dialogue::{asks_the_same, is_same_dialogue};
 use rule_file::read;
 pub use screen::AgentScreen;
 use screen::{RuleScreen, ShellRules};

@@ -46,6 +46,7 @@ struct SaysSpec {
     text: String,
     tool: Option<String>,
     end: Option<String>,
+    notice: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -355,6 +356,7 @@ impl SaysRules {
             text,
             tool: optional("says: tool", spec.tool.as_deref())?,
             end: optional("says: end", spec.end.as_deref())?,
+            notice: optional("says: notice", spec.notice.as_deref())?,
         })
     }
 }

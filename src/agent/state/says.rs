@@ -15,6 +15,8 @@ pub(super) struct SaysRules {
     pub tool: Option<Regex>,
     /// Matches rows that are no text, and end one: results of tools, advice, notes.
     pub end: Option<Regex>,
+    /// Matches a row of the agent's progress that says what keeps it from its work; its group is the text.
+    pub notice: Option<Regex>,
 }
 
 /// The words that a row begins.
@@ -34,6 +36,14 @@ impl SaysRules {
         is_message: impl Fn(&str) -> bool,
         is_status: impl Fn(&str) -> bool,
     ) -> Option<String> {
+        let notice = |row: &&str| {
+            Some(one_line(
+                self.notice.as_ref()?.captures(row)?.get(1)?.as_str(),
+            ))
+        };
+        if let Some(words) = rows.iter().rev().find_map(notice) {
+            return Some(words);
+        }
         let heads = rows.iter().enumerate().rev();
         let mut heads = heads.filter(|(_, row)| !is_status(row));
         let head = heads.find_map(|(at, row)| Some((at, self.head(row, &is_message)?)));
@@ -192,6 +202,11 @@ mod tests {
                 Some("Ran ls -l"),
             ),
             (CODEX, "• I look.\n\n› tidy up\n", None),
+            (
+                CODEX,
+                "  >_ OpenAI Codex (v0.171.0)\n     /tmp/work\n\n◦ Reconnecting to server… (48s)\n",
+                Some("Reconnecting to server…"),
+            ),
             (
                 CODEX,
                 "• It is well.\n  └ Tip: Use /init to create\n\n  Worked for 7s • 20:46\n",
