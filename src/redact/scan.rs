@@ -56,8 +56,9 @@ pub(super) enum RuleMatch {
     No,
     /// Undecided until more text arrives; the lead begins at this position.
     Undecided(usize),
-    /// Undecided until the next line arrives; the text from this position is needed.
-    NextLine(usize),
+    /// Undecided until the next line arrives; the text from this position is needed. The spans are secret whatever
+    /// follows.
+    NextLine(usize, [Option<Span>; 2]),
     /// A secret, and its rest in the next line, if any.
     Secret(Span, Option<Span>),
     /// A block begins at this position, after its lead.
@@ -148,7 +149,8 @@ impl RuleSet {
                     RuleMatch::No => {}
                     // A lead may begin in an earlier line.
                     RuleMatch::Undecided(start) => undecided = undecided.min(start),
-                    RuleMatch::NextLine(start) => {
+                    RuleMatch::NextLine(start, known) => {
+                        spans.extend(known.into_iter().flatten());
                         pending = Some(pending.map_or(start, |before: usize| before.min(start)));
                     }
                     RuleMatch::Secret(first, rest) => {
@@ -234,7 +236,9 @@ impl RuleSet {
         }
         let (start, from, number) = match hit_rule.lead_at(text, hit) {
             LeadMatch::No => return RuleMatch::No,
-            LeadMatch::NextLine => return RuleMatch::NextLine(hit.start.saturating_sub(BACK)),
+            LeadMatch::NextLine => {
+                return RuleMatch::NextLine(hit.start.saturating_sub(BACK), [None; 2]);
+            }
             LeadMatch::Lead(start, from, more) => (start, from, number + more),
         };
         let rule = &self.rules[usize::from(number)];
@@ -400,32 +404,37 @@ impl RuleSet {
         if is_part || !(is_long || is_escaped) {
             return RuleMatch::No;
         }
-        if next == text.len() {
-            return RuleMatch::NextLine(start);
-        }
+        let rule = &self.rules[usize::from(number)];
+        let is_secret = |value: &[u8]| {
+            rule.check.accepts(value) && (ValueCheck::Mixed.accepts(value) || has_mixed_case(value))
+        };
         let end = self.run(number, text, next, text.len().min(next + BODY_BYTES));
         let rest = &text[next..end];
-        let Some(at) = memchr::memchr(b'@', rest) else {
-            // The rest may be cut.
-            let is_open = end == text.len() && memchr::memchr(b'/', rest).is_none();
-            return if is_open {
-                RuleMatch::NextLine(start)
-            } else {
-                RuleMatch::No
-            };
-        };
-        let joined = [first, &rest[..at]].concat();
-        let rule = &self.rules[usize::from(number)];
-        let is_secret = ValueCheck::Mixed.accepts(&joined) || has_mixed_case(&joined);
-        if memchr::memchr(b'/', &rest[..at]).is_some() || !is_secret || !rule.check.accepts(&joined)
-        {
+        let (first_span, rest_at) = (Span::new(from, to, number), memchr::memchr(b'@', rest));
+        let joined = [first, &rest[..rest_at.unwrap_or(rest.len())]].concat();
+        if memchr::memchr(b'/', &joined).is_some() {
             return RuleMatch::No;
         }
-        let first = Span::new(from, to, number);
-        if at == 0 {
-            return RuleMatch::Secret(first, None);
+        let Some(at) = rest_at else {
+            if end < text.len() {
+                return RuleMatch::No;
+            }
+            // This text is shown before the next line arrives. A port, a host or a tag is shorter or made of words.
+            let is_likely = is_secret(&joined)
+                && (joined.len() >= LEAK_BYTES || ValueCheck::Random.accepts(&joined));
+            let rest = (rest.len() >= LEAK_BYTES).then(|| Span::new(next, end, number));
+            let known = if is_likely {
+                [Some(first_span), rest]
+            } else {
+                [None; 2]
+            };
+            return RuleMatch::NextLine(start, known);
+        };
+        if !is_secret(&joined) {
+            return RuleMatch::No;
         }
-        RuleMatch::Secret(first, Some(Span::new(next, next + at, number)))
+        let rest = (at > 0).then(|| Span::new(next, next + at, number));
+        RuleMatch::Secret(first_span, rest)
     }
 
     /// Judges a secret that has too few bytes before the end of its line.
@@ -452,7 +461,7 @@ impl RuleSet {
             return if is_likely {
                 RuleMatch::Secret(Span::new(start, to, number), None)
             } else {
-                RuleMatch::NextLine(start.saturating_sub(2))
+                RuleMatch::NextLine(start.saturating_sub(2), [None; 2])
             };
         }
         let limit = text.len().min(next + BODY_BYTES);

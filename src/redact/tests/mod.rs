@@ -729,18 +729,43 @@ mod broken_addresses {
             !redacted.contains(one) && !redacted.contains(two),
             "{redacted}"
         );
-        // The beginning is shown before the rest arrives.
-        let (first, rest) = text.split_at(text.find('\n').unwrap() + 1);
-        let redacted = redact(&[first, rest]);
-        assert!(!redacted.contains(two), "{redacted}");
+        // Wherever the text is cut, a part that would reveal it is not shown.
+        let (one, two) = ("Xk29fQ7bLm3Tz8Rw", "vT4mPz81Ns6Yd0Hq");
+        let text = format!("{}{long}{one}\n  {two}@db/main\n", " ".repeat(10));
+        for at in 0..text.len() {
+            let (first, rest) = text.split_at(at);
+            let redacted = redact(&[first, rest]);
+            for part in [one, two] {
+                let is_shown = |twelve: &[u8]| redacted.contains(str::from_utf8(twelve).unwrap());
+                assert!(
+                    !part.as_bytes().windows(12).any(is_shown),
+                    "cut at {at}: {redacted}"
+                );
+            }
+        }
+        // Each line in a piece of its own is redacted as both in one.
+        for text in [
+            text.as_str(),
+            &text.replace(one, "Xk29fQ7b").replace(two, "vT4"),
+        ] {
+            let lines: Vec<&str> = text.split_inclusive('\n').collect();
+            let redacted = redact(&lines);
+            assert_eq!(redacted.matches("[redacted:url-password]").count(), 2);
+            assert_eq!(redacted, redact(&[text]));
+        }
         for plain in [
             "Listening on the address http://localhost:8080\nuser1@example.com\n",
             "Pulling docker://node:20-alpine\nroot@host1:~#\n",
             "Pulling the image from docker://registry/of/node:latest\nme@host:~$\n",
             "Listening on the address of a://host:name1/path\nuser1@example.com\n",
+            "Pulling the image from docker://library:20-alpine3.19-amd64-slim\nok\n",
+            "Serving the pages of the handbook at http://localhost:8080\n",
+            "Cloning into the directory from ssh://git:organisation-of-example\nok\n",
         ] {
             let text = format!("\n{plain}");
             assert_eq!(redact(&[&text]), text);
+            let lines: Vec<&str> = text.split_inclusive('\n').collect();
+            assert_eq!(redact(&lines), text);
         }
     }
 }

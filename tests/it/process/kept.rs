@@ -117,3 +117,35 @@ fn secrets_are_not_stored_and_not_in_events() {
         .output();
     assert_eq!(text(&found.unwrap().stdout), "");
 }
+
+/// The first half of a password that the command breaks at the end of a line is printed before the second one.
+#[test]
+fn a_broken_password_is_redacted_wherever_the_output_is_cut() {
+    let data = tempfile::tempdir().unwrap();
+    let gate = data.path().join("gate");
+    let (one, two) = (["Xk29", "fQ7b"].concat(), ["vT4m", "Pz81"].concat());
+    let begin = format!("connecting to the database at {}://app:", "postgres");
+    let script = format!(
+        "mkfifo {gate}; echo '{begin}{one}'; read go < {gate}; echo '  {two}@db/main'",
+        gate = gate.display()
+    );
+    let args = ["--json", "--", "sh", "-c", &script];
+    let mut running = crate::cli::Running::start(command(&args, data.path()));
+    running.wait_for(&format!("\"text\":\"{begin}"));
+    std::fs::write(&gate, "go\n").unwrap();
+    let output = running.end();
+    assert_code(&output, 0);
+    let events = text(&output.stdout);
+    let texts: Vec<&str> = events
+        .lines()
+        .filter(|line| line.contains("ExecutionOutput"))
+        .collect();
+    assert_eq!(texts.len(), 2, "{events}");
+    assert!(
+        texts
+            .iter()
+            .all(|text| text.contains("[redacted:url-password]")),
+        "{events}"
+    );
+    assert!(texts[1].contains("@db/main"), "{events}");
+}
