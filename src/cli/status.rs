@@ -346,14 +346,13 @@ pub(super) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
 /// Returns the pane that a face shows by this name, or in whose foreground runs what it shows by this name, if the
 /// observer of the server knows one. Names that tmux itself has are left to it.
 pub(super) fn pane_named(options: &Options, name: &str, clock: &Clock) -> Option<PaneId> {
-    if name.starts_with(['%', '$', '@']) {
+    let is_id = name.starts_with(['%', '$', '@']);
+    // An observer that hangs delays only names that tmux does not have.
+    if is_id || known::Targets::of(&options.server, clock).contains(name) {
         return None;
     }
     let observer = observer::running(&options.home().ok()?).ok()??;
     let (rows, _) = get_board(&observer.socket, None, Duration::ZERO).ok()??;
-    if known::Targets::of(&options.server, clock).contains(name) {
-        return None;
-    }
     let socket = options.server.socket_path()?;
     let of_server = |place: &Place| Path::new(&place.server) == socket.as_path();
     let named = rows.iter().zip(names_of(&rows));
