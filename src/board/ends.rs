@@ -75,6 +75,20 @@ impl Row {
         }
     }
 
+    /// Returns true if the last line has the words of a failure that needs the user.
+    pub(super) fn says_failure(&self) -> bool {
+        self.state == RowState::Failed && self.asks.is_some()
+    }
+
+    /// Fails because the agent was killed, which needs the user.
+    pub(super) fn fail(&mut self, words: String, exit_status: i32, at: Timestamp) {
+        self.enter(RowState::Failed, at);
+        self.exit_status = Some(exit_status);
+        self.evidence = None;
+        self.last_line.clone_from(&words);
+        self.set_question(Some(words), None, None);
+    }
+
     /// Fails if this exit status is that of an agent that was killed, which needs the user, however short it lived. Its
     /// end may be known already.
     pub(super) fn fail_if_killed(&mut self, exit_status: Option<i32>, at: Timestamp) {

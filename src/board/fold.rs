@@ -325,6 +325,12 @@ impl Fold<'_> {
                     if let Some(agent) = agent.as_ref().filter(|_| !is_named) {
                         row.set_agent(plain(agent).into_owned());
                     }
+                    match state.known() {
+                        Some(AgentState::Suspended) if is_shell => row.stop_job(),
+                        // No job is stopped.
+                        Some(AgentState::Idle) => row.stopped_job = None,
+                        _ => {}
+                    }
                     row.evidence = Some(evidence.clone());
                     row.source.clone_from(source);
                     let asks = asks.as_deref().map(|asks| plain(asks).into_owned());

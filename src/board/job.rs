@@ -27,11 +27,15 @@ impl Row {
         before.take_if(|before| before.state == RowState::Failed);
         let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
         let works_again = std::mem::take(&mut self.works_again) && !is_script;
-        if self.state == RowState::Failed || is_script && is_idle {
-            if self.state == RowState::Failed {
-                self.forget_failure();
-                self.set_agent("shell".to_owned());
-            }
+        let has_failed = self.state == RowState::Failed;
+        if has_failed {
+            self.forget_failure();
+        }
+        if has_failed || self.stopped_job.is_some() {
+            // The row has the name of another job.
+            self.set_agent("shell".to_owned());
+        }
+        if has_failed || is_script && is_idle {
             self.set_question(None, None, None);
             // A script has no state of its own until it asks: at its end, a wait for the prompt goes by that.
             self.enter(RowState::Running, at);
@@ -86,11 +90,25 @@ impl Row {
         self.agent = name;
     }
 
-    /// Makes the job the program of the row if it has run long enough; returns true if the row has changed.
+    /// The shell has its terminal back because a job is stopped, which the row names: the one that has just run, else
+    /// the last one. The prompt is the shell's.
+    pub(super) fn stop_job(&mut self) {
+        self.runs_script = false;
+        let job = self.job.as_ref().map(|(name, _)| name.clone());
+        self.stopped_job = job.or(self.stopped_job.take());
+        if self.stopped_job.is_some() {
+            self.agent.clone_from(&self.stopped_job);
+        }
+    }
+
+    /// Makes the job the program of the row if it has run long enough, unless the shell reads commands beside it; returns
+    /// true if the row has changed.
     pub(super) fn name_due_job(&mut self, now: Timestamp) -> bool {
         let job = self.job.as_ref();
         let is_due = job.is_some_and(|(_, began)| now >= after(*began, JOB_NAMED_AFTER));
-        let is_new = is_due && !self.has_named_job();
+        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        let is_behind = is_idle && job.is_some_and(|(_, began)| self.since > *began);
+        let is_new = is_due && !is_behind && !self.has_named_job();
         if is_new {
             self.name_job();
         }

@@ -249,6 +249,9 @@ pub struct Row {
     /// The name of the job in the pane's shell, and when it began. Not part of the JSON.
     #[serde(skip)]
     pub(super) job: Option<(String, Timestamp)>,
+    /// The name of the last job of the pane's shell that was stopped. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) stopped_job: Option<String>,
     /// The time at which the last job of the pane's shell ended, or its own program failed.
     #[serde(default)]
     pub job_ended: Option<Timestamp>,
@@ -342,6 +345,7 @@ impl Row {
             began: None,
             is_new: false,
             job: None,
+            stopped_job: None,
             job_ended: None,
             failed_after: None,
             works_again: false,
@@ -536,25 +540,11 @@ impl Row {
         self.ended = true;
     }
 
-    /// Fails because the agent was killed, which needs the user.
-    pub(super) fn fail(&mut self, words: String, exit_status: i32, at: Timestamp) {
-        self.enter(RowState::Failed, at);
-        self.exit_status = Some(exit_status);
-        self.evidence = None;
-        self.last_line.clone_from(&words);
-        self.set_question(Some(words), None, None);
-    }
-
     /// Returns true for a pane that is a view of another observed pane, to which all belongs that it shows.
     pub(crate) fn is_view(&self) -> bool {
         let is_process = self.source == Some(StateSource::Process.into());
         let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
         is_idle && is_process && self.agent.as_deref() == Some(VIEWER)
-    }
-
-    /// Returns true if the last line has the words of a failure that needs the user.
-    pub(super) fn says_failure(&self) -> bool {
-        self.state == RowState::Failed && self.asks.is_some()
     }
 
     /// Sets the agent. What another agent has said is not its own, nor what the shell has printed: the command that

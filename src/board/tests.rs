@@ -1372,6 +1372,97 @@ fn a_script_is_work_until_it_ends() {
 }
 
 #[test]
+fn a_job_that_is_stopped_is_suspended_and_one_in_the_background_is_not_the_rows_program() {
+    let mut board = board(&[
+        at(1, opened("a", "%1", "bash")),
+        at(2, shell(AgentState::Idle)),
+    ]);
+    let suspended = Attention::NeedsYou;
+    for (second, event, agent, state, attention) in [
+        (3, job("make"), "shell", "idle", Attention::Quiet),
+        (
+            4,
+            shell(AgentState::Suspended),
+            "make",
+            "suspended",
+            suspended,
+        ),
+        // It goes on, or another one begins beside it.
+        (
+            5,
+            shell(AgentState::Working),
+            "make",
+            "working",
+            Attention::Working,
+        ),
+        (6, job("cargo test"), "shell", "working", Attention::Working),
+        (
+            20,
+            shell(AgentState::Working),
+            "cargo",
+            "working",
+            Attention::Working,
+        ),
+        (
+            21,
+            job_over(0, 15_000),
+            "shell",
+            "working",
+            Attention::Working,
+        ),
+        (
+            22,
+            shell(AgentState::Suspended),
+            "make",
+            "suspended",
+            suspended,
+        ),
+        (
+            23,
+            shell(AgentState::Working),
+            "shell",
+            "working",
+            Attention::Working,
+        ),
+        (24, job("vim"), "shell", "working", Attention::Working),
+        (
+            25,
+            shell(AgentState::Suspended),
+            "vim",
+            "suspended",
+            suspended,
+        ),
+        // It goes on in the background.
+        (
+            26,
+            shell(AgentState::Idle),
+            "shell",
+            "idle",
+            Attention::Quiet,
+        ),
+        (
+            60,
+            shell(AgentState::Idle),
+            "shell",
+            "idle",
+            Attention::Quiet,
+        ),
+    ] {
+        let event = at(second, event);
+        board.tick(event.ts);
+        board.apply(&event);
+        board.tick(event.ts);
+        let row = board.rows().next().unwrap();
+        let shown = (
+            row.agent.as_deref().unwrap(),
+            row.state.as_str(),
+            row.attention(),
+        );
+        assert_eq!(shown, (agent, state, attention), "{second}");
+    }
+}
+
+#[test]
 fn a_row_does_not_change_its_program_with_each_command_of_a_loop() {
     let mut board = board(&[
         at(1, opened("a", "%1", "bash")),

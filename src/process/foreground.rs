@@ -50,7 +50,8 @@ pub(crate) struct Front {
     pub name: String,
     /// True for a shell that reads typed input: nothing that it has run is in the foreground.
     pub is_shell: bool,
-    /// The groups of the jobs of such a shell that are stopped.
+    /// The groups of the jobs of such a shell that are stopped. What `td-observe` itself runs there is left out: it has a
+    /// row of its own, which says so.
     pub stopped: Vec<u32>,
     /// True for a client of a tmux server, perhaps of one that is not observed, or for a script that runs one.
     pub is_tmux_client: bool,
@@ -76,7 +77,10 @@ impl Front {
         } else {
             Vec::new()
         };
-        let stopped = jobs.into_iter().filter(|job| job.is_stopped);
+        let is_own = |job: &Stat| self::name(job.pid).as_deref() == Some(env!("CARGO_PKG_NAME"));
+        let stopped = jobs
+            .into_iter()
+            .filter(|job| job.is_stopped && !is_own(job));
         let is_tmux_client = is_tmux(&name) || is_shell(&name) && !is_reader && runs_tmux(group);
         Some(Self {
             group,

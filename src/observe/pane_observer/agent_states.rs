@@ -39,10 +39,8 @@ pub(in crate::observe) struct AgentStates {
     front: Option<Front>,
     /// Since when a tmux client is in the foreground of which it is not known whether it shows observed panes.
     client_since: Option<Instant>,
-    /// True while the agent's process is stopped, or its shell is in the foreground.
+    /// True while the agent's process is stopped, or its shell is in the foreground, or a job of that shell is stopped.
     is_suspended: bool,
-    /// The group of another program that has drawn an agent or a question, and was last seen stopped.
-    stopped: Option<u32>,
     /// The end of the last agent, as long as its screen may still stand.
     over: Option<Over>,
     title: String,
@@ -63,7 +61,6 @@ impl AgentStates {
             front: None,
             client_since: None,
             is_suspended: false,
-            stopped: None,
             over: None,
             host: host.to_owned(),
             background: Background::default(),
@@ -79,8 +76,6 @@ impl AgentStates {
             view.zip(states.front.as_ref().map(|front| front.group))
         };
         let before = shown(self);
-        let drawn_by = self.front.as_ref().map(|front| front.group);
-        let drawn_by = drawn_by.filter(|_| self.program.is_none() && self.is_drawn());
         self.front = front;
         let now_shown = shown(self);
         if before != now_shown {
@@ -105,23 +100,12 @@ impl AgentStates {
         if self.program.is_some() {
             return false;
         }
-        let is_shell = front.is_shell;
-        if is_shell {
-            let drawers = [drawn_by, self.stopped].into_iter().flatten();
-            let mut stopped = drawers.filter(|group| front.stopped.contains(group));
-            self.stopped = stopped.next();
-        }
-        let is_suspended = is_shell && self.stopped.is_some();
+        let (is_shell, is_suspended) = (front.is_shell, !front.stopped.is_empty());
         let was_suspended = self.is_suspended;
         if is_suspended != was_suspended {
             self.set_suspended(is_suspended, now);
         }
         is_shell && !is_suspended && (was_suspended || self.is_agent_on_screen())
-    }
-
-    /// Returns true if the screen shows an agent, or a question.
-    fn is_drawn(&self) -> bool {
-        self.resolver.state() == Some(AgentState::Waiting) || self.is_agent_on_screen()
     }
 
     /// Returns the session of observed panes that a tmux client shows in this pane. What its screen shows is theirs.
@@ -136,12 +120,13 @@ impl AgentStates {
         since.is_some_and(|since| now.saturating_duration_since(since) < VIEW_WAIT)
     }
 
-    /// Returns true if a process group is in the foreground and draws an agent's screen, or has drawn what is suspended.
+    /// Returns true if a process group is in the foreground and draws an agent's screen, or is suspended.
     pub fn is_drawn_by(&self, group: u32) -> bool {
         let front = self.front.as_ref();
-        let is_in_front = || front.is_some_and(|front| front.group == group);
-        let draws = || self.is_agent_on_screen() && is_in_front();
-        self.program.is_none() && (self.stopped == Some(group) || draws())
+        let is_its = |front: &Front| {
+            front.stopped.contains(&group) || front.group == group && self.is_agent_on_screen()
+        };
+        self.program.is_none() && front.is_some_and(is_its)
     }
 
     fn is_agent_on_screen(&self) -> bool {
@@ -155,7 +140,7 @@ impl AgentStates {
         let group = self.front.take().map(|front| front.group);
         let program = self.program.take();
         self.resolver = StateResolver::new(false);
-        (self.is_suspended, self.stopped) = (false, None);
+        self.is_suspended = false;
         self.over = Some(Over { group, since: now });
         program
     }
@@ -210,7 +195,7 @@ impl AgentStates {
             // The last screen belongs to another program.
             self.resolver = StateResolver::new(true);
             self.program = Some(program);
-            (self.is_suspended, self.stopped, self.over) = (false, None, None);
+            (self.is_suspended, self.over) = (false, None);
         }
     }
 

@@ -93,6 +93,47 @@ fn a_job_after_one_that_has_failed_is_working() {
     assert_code(&home.run(&["stop"]), 0);
 }
 
+#[test]
+fn a_job_that_is_stopped_is_suspended_until_it_goes_on_or_ends() {
+    let (home, pane) = observed_shell();
+    home.server.types("sh", "sleep 1000");
+    home.wait_for_row("sh", |row| row["agent"] == "sleep");
+    let suspended = || {
+        let row = home.wait_for_row("sh", |row| row["state"] == "suspended");
+        assert_eq!(
+            (&row["agent"], &row["attention"]),
+            (&"sleep".into(), &"needs_you".into())
+        );
+    };
+    let stop = || {
+        home.server.tmux(&["send-keys", "-t", "sh", "C-z"]);
+        suspended();
+    };
+    stop();
+    // Beside it, another job is the shell's.
+    home.server.types("sh", "sh -c 'echo other; read x'");
+    home.wait_for_row("sh", |row| {
+        row["attention"] == "working" && row["last_line"] == "other"
+    });
+    home.server.types("sh", "");
+    suspended();
+    home.server.types("sh", "fg");
+    home.wait_for_row("sh", |row| row["state"] == "working");
+    stop();
+    home.server.types("sh", "bg; clear");
+    let row = home.wait_for_row("sh", |row| row["state"] == "idle");
+    assert_eq!(
+        (&row["agent"], &row["attention"]),
+        (&"shell".into(), &"quiet".into())
+    );
+    home.server.types("sh", "fg");
+    home.server.wait_for_text(&pane, "sleep 1000");
+    stop();
+    home.server.types("sh", "kill %1");
+    home.wait_for_row("sh", |row| row["state"] != "suspended");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
 /// Draws a dialogue of an agent, and waits.
 const DIALOGUE: &str = "printf 'Do you want to proceed?\\n❯ 1. Yes\\n  2. No, and tell Claude what to do differently (esc)\\n'; read x";
 
@@ -296,7 +337,8 @@ fn the_last_line_is_neither_what_was_typed_nor_a_frame() {
     wait_for("the line of the job", CEILING, || {
         let rows = home.rows();
         let is_built = |row: &Value| row["pane"] == pane && row["last_line"] == "built";
-        rows.iter().any(is_built).then_some(()).ok_or(rows)
+        let is_met = |row: &Value| is_built(row) && row["state"] == "idle";
+        rows.iter().any(is_met).then_some(()).ok_or(rows)
     });
     home.server.types("sh", "false");
     home.server.wait_for_text(&pane, "$ false\n$");
