@@ -83,10 +83,12 @@ pub(crate) struct StateResolver {
     on_screen: Option<(DetectedState, Instant)>,
     /// When the dialogue on the last screen was first seen.
     dialogue_since: Option<Instant>,
-    /// When the last state was reported in which the agent did not wait.
+    /// When the agent was reported to wait no longer.
     went_on_at: Option<Instant>,
     /// The last state that has settled on the screen.
     pub settled: Option<DetectedState>,
+    /// When the screen first showed it.
+    settled_since: Option<Instant>,
     reported: Option<ResolvedState>,
     /// The turn of the transcript at the last report.
     turn: u64,
@@ -187,7 +189,8 @@ impl StateResolver {
         if self.screen_settles_at().is_none_or(|at| at > now) {
             return;
         }
-        if let Some((detected, _)) = &self.on_screen {
+        if let Some((detected, since)) = &self.on_screen {
+            self.settled_since = Some(*since);
             let claim = StateClaim {
                 state: detected.state,
                 is_confirmed: !detected.inferred && self.has_program,
@@ -259,7 +262,7 @@ impl StateResolver {
         }
         if report.claim.state == AgentState::Waiting {
             self.last_question.clone_from(&report.claim.asks);
-        } else {
+        } else if self.state() == Some(AgentState::Waiting) {
             self.went_on_at = Some(now);
         }
         self.reported = Some(report.clone());
@@ -324,8 +327,7 @@ impl StateResolver {
         }
         // The question is written shortly after the status, so a known question may belong to the
         // previous dialogue. A screen shows a dialogue and its question at the same time.
-        let reported = self.reported.as_ref();
-        let was_waiting = reported.is_some_and(|before| before.claim.state == AgentState::Waiting);
+        let was_waiting = self.state() == Some(AgentState::Waiting);
         let is_old = self.last_question == report.claim.asks
             && report.source != StateSource::Screen
             && !was_waiting;
@@ -426,8 +428,13 @@ impl StateResolver {
                 return self.report(Screen);
             }
             if !transcript.is_busy() && !is_outdated(transcript) {
-                // The turn continues after an unconfirmed answer.
-                return self.report(if lower.is_busy() && !transcript.claim.is_confirmed {
+                // The turn continues after an unconfirmed answer. What a screen shows only since after the end, or an
+                // end that precedes the observation, is no part of the turn: a command of the user and its question.
+                let is_later = first == Screen
+                    && (transcript.claim.turn == 0
+                        || self.settled_since.is_some_and(|at| at > transcript.since));
+                let goes_on = is_later || !transcript.claim.is_confirmed;
+                return self.report(if lower.is_busy() && goes_on {
                     first
                 } else {
                     Transcript
@@ -979,6 +986,54 @@ mod tests {
             // The screen is not drawn again yet.
             claims.set_claim(Title, claim(Waiting, Some("rm a")), ms(1100));
             assert_eq!(asked(&mut claims, 1100), Some(words("rm a", None)));
+        }
+
+        #[test]
+        fn a_dialogue_that_stood_before_the_first_report_is_that_of_the_question() {
+            let mut claims = StateResolver::default();
+            claims.set_screen(dialogue("ls", 0), ms(0));
+            // The observer has just started, and reads the file before the screen has settled.
+            claims.set_claim(Transcript, claim(Working, None), ms(100));
+            assert_eq!(asked(&mut claims, 100), Some((None, None)));
+            claims.settle_screen(ms(300));
+            let first = words("ls", Some("Bash command ls Some(0)"));
+            assert_eq!(asked(&mut claims, 300), Some(first));
+        }
+
+        #[test]
+        fn what_the_screen_shows_since_after_the_end_of_a_turn_outranks_it() {
+            let mut claims = StateResolver::new(true);
+            let done = claim(Done, None).map(|claim| StateClaim { turn: 1, ..claim });
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300), Some((Screen, Working, None)));
+            claims.set_claim(Transcript, done, ms(400));
+            assert_eq!(states(&mut claims, 400), Some((Transcript, Done, None)));
+            let mut shows = |detected: Option<DetectedState>, at| {
+                claims.set_screen(detected, ms(at));
+                claims.settle_screen(ms(at + 300));
+                states(&mut claims, at + 300)
+            };
+            assert_eq!(shows(screen(Idle, None), 500), None);
+            // A command of the user, and its question.
+            let running = shows(screen(Working, None), 2_000);
+            assert_eq!(running, Some((Screen, Working, None)));
+            let asks = shows(screen(Waiting, Some("Add it?")), 5_000);
+            assert_eq!(asks, Some((Screen, Waiting, Some("Add it?".into()))));
+            assert_eq!(shows(screen(Idle, None), 7_000), None);
+            let over = states(&mut claims, 7_600);
+            assert_eq!(over, Some((Transcript, Done, None)));
+        }
+
+        #[test]
+        fn a_question_outranks_the_end_of_a_turn_before_the_observation() {
+            let mut claims = StateResolver::new(true);
+            claims.set_screen(screen(Waiting, Some("Add it?")), ms(0));
+            claims.set_claim(Transcript, claim(Idle, None), ms(100));
+            assert_eq!(states(&mut claims, 100), Some((Transcript, Idle, None)));
+            claims.settle_screen(ms(300));
+            let asks = states(&mut claims, 300);
+            assert_eq!(asks, Some((Screen, Waiting, Some("Add it?".into()))));
         }
 
         #[test]

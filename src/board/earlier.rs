@@ -46,7 +46,8 @@ impl Row {
         }
         self.earlier = Some(Box::new(turn));
         let has_spoken = !self.answer.is_empty();
-        let is_known = has_spoken || self.last_observed.is_some();
+        // What the pane's program is called after a restart may have cleared what was known.
+        let is_known = has_spoken || self.last_observed.is_some() && !self.last_line.is_empty();
         if is_known || answer.is_empty() {
             return;
         }

@@ -1822,6 +1822,20 @@ fn what_an_observer_has_seen_of_a_turn_stays_over_a_restart_and_another_turn_is_
         let last = if is_first { "Before." } else { "Done." };
         assert_eq!(row.last_line, last);
     }
+    // The process of the pane has another name than its agent.
+    let mut board = Board::default();
+    for (second, event) in [
+        (0, opened("a", "%1", "bash")),
+        (2, found(true)),
+        (3, is(Done)),
+        (5, ended()),
+        (6, opened_anew(Some(false), "a", "%1", "node")),
+        (7, found(true)),
+        (7, is(Done)),
+    ] {
+        board.apply(&at(second, event));
+    }
+    assert_eq!(board.rows().next().unwrap().last_line, "Done.");
     // The turn began at second 2, but the agent works again since second 4.
     let mut board = Board::default();
     for (second, event) in [

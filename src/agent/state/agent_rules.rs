@@ -100,6 +100,14 @@ pub(super) struct StateRule {
     pub inferred: bool,
 }
 
+impl StateRule {
+    /// Returns what the agent says in the row of its status, if the pattern has a group for it.
+    fn says(&self, line: &str) -> Option<String> {
+        let said = self.query.pattern.captures(line)?.name("says")?;
+        Some(one_line(said.as_str()))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InputCondition {
@@ -219,7 +227,7 @@ impl Candidate<'_, '_> {
                 asks: asked.as_ref().and_then(|found| self.asks(found.from)),
                 dialogue: asked.and_then(|found| found.dialogue),
                 shells: self.shells(),
-                says: self.says(),
+                says: rule.says(line).or_else(|| self.says()),
                 rows_below: self.view.screen.rows_below(),
             })
         })
@@ -335,9 +343,12 @@ impl AgentRules {
             LineKind::Blank | LineKind::Rule => return RowKind::Decoration,
             LineKind::Input | LineKind::Bullet | LineKind::Text => {}
         }
-        let mut working = self.rules.iter();
-        if working.any(|rule| rule.state == AgentState::Working && rule.query.pattern.is_match(row))
-        {
+        // Any row of a screen can show that an agent works, such as typed text.
+        let is_status = |rule: &StateRule| {
+            rule.state == AgentState::Working && rule.query.region != Region::Screen
+        };
+        let mut working = self.rules.iter().filter(|rule| is_status(rule));
+        if working.any(|rule| rule.query.pattern.is_match(row)) {
             return RowKind::Status;
         }
         let is_foot = self.decoration.as_ref();
@@ -446,6 +457,7 @@ impl RowQuery {
         let screen = view.screen;
         let text = |row: usize| match self.region {
             Region::Input => inner(screen.row(row)),
+            Region::Cursor => screen.cursor_line(),
             _ => screen.row(row),
         };
         let is_under = |row: usize| {

@@ -92,8 +92,11 @@ impl DialogueRules {
             .rev()
             .find(|row| self.first.is_match(screen.row(*row)));
         let from = first.unwrap_or_else(|| screen.last_of(0..start, ROWS_WITHOUT_FIRST).start);
-        let rows = (from..start).map(|row| screen.row(row));
-        let text = self.text(rows, first.is_some());
+        let rows = match self.inline {
+            Some(_) => screen.lines(from..start),
+            None => (from..start).map(|row| screen.row(row).into()).collect(),
+        };
+        let text = self.text(rows.iter().map(Cow::as_ref), first.is_some());
         let choices = list.into_iter().take(CHOICES_MAX).collect();
         let dialogue = Dialogue {
             text,
@@ -176,8 +179,7 @@ impl DialogueRules {
             .rev()
             .take_while(|row| screen.is_shown(*row))
             .last()?;
-        let line = (start..=end).map(|row| screen.row(row));
-        let line = line.collect::<Vec<&str>>().join(" ");
+        let line = screen.lines(start..end + 1).join(" ");
         let mut list: Vec<DialogueChoice> = pattern
             .captures_iter(&line)
             .map(|captures| {

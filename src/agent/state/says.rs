@@ -132,6 +132,9 @@ mod tests {
     const CODEX: &str = "› Ask Codex to do anything\n\n  mock-model default · /tmp/work · tidy up\n  ? for shortcuts";
     const GEMINI: &str = "▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄\n >   Type your message or @path/to/file\n▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀\n workspace (/directory)\n /tmp/work   no sandbox";
     const QWEN: &str = "──────────────────────────\n>   Type your message or @path/to/file\n──────────────────────────\n  Enter to steer · Ctrl+Q to queue · Auto mode (shift + tab to cycle)";
+    const COPILOT: &str = " /tmp/work [⎇ master%]\n──────────────────────────\n❯\n──────────────────────────\n ◎ Working · 494 B esc esc interrupt";
+    const AIDER: &str =
+        "Repo-map: using 1024 tokens, auto refresh\n──────────────────────────\n> tidy up\n\n";
 
     #[test]
     fn what_an_agent_says_is_the_end_of_its_last_message() {
@@ -238,6 +241,33 @@ mod tests {
                 QWEN,
                 "  ◆︎ I look\n\n  .  Loading wit.exe... (3s · esc to cancel)\n  do it\n  Ctrl+Q to queue · ↑ to edit queued messages\n",
                 Some("I look"),
+            ),
+            (
+                COPILOT,
+                " ❯ tidy up       00:30 ┃\n                  ┃\n ● First. It    ┃\n   is well. The   ┃\n                  ┃\n",
+                Some("The"),
+            ),
+            (
+                COPILOT,
+                " ● I run it.       ┃\n                  ┃\n $ Shell Runs a command   6s ┃\n   touch a   ┃\n",
+                None,
+            ),
+            (COPILOT, " ● I look.\n\n ❯ tidy up\n", None),
+            (COPILOT, " ● Tip: /resume\n   └ Switch sessions\n", None),
+            (
+                COPILOT,
+                " ❯ tidy up\n\n ● Request failed due to a transient API error. Retrying...\n",
+                Some("Request failed due to a transient API error. Retrying..."),
+            ),
+            (
+                "  ┃\n  ┃  Build · Mock Mock\n  ╹▀▀▀▀▀▀▀▀▀▀▀▀\n   ⬝⬝⬝■ Internal server error [retrying in 35s attempt #5]     esc interrupt",
+                "  ┃\n  ┃  tidy up\n  ┃\n\n     ▣  Build · Mock\n",
+                Some("Internal server error"),
+            ),
+            (
+                "Retrying in 16.0 seconds...",
+                AIDER,
+                Some("Retrying in 16.0 seconds..."),
             ),
             (
                 QWEN,

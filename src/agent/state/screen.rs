@@ -58,6 +58,10 @@ pub(super) struct RuleScreen<'a> {
     rows: Vec<RuleRow<'a>>,
     cursor: Option<usize>,
     below: usize,
+    /// The columns of a horizontal line across the pane, if one is shown.
+    width: Option<usize>,
+    /// The line that ends with the row of the cursor.
+    cursor_line: String,
 }
 
 /// A row and the properties that rules test repeatedly.
@@ -83,11 +87,21 @@ impl<'a> RuleScreen<'a> {
             .zip(last)
             .map_or(0, |(cursor, last)| cursor.saturating_sub(last));
         let cursor = cursor.filter(|row| rows.get(*row).is_some_and(|row| !row.is_blank));
-        Self {
+        // The minimum length of a horizontal line across the pane.
+        let lines = rows.iter().filter(|row| row.columns() >= 20);
+        let lines = lines.filter(|row| row.text.chars().all(|c| c == '─'));
+        let width = lines.map(RuleRow::columns).max();
+        let mut screen = Self {
             rows,
             cursor,
             below,
-        }
+            width,
+            cursor_line: String::new(),
+        };
+        let row = screen.cursor();
+        let line = screen.lines(screen.line_start(row.start)..row.end);
+        screen.cursor_line = line.concat();
+        screen
     }
 
     /// Returns how many rows the cursor is below the last non-blank row.
@@ -113,8 +127,50 @@ impl<'a> RuleScreen<'a> {
         row.map_or(0..0, |row| row..row + 1)
     }
 
+    /// Returns the line that ends with the row of the cursor.
+    pub fn cursor_line(&self) -> &str {
+        &self.cursor_line
+    }
+
     pub fn all(&self) -> Range<usize> {
         0..self.rows.len()
+    }
+
+    /// Returns the first row of the line that ends with `row`: a line that is longer than the pane is wide fills the
+    /// rows above.
+    pub fn line_start(&self, row: usize) -> usize {
+        let above = (0..row).rev();
+        above
+            .take_while(|row| self.is_full(*row))
+            .last()
+            .unwrap_or(row)
+    }
+
+    /// Returns the text of rows, of which those that a line fills are joined to the next.
+    pub fn lines(&self, range: Range<usize>) -> Vec<Cow<'_, str>> {
+        let mut lines: Vec<Cow<'_, str>> = Vec::new();
+        let mut is_open = false;
+        for row in range {
+            let text = self.row(row);
+            match lines.last_mut().filter(|_| is_open) {
+                Some(line) => line.to_mut().push_str(text),
+                None => lines.push(Cow::Borrowed(text)),
+            }
+            is_open = self.is_full(row);
+            let is_blank_cut = is_open && self.rows.get(row).map(RuleRow::columns) != self.width;
+            if let Some(line) = lines.last_mut().filter(|_| is_blank_cut) {
+                line.to_mut().push(' ');
+            }
+        }
+        lines
+    }
+
+    /// Returns true if text fills a row, of which a blank in the last column is not shown.
+    fn is_full(&self, row: usize) -> bool {
+        let columns = self.rows.get(row).filter(|row| !row.is_across);
+        let columns = columns.map_or(0, RuleRow::columns);
+        self.width
+            .is_some_and(|width| columns == width || columns + 1 == width)
     }
 
     /// Returns the last rows of a range, of which `count` are not blank.
@@ -178,6 +234,10 @@ impl<'a> RuleRow<'a> {
             is_across: is_across(&text),
             text,
         }
+    }
+
+    fn columns(&self) -> usize {
+        self.text.chars().count()
     }
 }
 
@@ -269,7 +329,7 @@ pub(super) enum InputFrame {
     Bar,
     /// Without a frame: from a prompt to the next blank row.
     Open,
-    /// The last row, under a plain horizontal line; other rows of the input may lie between.
+    /// The last line, under a plain horizontal line; other rows of the input may lie between.
     Ruled,
 }
 
@@ -318,7 +378,7 @@ impl InputBox {
                 let is_plain = line.chars().all(|c| c == '─') && line.chars().count() >= 20;
                 let is_whole = (edge + 1..end).all(|row| screen.is_shown(row));
                 // Nothing may follow the prompt, because it could then be the prompt of a shell.
-                let is_input = prompt.is_match(screen.row(end - 1));
+                let is_input = prompt.is_match(screen.row(screen.line_start(end - 1)));
                 (is_plain && is_whole && is_input).then_some(edge + 1..end)
             }
         }

@@ -8,7 +8,6 @@
 
 use super::json::Json;
 use super::{EventWriter, RecordHandler, StreamStatus, TokenUsage};
-use crate::agent::is_limit;
 
 #[derive(Debug, Default)]
 pub(super) struct AiderHistory {
@@ -74,8 +73,7 @@ impl AiderHistory {
         } else if is_error(text) && writer.status == StreamStatus::Working {
             self.write_reply(TokenUsage::default(), writer);
             self.failed(text, writer);
-        } else if is_retry && writer.status == StreamStatus::Failed && !is_limit(&self.error) {
-            // A limit that aider waits for keeps the status; after any other error, aider works again.
+        } else if is_retry && writer.status == StreamStatus::Failed {
             writer.working("it tries again");
         } else if text.starts_with("^C")
             && (writer.status == StreamStatus::Working || self.is_retrying)
@@ -184,7 +182,9 @@ mod tests {
         let (_, errors) = read(&[PROMPT, FAILED, PROMPT, FAILED].concat());
         assert_eq!(errors.len(), 2);
         let (status, _) = read(&[PROMPT, LIMIT, AGAIN].concat());
-        assert_eq!(status, StreamStatus::Failed);
+        assert_eq!(status, StreamStatus::Working);
+        let (status, errors) = read(&[PROMPT, LIMIT, AGAIN, LIMIT].concat());
+        assert_eq!((status, errors.len()), (StreamStatus::Failed, 1));
         // The user stops the retries, or presses the key when nothing runs.
         const STOPPED: &str = ">  \n> ^C again to exit  \n";
         let (status, _) = read(&[PROMPT, LIMIT, AGAIN, STOPPED].concat());

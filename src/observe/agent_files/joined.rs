@@ -302,14 +302,16 @@ impl Joined {
             StreamStatus::MaybeDone => (AgentState::Done, false),
             StreamStatus::Done | StreamStatus::Background { .. } => (AgentState::Done, true),
             StreamStatus::Interrupted => (AgentState::Idle, true),
-            StreamStatus::Failed if self.failure.as_deref().is_some_and(is_limit) => {
-                (AgentState::Limited, true)
+            StreamStatus::Failed => {
+                let is_limited = self.failure.as_deref().is_some_and(is_limit);
+                let state = if is_limited {
+                    AgentState::Limited
+                } else {
+                    AgentState::Error
+                };
+                // Qwen Code retries a failed request without a record; its title shows that it works.
+                (state, self.format() != StreamFormat::QwenSession)
             }
-            // Qwen Code retries a failed request without a record; its title shows that it works.
-            StreamStatus::Failed => (
-                AgentState::Error,
-                self.format() != StreamFormat::QwenSession,
-            ),
         };
         // With several open tools, only the screen shows which one the question is about.
         let mut open = transcript

@@ -434,7 +434,10 @@ impl Pane {
         }
         self.read(out, |reader, events| reader.handle_timeout(now, events));
         if let Some(reading) = &self.agent.reading {
-            let says = reading.reader.says();
+            // The status tells of a request that is tried again.
+            let status = self.agent.states.as_ref().and_then(AgentStates::says);
+            let says = status.map(str::to_owned);
+            let says = says.or_else(|| reading.reader.says());
             self.agent.activity.shows(says, now);
             self.emit_activity(out);
         }

@@ -243,7 +243,7 @@ const LIMIT: Scene = Scene {
 
 /// For an agent that retries until it is stopped.
 const LIMIT_STOPPED: Scene = Scene {
-    steps: &[May("working"), Is("limited"), Key("Escape"), May("idle")],
+    steps: &[Is("working"), Key("Escape"), Is("idle")],
     ..LIMIT
 };
 
@@ -345,7 +345,7 @@ pub const AGENTS: &[Agent] = &[
             },
             E401,
             Scene {
-                steps: &[May("working"), Is("limited"), Key("C-c"), Is("idle")],
+                steps: &[Is("working"), Shows("Retrying in"), Key("C-c"), Is("idle")],
                 ..E429
             },
             // The agent retries until it is stopped.
