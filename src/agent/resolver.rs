@@ -200,11 +200,12 @@ impl StateResolver {
                 background: Background::default(),
             };
             if is_failure(detected.state) {
-                let before = self.failure.take();
-                let same = before.filter(|(words, _)| *words == detected.line);
-                self.failure = same.or_else(|| Some((detected.line.clone(), now)));
-            } else if !is_busy(detected.state) {
-                self.failure = None;
+                // What stands behind the words, such as keys, may go.
+                let words = &detected.line;
+                let is_same =
+                    |before: &str| before.starts_with(&**words) || words.starts_with(before);
+                let before = self.failure.take().filter(|(before, _)| is_same(before));
+                self.failure = before.or_else(|| Some((words.clone(), now)));
             }
             self.settled = Some(detected.clone());
             self.set_claim(StateSource::Screen, Some(claim), now);
@@ -727,7 +728,8 @@ mod tests {
                 claims.set_claim(Transcript, claim(Error, None), ms(0));
                 at(&mut claims, 0, Idle, Error);
                 claims.set_claim(Transcript, claim(Working, None), ms(5_000));
-                at(&mut claims, 5_000, Working, Working);
+                at(&mut claims, 5_000, Working, Idle);
+                at(&mut claims, 7_000, Working, Working);
                 at(&mut claims, 10_000, Idle, Error);
                 let state = claims.reported.as_ref().map(|report| report.claim.state);
                 assert_eq!(state, Some(Idle), "{source:?}");

@@ -684,3 +684,31 @@ fn each_question_of_one_tool_is_a_question_of_its_own() {
     refuse(&second);
     assert_code(&claude.run(&["stop"]), 0);
 }
+
+/// The prompt is taken back before anything has come: the failure above it is that of the turn before.
+#[test]
+fn a_failure_does_not_come_back_when_the_next_turn_is_stopped() {
+    let claude = Claude::new();
+    let failed =
+        "❯ go\n\n● API Error: Connection lost mid-response.\n\nLINE\n❯ \nLINE\n  ⏸ manual mode on";
+    claude.write(&prompted(now()));
+    claude.shows_screen(failed);
+    claude.observe();
+    claude.row(|row| row["state"] == "error" && row["source"] == "screen");
+    let text = r#"{"type":"text","text":"API Error: Connection lost mid-response."}"#;
+    let error = said(now(), text, "stop_sequence");
+    claude.write(&error.replacen('{', r#"{"isApiErrorMessage":true,"#, 1));
+    claude.row(|row| row["errors"] == json!(1));
+    claude.write(&prompted(now()).replace(r#""u""#, r#""u2""#));
+    claude.is("busy");
+    claude.shows_screen(&failed.replace("LINE\n❯ \n", "❯ again\n\n✻ Musing…\n\nLINE\n❯ \n"));
+    claude.row(|row| row["state"] == "working");
+    claude.is("idle");
+    claude.shows_screen(&failed.replace("LINE\n❯ \n", "LINE\n❯ again\n"));
+    let row = claude.row(|row| row["state"] != "working");
+    assert_eq!(
+        (&row["state"], &row["asks"]),
+        (&json!("idle"), &Value::Null)
+    );
+    assert_code(&claude.run(&["stop"]), 0);
+}

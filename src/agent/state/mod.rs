@@ -127,6 +127,15 @@ impl StateRules {
         known.map_or(RowKind::Text, |known| known.row_kind(row))
     }
 
+    /// Returns the number of rows of this agent's screen above its input box; of all rows if it shows none.
+    pub(crate) fn rows_above_input(&self, agent: &str, rows: &[&str]) -> usize {
+        let known = self.0.iter().find(|known| known.name == agent);
+        let input = known.and_then(|known| known.input.as_ref());
+        let screen = RuleScreen::new(&AgentScreen::of(rows));
+        let input = input.and_then(|input| input.find(&screen));
+        input.map_or(rows.len(), |typed| typed.start)
+    }
+
     /// Infers that a shell works from the program it runs, for a screen that shows no state.
     /// Returns `None` if the program is itself a shell.
     pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {

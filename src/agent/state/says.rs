@@ -48,6 +48,11 @@ impl SaysRules {
         let mut heads = heads.filter(|(_, row)| !is_status(row));
         let head = heads.find_map(|(at, row)| Some((at, self.head(row, &is_message)?)));
         let (first, rest) = match head {
+            // The prompt is pinned above a text of which the beginning has scrolled off.
+            Some((0, Head::Other)) if rows.get(1).is_some_and(|row| !row.is_empty()) => {
+                let blank = rows.iter().position(|row| row.is_empty())?;
+                (None, rows.get(blank..)?)
+            }
             Some((_, Head::Other)) => return None,
             Some((_, Head::Tool(words))) => return Some(words),
             Some((at, Head::Text(first))) => (Some(first), rows.get(at + 1..)?),
@@ -205,6 +210,16 @@ mod tests {
                 Some("Ran ls -l"),
             ),
             (CODEX, "• I look.\n\n› tidy up\n", None),
+            (
+                CODEX,
+                "› tell me all\n  with them .\n\n  Paragraph 7: I look. There\n  are\n",
+                Some("There are"),
+            ),
+            (
+                CODEX,
+                "› tell me all\n  and well\n\n\n• Working (0s • esc to interrupt)\n",
+                None,
+            ),
             (
                 CODEX,
                 "  >_ OpenAI Codex (v0.171.0)\n     /tmp/work\n\n◦ Reconnecting to server… (48s)\n",

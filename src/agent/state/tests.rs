@@ -620,6 +620,19 @@ fn the_shell_is_the_fallback() {
     );
 }
 
+#[test]
+fn what_is_typed_is_below_the_rows_above_the_input() {
+    let line = "▄".repeat(60);
+    let screen = format!(
+        "✦ It is well.\n\n{line}\n > make it\n   so\n{line}\n workspace\n /tmp  no sandbox"
+    );
+    let rows: Vec<&str> = screen.lines().collect();
+    let rules = StateRules::builtin();
+    assert_eq!(rules.rows_above_input("gemini", &rows), 3);
+    assert_eq!(rules.rows_above_input("gemini", &rows[..2]), 2);
+    assert_eq!(rules.rows_above_input("unknown", &rows), rows.len());
+}
+
 /// The dialogues of all screens on which an agent waits, as faces get them.
 #[test]
 fn dialogues_are_read_whole() {

@@ -341,11 +341,11 @@ pub(super) fn choose(
     let ends: Vec<Vec<u8>> = files.iter().map(|file| end_of(file)).collect();
     let is_own = |end: &[u8]| last_time(end).is_some_and(|at| at >= started);
     let has_own = ends.iter().any(|end| is_own(end));
-    let messages = |end: &Vec<u8>| {
-        if has_own && !is_own(end) {
-            return Vec::new();
-        }
-        last_messages(end, format)
+    let messages = |end: &Vec<u8>| match (is_own(end), has_own) {
+        (true, _) => last_messages(end, format, true),
+        (false, true) => Vec::new(),
+        // The user may give the prompt of an earlier conversation again.
+        (false, false) => last_messages(end, format, false),
     };
     let messages: Vec<Vec<String>> = ends.iter().map(messages).collect();
     lowest(&messages, &letters(screen)).map(|at| files[at].clone())
@@ -394,11 +394,14 @@ fn end_of(file: &Path) -> Vec<u8> {
     read.map_or_else(|_| Vec::new(), |(_, bytes)| bytes)
 }
 
-fn last_messages(end: &[u8], format: StreamFormat) -> Vec<String> {
+/// Returns the last messages of a conversation: its longer answers and, `with_prompts`, what the user has sent.
+fn last_messages(end: &[u8], format: StreamFormat, with_prompts: bool) -> Vec<String> {
     let mut events = Vec::new();
     StreamParser::of(format).push(end, Timestamp::default(), &mut events);
     let messages = events.into_iter().rev().filter_map(|event| match event {
-        AgentEvent::PromptSent { prompt_summary, .. } => Some(letters(&prompt_summary)),
+        AgentEvent::PromptSent { prompt_summary, .. } => {
+            Some(letters(&prompt_summary)).filter(|_| with_prompts)
+        }
         // Short answers occur in many conversations, of which not all are known.
         AgentEvent::TokenReceived { token } => {
             Some(letters(&token)).filter(|letters| letters.chars().count() >= LETTERS)
@@ -507,6 +510,19 @@ mod tests {
             assert_eq!(of("2026-11-23T20:00:00Z"), Some(new));
             assert_eq!(of("2026-11-23T22:00:00Z"), None, "both are resumed ones");
             assert_eq!(of("2026-11-23T18:00:00Z"), None, "both are new ones");
+            // A conversation that has ended before, and is resumed or only touched.
+            let answer = "I have looked at all of the files here, and they are well.";
+            let ended = SECOND.replace("It is.", answer);
+            let old = write(
+                "ended",
+                format!("{FIRST}\n{ended}\n").replace("one", "make it"),
+            );
+            for (screen, expected) in [("> make it", None), (answer, Some(&old))] {
+                let files = std::slice::from_ref(&old);
+                let started = at("2026-11-23T20:00:00Z");
+                let chosen = choose(files, StreamFormat::GeminiSession, screen, started);
+                assert_eq!(chosen.as_ref(), expected, "{screen}");
+            }
         }
 
         #[test]

@@ -341,6 +341,16 @@ impl Pane {
         }
     }
 
+    /// Returns the text of the agent's screen without what the user types.
+    pub fn text_above_input(&self) -> String {
+        let text = self.screen_text();
+        let states = self.agent.states.as_ref();
+        let Some(states) = states else { return text };
+        let rows: Vec<&str> = text.split('\n').collect();
+        let above = states.rows_above_input(&rows);
+        rows.get(..above).unwrap_or(&rows).join("\n")
+    }
+
     /// Notes that the agent's conversation is found, and emits it.
     pub fn agent_joined(&mut self, found: FoundConversation, out: &mut PaneOutput<'_>) {
         let program = self.agent.states.as_ref().and_then(AgentStates::program);

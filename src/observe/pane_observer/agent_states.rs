@@ -279,6 +279,12 @@ impl AgentStates {
         self.resolver.shown_now()?.says.as_deref()
     }
 
+    /// Returns the number of rows of the agent's screen above its input box.
+    pub fn rows_above_input(&self, rows: &[&str]) -> usize {
+        let agent = self.program.as_ref().map_or("", AgentProgram::name);
+        self.rules.rows_above_input(agent, rows)
+    }
+
     /// Returns true if the agent is reported to work.
     pub fn is_working(&self) -> bool {
         self.resolver.state() == Some(AgentState::Working)

@@ -539,7 +539,8 @@ impl SessionPanes {
                 AgentChange::Claims(claims) => pane.agent_claims(claims, out),
                 AgentChange::Directory(_) => {}
                 AgentChange::ScreenRequested => {
-                    self.config.conversations.screen(&id, pane.screen_text());
+                    let text = pane.text_above_input();
+                    self.config.conversations.screen(&id, text);
                 }
             }
         });
