@@ -431,7 +431,11 @@ impl StateResolver {
             if !transcript.is_busy() && !is_outdated(transcript) {
                 // The turn continues after an unconfirmed answer. What a screen shows only since after the end, or an
                 // end that precedes the observation, is no part of the turn: a command of the user and its question.
+                // After an interruption, a screen may show the work for a moment more.
+                let was_stopped = transcript.claim.state == AgentState::Idle
+                    && lower.claim.state == AgentState::Working;
                 let is_later = first == Screen
+                    && !was_stopped
                     && (transcript.claim.turn == 0
                         || self.settled_since.is_some_and(|at| at > transcript.since));
                 let goes_on = is_later || !transcript.claim.is_confirmed;
@@ -1025,6 +1029,25 @@ mod tests {
             assert_eq!(shows(screen(Idle, None), 7_000), None);
             let over = states(&mut claims, 7_600);
             assert_eq!(over, Some((Transcript, Done, None)));
+        }
+
+        /// GitHub Copilot CLI 1.0.102 writes the interruption, and shows its spinner once more.
+        #[test]
+        fn a_spinner_after_an_interruption_is_no_work() {
+            let mut claims = StateResolver::new(true);
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300), Some((Screen, Working, None)));
+            let stopped = claim(Idle, None).map(|claim| StateClaim { turn: 1, ..claim });
+            claims.set_claim(Transcript, stopped, ms(400));
+            let mut shows = |detected: Option<DetectedState>, at| {
+                claims.set_screen(detected, ms(at));
+                claims.settle_screen(ms(at + 300));
+                states(&mut claims, at + 300)
+            };
+            let idle = shows(screen(Idle, None), 500);
+            assert_eq!(idle, Some((Transcript, Idle, None)));
+            assert_eq!(shows(screen(Working, None), 900), None);
         }
 
         #[test]
