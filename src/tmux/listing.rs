@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::server::Nonce;
 use super::server::Server;
+use super::state::{ATTACH_SECONDS, SessionId, VIEW_SECONDS, WindowId, pane_number};
 use super::state::{FORMAT, PaneState, number};
-use super::state::{SessionId, VIEW_SECONDS, WindowId, pane_number};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::track::TmuxVersion;
@@ -177,6 +177,16 @@ impl Listing {
     }
 }
 
+/// Returns the last second in which somebody touched a client. Who attaches it looks at what it shows then; what it
+/// shows later, nobody has looked at before he has touched it.
+fn last_look(touched: i64, created: i64) -> i64 {
+    if touched > created {
+        touched
+    } else {
+        created.saturating_sub(VIEW_SECONDS - ATTACH_SECONDS)
+    }
+}
+
 /// Parses the expansion of `%s`. A tmux that does not expand it prints no number.
 pub(super) fn parse_second(text: &str) -> Option<i64> {
     text.parse().ok()
@@ -203,7 +213,7 @@ fn query(nonce: &Nonce, commands: bool) -> String {
     );
     let _ = writeln!(
         lines,
-        "list-clients -F '{mark}v#{{window_id}} #{{client_activity}} #{{session_id}} \
+        "list-clients -F '{mark}v#{{window_id}} #{{client_activity}} #{{client_created}} #{{session_id}} \
          #{{?client_control_mode,0,#{{client_pid}}}}{mark}e'"
     );
     let _ = writeln!(lines, "display-message -p '{mark}z'");
@@ -255,10 +265,11 @@ pub(crate) fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
     let mut clients = Vec::new();
     while let [(b'v', client), (b'e', _), rest @ ..] = sections {
         let mut words = client.split(' ');
-        let (window, touched) = (words.next()?, words.next()?);
+        let (window, touched) = (words.next()?, number(words.next()?));
+        let created = number(words.next()?);
         // A client that is about to detach has no window.
         if let Some(window) = WindowId::parse(window) {
-            clients.push((window, number(touched)));
+            clients.push((window, last_look(touched, created)));
             let pid = number(words.next_back()?);
             let session = words.next().and_then(SessionId::parse);
             if let Some(session) = session.filter(|_| pid != 0) {
@@ -367,13 +378,16 @@ pub(crate) mod tests {
             viewed.map(|state| state.pane).collect()
         };
         assert_eq!(viewed(""), [0; 0]);
-        assert_eq!(viewed("NNv@7 940 $0 5NNe\n"), [0; 0], "a minute ago");
-        assert_eq!(viewed("NNv@7 941 $0 5NNe\n"), [1]);
+        assert_eq!(viewed("NNv@7 940 99 $0 5NNe\n"), [0; 0], "a minute ago");
+        assert_eq!(viewed("NNv@7 941 99 $0 5NNe\n"), [1]);
         assert_eq!(
-            viewed("NNv@7 100 $0 5NNe\nNNv@8 999 $0 0NNe\nNNv 999  6NNe\n"),
+            viewed("NNv@7 100 99 $0 5NNe\nNNv@8 999 99 $0 0NNe\nNNv 999 99  6NNe\n"),
             [2]
         );
-        assert_eq!(viewed("NNv@7 100 $0 5NNe\nNNv@7 1000 $0 6NNe\n"), [1]);
+        assert_eq!(viewed("NNv@7 100 99 $0 5NNe\nNNv@7 1000 99 $0 6NNe\n"), [1]);
+        // Nobody has touched it since it was attached.
+        assert_eq!(viewed("NNv@7 996 996 $0 5NNe\n"), [1]);
+        assert_eq!(viewed("NNv@7 995 995 $0 5NNe\n"), [0; 0]);
     }
 
     #[test]

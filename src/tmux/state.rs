@@ -20,6 +20,9 @@ pub(super) const FORMAT: &str = "#{pane_id} #{session_id} #{window_id} #{session
 /// its panes to nobody.
 pub(super) const VIEW_SECONDS: i64 = 60;
 
+/// The seconds for which a client counts as looked at after it was attached, until somebody touches it.
+pub(super) const ATTACH_SECONDS: i64 = 5;
+
 /// The state of a pane, seen through one window of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaneState {

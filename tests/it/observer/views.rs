@@ -32,10 +32,19 @@ impl<'a> Client<'a> {
         let target = format!("={session}");
         let args = ["switch-client", "-c", client.trim(), "-t", &target];
         self.server.tmux(&args);
-        // Somebody is there: a key that tmux itself takes.
-        let keys = ["send-keys", "-t", "client", "C-b", "F11"];
-        self.terminal.tmux(&keys);
+        self.touch();
         self.wait_for(session);
+    }
+
+    /// Presses a key that tmux itself takes, in a later second than that of the attach: tmux counts in seconds.
+    fn touch(&self) {
+        wait_for("a key", CEILING, || {
+            let keys = ["send-keys", "-t", "client", "C-b", "F11"];
+            self.terminal.tmux(&keys);
+            let times = "#{e|>:#{client_activity},#{client_created}}";
+            let is_touched = self.server.tmux(&["list-clients", "-F", times]);
+            (is_touched.trim() == "1").then_some(()).ok_or(is_touched)
+        });
     }
 
     fn wait_for(&self, session: &str) {
@@ -118,6 +127,37 @@ fn a_pane_shown_by_a_client_needs_no_attention_when_it_has_finished() {
     row_is("not_observed", "quiet");
     home.start();
     row_is("done", "quiet");
+}
+
+#[test]
+fn who_attaches_a_client_has_seen_what_it_shows_then_and_nothing_later() {
+    let home = Home::new();
+    let server = &home.server;
+    let agent = states::start(server);
+    home.start();
+    let finish = || {
+        states::set_state(server, &agent, "working");
+        home.wait_for_row("agent", |row| row["state"] == "working");
+        states::set_state(server, &agent, "done");
+        home.wait_for_row("agent", |row| row["state"] == "done");
+    };
+    finish();
+    let client = Client::attach(server, "agent");
+    home.wait_for_row("agent", |row| row["attention"] == "quiet");
+
+    // Nobody is looking any more.
+    let attached = server.tmux(&["display-message", "-p", "%s"]);
+    let attached: i64 = attached.trim().parse().unwrap();
+    wait_for("six seconds", CEILING, || {
+        let second = server.tmux(&["display-message", "-p", "%s"]);
+        let second: i64 = second.trim().parse().unwrap();
+        (second - attached >= 6).then_some(()).ok_or(second)
+    });
+    finish();
+    let row = home.wait_for_row("agent", |row| row["state"] == "done");
+    assert_eq!(row["attention"], "finished", "{row}");
+    client.touch();
+    home.wait_for_row("agent", |row| row["attention"] == "quiet");
 }
 
 #[test]
