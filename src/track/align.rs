@@ -412,7 +412,7 @@ pub(super) fn place(
 pub(super) const OVERLAP_MIN: usize = 32;
 
 /// The fewest bytes that are not reported again where a gap stands anyway.
-const OVERLAP_BESIDE_GAP: usize = 8;
+pub(super) const OVERLAP_BESIDE_GAP: usize = 8;
 
 /// Where a line is after its rows were rewrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -427,23 +427,27 @@ pub(super) struct LinePlace {
 
 /// Finds the open line among rewrapped lines by its text alone. It may have grown, and the first line may lack
 /// its beginning; if the lines are mixed, any may, because rows that are not its own precede it. Where several
-/// lengths are possible, the result has the least new text, so that nothing is reported twice.
+/// places or lengths are possible, the result has the least new text, so that nothing is reported twice.
 pub(super) fn place_open(known: &str, lines: &[LogicalLine], is_mixed: bool) -> Option<LinePlace> {
     let known = known.trim_end_matches(' ');
-    let ends = lines.iter().take(if is_mixed { lines.len() } else { 1 });
-    let ends = (ends.enumerate()).map(|(at, line)| (overlaps(known, &line.text), at));
-    let ((longest, next), end) = ends.clone().max()?;
-    let is_only = ends.filter(|((length, _), _)| *length == longest).count() == 1;
+    if known.len() < OVERLAP_MIN {
+        return None;
+    }
+    let cut = if is_mixed { lines.len() } else { 1 };
+    let ends = (lines.iter().take(cut).enumerate())
+        .map(|(at, line)| (overlaps(known, &line.text), at))
+        .filter(|((longest, _), _)| *longest >= OVERLAP_BESIDE_GAP);
+    // The text after the last place is the least. A short overlap may be chance.
+    let end = ends.max_by_key(|((longest, _), at)| (*longest >= OVERLAP_MIN, *at));
     let is_whole = |line: &LogicalLine| line.text.starts_with(known);
-    let mut whole = (lines.iter().enumerate().skip(1)).filter(|(_, line)| is_whole(line));
-    match (whole.next(), whole.next()) {
-        _ if known.len() < OVERLAP_MIN || !is_only => None,
-        (None, _) if longest >= OVERLAP_BESIDE_GAP => Some(LinePlace {
-            at: end,
+    let mut whole = (lines.iter().enumerate().skip(cut)).filter(|(_, line)| is_whole(line));
+    match (end, whole.next(), whole.next()) {
+        (Some(((longest, next), at)), None, _) => Some(LinePlace {
+            at,
             cut: known.len() - longest,
             is_certain: longest >= OVERLAP_MIN && next < OVERLAP_MIN,
         }),
-        (Some((at, _)), None) if longest < OVERLAP_BESIDE_GAP || at == end => Some(LinePlace {
+        (None, Some((at, _)), None) => Some(LinePlace {
             at,
             cut: 0,
             is_certain: true,
@@ -521,10 +525,19 @@ mod tests {
         };
         assert_eq!(mixed(&["older", &grown[9..], "$"]), Some((1, 9)));
         assert_eq!(mixed(&["older", &grown, "$"]), Some((1, 0)));
-        assert_eq!(mixed(&[&grown[9..], &grown[9..]]), None);
+        assert_eq!(mixed(&[&grown[9..], &grown[9..]]), Some((1, 9)));
+        assert_eq!(mixed(&[&grown[9..], &letters[42..]]), Some((0, 9)));
         assert_eq!(mixed(&["older", "$"]), None);
         let (some, more) = ("x".repeat(80), "x".repeat(300));
         assert_eq!(place(&some, &[&more]), Some((0, 0, false)));
         assert_eq!(place(&more, &[&some]), Some((0, 220, false)));
+        // Rows of before, and the end of the line: only what is shown last can be new.
+        let rest = "x".repeat(100);
+        let mixed = |known: &str| {
+            place_open(known, &lines(&["older", &more, &rest]), true)
+                .map(|place| (place.at, place.cut))
+        };
+        assert_eq!(mixed(&"x".repeat(500)), Some((2, 400)));
+        assert_eq!(mixed(&some), Some((2, 0)));
     }
 }

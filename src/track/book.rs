@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::align::{Footprint, KEPT_ROWS, OVERLAP_MIN};
+use super::align::{Footprint, KEPT_ROWS, OVERLAP_BESIDE_GAP, OVERLAP_MIN};
 use super::change::{Change, Loss};
 use super::lines::{LogicalLine, first_rows, overlaps};
 use crate::event::line_ends_in;
@@ -367,12 +367,8 @@ impl Book {
                 Some(old) => {
                     // A line of which tmux keeps only the end has its old beginning.
                     let cut_rows = match moved {
-                        Moved::By(rows) => line.start - (old.start - rows),
-                        // Only a finished line is certainly the same one.
-                        Moved::AtLeast(rows) if number < self.cursor_line => {
-                            line.start - (old.start - rows)
-                        }
-                        Moved::AtLeast(_) | Moved::Unknown => 0,
+                        Moved::By(rows) | Moved::AtLeast(rows) => line.start - (old.start - rows),
+                        Moved::Unknown => 0,
                     };
                     // Rows of before may stand above a line that has lost its beginning.
                     if (number == first || old.head > 0) && cut_rows > 0 {
@@ -383,15 +379,22 @@ impl Book {
                         let (begin, rest) = old.text.split_at(cut);
                         // The columns of other characters are not certain.
                         let is_exact = !rest.is_empty() && old.text.is_ascii();
-                        let begin = if is_exact && line.text.starts_with(rest) {
+                        let shows_rest = is_exact && line.text.starts_with(rest);
+                        // Beside a gap, the cursor's line may be another one, unless its text shows that it is not.
+                        let is_same = matches!(moved, Moved::By(_))
+                            || number < self.cursor_line
+                            || shows_rest && rest.len() >= OVERLAP_BESIDE_GAP;
+                        let begin = if shows_rest {
                             begin
                         } else {
                             old.text.strip_suffix(&line.text).unwrap_or(begin)
                         };
-                        line.text.insert_str(0, begin);
-                        line.start -= cut_rows;
-                        line.rows += cut_rows;
-                        line.head = head.len();
+                        if is_same {
+                            line.text.insert_str(0, begin);
+                            line.start -= cut_rows;
+                            line.rows += cut_rows;
+                            line.head = head.len();
+                        }
                     }
                     let same = old.text == line.text;
                     let since = if same { old.since } else { at };

@@ -49,6 +49,81 @@ mod cases {
         assert_eq!(changes.iter().find_map(gap), truncated);
     }
 
+    /// What tmux 3.3a shows of one line without a history, row by row, as it is resized and goes on.
+    #[test]
+    fn a_long_line_without_a_history_is_reported_once() {
+        let numbers = (0..128).map(|number| format!("{number:07}-")).collect();
+        for line in ["x".repeat(1024), numbers] {
+            let capture = |width: u32, height: u32, parts: &[std::ops::Range<usize>]| {
+                let mut rows = vec![Row {
+                    text: "ready".to_owned(),
+                    wrapped: false,
+                }];
+                for part in parts {
+                    let text = line[part.clone()].as_bytes().chunks(width as usize);
+                    rows.extend(text.map(|row| Row {
+                        text: String::from_utf8(row.to_vec()).unwrap(),
+                        wrapped: true,
+                    }));
+                    rows.last_mut().unwrap().wrapped = false;
+                }
+                let used = rows.len();
+                rows.resize(used.max(height as usize), Row::default());
+                let history_size = rows.len() as u32 - height;
+                let y = used as u32 - 1 - history_size;
+                let numbers = PaneNumbers {
+                    width,
+                    height,
+                    history_size,
+                    ..PaneNumbers::default()
+                };
+                let mut capture = Capture {
+                    numbers,
+                    rows,
+                    ..Capture::default()
+                };
+                capture.cursor = Cursor { x: 0, y };
+                capture
+            };
+            let mut before = capture(80, 24, &[]);
+            before.cursor.y = 1;
+            let mut tracker = Tracker::baseline(&before);
+            let mut changes = Vec::new();
+            for capture in [
+                capture(80, 24, std::slice::from_ref(&(0..172))),
+                capture(23, 6, std::slice::from_ref(&(0..172))),
+                // Where the rows of the screen were is not known, but its text is.
+                capture(23, 6, std::slice::from_ref(&(0..258))),
+                capture(26, 26, std::slice::from_ref(&(0..516))),
+                // tmux has lost rows, and shows earlier ones.
+                capture(81, 5, &[0..312, 494..602]),
+                capture(81, 5, &[0..312, 494..688]),
+                capture(44, 14, &[0..312, 494..688]),
+                capture(44, 14, &[0..312, 494..774]),
+            ] {
+                changes.extend(tracker.apply(&capture, true).unwrap());
+            }
+            changes.extend(tracker.detach());
+            let mut lines = std::collections::BTreeMap::new();
+            for change in changes {
+                match change {
+                    Change::Lines { first_line, chunk } => {
+                        let texts = chunk.lines().map(str::to_owned);
+                        lines.extend((first_line..).zip(texts));
+                    }
+                    Change::Revised { line, text } => drop(lines.insert(line, text)),
+                    Change::Gap { .. } | Change::Screen { .. } => {}
+                }
+            }
+            let lines: Vec<(i64, &str)> = lines
+                .iter()
+                .map(|(at, text)| (*at, text.as_str()))
+                .collect();
+            let length = if line.starts_with('x') { 688 } else { 774 };
+            assert_eq!(lines, [(1, &line[..length])]);
+        }
+    }
+
     #[test]
     fn a_prompt_is_revised_and_then_settles_with_its_answer() {
         let mut watch = Watch::new(Sim::new(40, 5, 100));

@@ -150,21 +150,16 @@ fn size_of(envelope: &td_observe::Envelope) -> Option<(u32, u32)> {
 /// Returns what the replay lacks or has too much, in a few words; empty if all is well.
 fn fault(case: Case) -> String {
     let (line, replay) = observe(case);
-    let text: String = replay
-        .lines
-        .range(1..)
+    let lines: Vec<&str> = (replay.lines.range(1..))
         .map(|(_, text)| text.as_str())
         .collect();
-    let text = text.strip_suffix("the end").unwrap_or(&text).trim_end();
-    let settled: String = replay.texts().concat();
-    let settled = settled
-        .strip_suffix("the end")
-        .unwrap_or(&settled)
-        .trim_end();
     let expected = line.trim_end();
     let mut fault = String::new();
-    let mut check = |what: &str, text: &str| {
-        let text = text.strip_prefix("ready").unwrap_or(text);
+    let mut check = |what: &str, lines: &[&str]| {
+        let lines = lines.strip_prefix(&["ready"]).unwrap_or(lines);
+        let lines = lines.strip_suffix(&["the end"]).unwrap_or(lines);
+        let text = lines.concat();
+        let text = text.trim_end();
         if text == expected {
             return;
         }
@@ -173,8 +168,8 @@ fn fault(case: Case) -> String {
             if case.is_uniform && text.len() <= expected.len() {
                 return;
             }
-            let numbers: Vec<usize> = text
-                .split('-')
+            // Each line may begin and end within a number.
+            let numbers: Vec<usize> = (lines.iter().flat_map(|line| line.split('-')))
                 .filter(|n| n.len() == 7)
                 .filter_map(|n| n.parse().ok())
                 .collect();
@@ -184,9 +179,9 @@ fn fault(case: Case) -> String {
         }
         write!(fault, "{what}: {} of {}; ", text.len(), expected.len()).unwrap();
     };
-    check("replay", text);
+    check("replay", &lines);
     if case.has_end {
-        check("settled", settled);
+        check("settled", &replay.texts());
     }
     if case.is_streamed && !replay.gaps.is_empty() {
         write!(fault, "gaps {:?}", replay.gaps).unwrap();
