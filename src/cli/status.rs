@@ -19,7 +19,8 @@ use crate::board::{Attention, Place, Row, listed};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::face::{
-    BoardTable, NAME_WIDTH, one_line, row_names, server_ends, server_names, terminal_size,
+    BoardTable, NAME_WIDTH, is_cut_of, one_line, row_names, server_ends, server_names,
+    terminal_size,
 };
 use crate::feed::board_of_history;
 use crate::history::DataDir;
@@ -59,11 +60,12 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     if !typed.ack.is_empty() {
         return dismiss(typed, &mut source);
     }
-    let Selected { rows, names } = if typed.check {
+    let selected = if typed.check {
         source.read_rows(&typed.targets)?
     } else {
         selected(source.rows(None)?.unwrap_or_default(), &typed.targets)?
     };
+    let rows = &selected.rows;
     source.report();
     let reading = rows.iter().filter(|row| row.is_unread()).count();
     if reading > 0 && !options.quiet {
@@ -72,9 +74,9 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     }
     let text = match &template {
         _ if options.quiet => String::new(),
-        Some(template) => template.fill(&rows, &names, source.is_observed),
-        None if options.json => output::json_lines(&rows),
-        None => source.table((options, typed), (&rows, &names), false),
+        Some(template) => template.fill(rows, &selected.names(NAME_WIDTH), source.is_observed),
+        None if options.json => output::json_lines(rows),
+        None => source.table((options, typed), &selected, false),
     };
     output::print(&text)?;
     let needs_you = rows
@@ -115,17 +117,17 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
             continue;
         };
         source.report();
-        let Selected { rows, names } = selected(rows, &typed.targets).unwrap_or_default();
-        if !is_first && rows == shown {
+        let selected = selected(rows, &typed.targets).unwrap_or_default();
+        if !is_first && selected.rows == shown {
             select_biased! {
                 recv(signals.first) -> _ => return Ok(ExitCode::SUCCESS),
                 recv(source.clock.after(source.pause())) -> _ => continue,
             }
         }
         let text = if options.json {
-            output::json_lines(rows.iter().filter(|row| !shown.contains(row)))
+            output::json_lines(selected.rows.iter().filter(|row| !shown.contains(row)))
         } else {
-            source.table((options, typed), (&rows, &names), is_redrawn)
+            source.table((options, typed), &selected, is_redrawn)
         };
         let start = match (is_redrawn, is_first) {
             // Moves the cursor to the top and clears the terminal.
@@ -136,7 +138,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
         if !options.quiet {
             output::print(&format!("{start}{text}"))?;
         }
-        shown = rows;
+        shown = selected.rows;
         is_first = false;
     }
 }
@@ -259,7 +261,7 @@ impl Source {
     fn table(
         &self,
         (options, typed): (&Options, &TypedStatus),
-        (rows, names): (&[Row], &[String]),
+        selected: &Selected,
         is_redrawn: bool,
     ) -> String {
         let size = std::io::stdout().is_terminal().then(terminal_size);
@@ -274,7 +276,7 @@ impl Source {
             is_folded: !typed.all && typed.targets.is_empty(),
             now: self.clock.wall(),
         };
-        table.render(rows, names)
+        table.render(&selected.rows, |width| selected.names(width))
     }
 }
 
@@ -283,24 +285,34 @@ fn columns_asked() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.trim().parse().ok()
 }
 
-/// Rows, and the names by which the table shows them.
+/// The rows that are shown.
 #[derive(Default)]
 pub(super) struct Selected {
     pub rows: Vec<Row>,
-    names: Vec<String>,
+    /// The rows whose names those of the shown ones differ from, too.
+    others: Vec<Row>,
+}
+
+impl Selected {
+    /// Returns the names of the rows, at most `width` columns wide.
+    fn names(&self, width: usize) -> Vec<String> {
+        let all: Vec<Row> = self.rows.iter().chain(&self.others).cloned().collect();
+        let mut names = row_names(&all, width);
+        names.truncate(self.rows.len());
+        names
+    }
 }
 
 /// Returns the rows that the targets name; without targets, those that are listed.
 pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, Failure> {
     if targets.is_empty() {
         let rows = listed(rows, |_| false);
-        let names = row_names(&rows, NAME_WIDTH);
-        return Ok(Selected { rows, names });
+        let others = Vec::new();
+        return Ok(Selected { rows, others });
     }
-    let shown = row_names(&rows, NAME_WIDTH);
     let names = names_of(&rows);
     for target in targets {
-        if !names.iter().any(|names| names.contains(target)) {
+        if !names.iter().any(|names| is_among(names, target)) {
             // The names of all rows, then their panes and executions.
             let first = names.iter().filter_map(|names| names.first());
             let known = first.chain(names.iter().flatten()).map(String::as_str);
@@ -309,28 +321,43 @@ pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, F
             return Err(usage!("there is no row {target:?}{hint}"));
         }
     }
-    let named = rows.into_iter().zip(shown).zip(names);
-    let wanted = named.filter(|(_, names)| targets.iter().any(|target| names.contains(target)));
-    let (rows, names) = wanted.map(|(shown, _)| shown).unzip();
-    Ok(Selected { rows, names })
+    let named = rows.into_iter().zip(names);
+    let is_wanted = |names: &[String]| targets.iter().any(|target| is_among(names, target));
+    let (rows, others): (Vec<_>, Vec<_>) = named.partition(|(_, names)| is_wanted(names));
+    let rows_of = |named: Vec<(Row, _)>| named.into_iter().map(|(row, _)| row).collect();
+    Ok(Selected {
+        rows: rows_of(rows),
+        others: rows_of(others),
+    })
 }
 
-/// Returns the names by which each row can be selected: as faces show it, in full and as in the table; that of its
-/// session, also with its pane; and its pane; if there are several servers, these also with the server as a prefix;
-/// the id of its execution; and the end of its server, if it ended with that.
-pub(super) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
-    let displayed = row_names(rows, usize::MAX).into_iter();
-    let displayed = displayed.zip(row_names(rows, NAME_WIDTH));
-    let all = rows.iter().zip(displayed).zip(server_names(rows));
-    let names = all.map(|((row, (full, cut)), server)| {
+/// Returns true if a target is one of these names, also as a table cuts it.
+fn is_among(names: &[String], target: &str) -> bool {
+    let mut names = names.iter();
+    names.any(|name| name == target || is_cut_of(target, name))
+}
+
+/// Returns the names by which each row can be selected: as faces show it in full, and its label; that of its session,
+/// also with its pane; and its pane; if there are several servers, these also with the server as a prefix; the id of
+/// its execution; and the end of its server, if it ended with that.
+fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
+    let all = rows.iter().zip(row_names(rows, usize::MAX));
+    let all = all.zip(server_names(rows));
+    let names = all.map(|((row, full), server)| {
         let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
         let with_pane = pane.as_ref().map(|pane| format!("{} {pane}", row.name));
         let own = std::iter::once(row.name.clone()).chain(with_pane);
-        let own: Vec<String> = own.chain(pane).collect();
+        // A narrow table shows the label alone, and the pane behind one that is not unique.
+        let own_server = server.as_ref().map(|server| format!("{server}:"));
+        let on_server = own_server.and_then(|server| full.strip_prefix(&server));
+        let session = format!("{}:", row.name);
+        let after_session = on_server.unwrap_or(&full).strip_prefix(&session);
+        let label = after_session.map(str::to_owned);
+        let own: Vec<String> = own.chain(pane).chain(label).collect();
         let prefixed = server.map(|server| own.iter().map(move |name| format!("{server}:{name}")));
         let prefixed: Vec<String> = prefixed.into_iter().flatten().collect();
         let id = row.execution_id.to_string();
-        let mut names = vec![full, cut];
+        let mut names = vec![full];
         names.extend(own.into_iter().chain(prefixed).chain([id]));
         names
     });
@@ -356,7 +383,7 @@ pub(super) fn pane_named(options: &Options, name: &str, clock: &Clock) -> Option
     let socket = options.server.socket_path()?;
     let of_server = |place: &Place| Path::new(&place.server) == socket.as_path();
     let named = rows.iter().zip(names_of(&rows));
-    let named = named.filter(|(row, names)| !row.has_ended() && names.iter().any(|it| it == name));
+    let named = named.filter(|(row, names)| !row.has_ended() && is_among(names, name));
     let places = named.filter_map(|(row, _)| row.place().or_else(|| row.in_pane.clone()));
     let mut panes: BTreeSet<PaneId> = places.filter(of_server).map(|place| place.pane).collect();
     panes.pop_first().filter(|_| panes.is_empty())

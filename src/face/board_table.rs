@@ -1,13 +1,11 @@
 //! Renders the board as a table for a terminal: one line per row, rows that need the user first (pure).
 
-use std::collections::HashMap;
-
 use super::ansi::rows_of;
 use super::describe::phases_ahead;
+use super::row_names::name_width;
 use super::sanitize::{one_line, with_ellipsis};
-use super::server_ends::{ServerEnd, server_ends, short_of, sockets_of};
-use crate::board::{Attention, ExecutionKind, Row, RowState, end_in_words};
-use crate::event::{ExecutionId, PaneId};
+use super::server_ends::{ServerEnd, server_ends};
+use crate::board::{Attention, Row, RowState, end_in_words};
 use crate::history::RunStatus;
 use crate::timestamp::Timestamp;
 use anstyle::{AnsiColor, Style};
@@ -26,34 +24,34 @@ pub(crate) struct BoardTable {
     pub now: Timestamp,
 }
 
-/// The columns of the longest name in the table.
-pub(crate) const NAME_WIDTH: usize = 24;
-
 impl BoardTable {
-    /// Returns the table: a header, the rows with their display names, and a line with the counts.
-    pub fn render(&self, rows: &[Row], names: &[String]) -> String {
+    /// Returns the table: a header, the rows with their display names within a width, and a line with the counts.
+    pub fn render(&self, rows: &[Row], names_within: impl Fn(usize) -> Vec<String>) -> String {
         if rows.is_empty() {
             return "nothing is observed\n".to_owned();
         }
-        let cells = rows.iter().zip(names).map(|(row, name)| {
+        let cells = rows.iter().map(|row| {
             let age = age_of(row.since, self.now);
-            [
-                name.clone(),
-                agent_of(row),
-                state_in_words(row),
-                age,
-                last_text(row),
-            ]
+            let (agent, state) = (agent_of(row), state_in_words(row));
+            [String::new(), agent, state, age, last_text(row)]
         });
-        let cells: Vec<[String; 5]> = cells.collect();
+        let mut cells: Vec<[String; 5]> = cells.collect();
         let head = ["NAME", "AGENT", "STATE", "FOR", "LAST"].map(str::to_owned);
-        let maxima = [NAME_WIDTH, 12, 12, 5];
-        let mut widths = [0; 4];
-        for line in std::iter::once(&head).chain(&cells) {
-            for ((width, cell), max) in widths.iter_mut().zip(line).zip(maxima) {
-                *width = (*width).max(cell.width()).min(max);
-            }
+        let widest = |cells: &[[String; 5]], column: usize, max: usize| {
+            let lines = std::iter::once(&head).chain(cells);
+            let widths = lines.map(|line| line[column].width());
+            widths.max().unwrap_or(0).min(max)
+        };
+        let mut widths = [0, 12, 12, 5];
+        for (column, width) in widths.iter_mut().enumerate().skip(1) {
+            *width = widest(&cells, column, *width);
         }
+        let others = widths.iter().map(|width| width + 2).sum();
+        let name_width = name_width(self.width, others);
+        for (cells, name) in cells.iter_mut().zip(names_within(name_width)) {
+            cells[0] = name;
+        }
+        widths[0] = widest(&cells, 0, name_width);
         let mut text = self.line(&head, &widths, Style::new().bold());
         let ends = if self.is_folded {
             server_ends(rows)
@@ -119,88 +117,6 @@ impl BoardTable {
     }
 }
 
-/// Returns the display name of each row, at most `width` columns wide. No two are equal: a row has the name of its
-/// session, command, loop, agent or kernel, after the tmux server if there are several; panes that share a session
-/// also have their labels. A name that is not unique within the width gets its pane, or else what tells its execution
-/// from others of the same name.
-pub(crate) fn row_names(rows: &[Row], width: usize) -> Vec<String> {
-    let mut panes_of: HashMap<&ExecutionId, usize> = HashMap::new();
-    for row in rows {
-        *panes_of.entry(&row.execution_id).or_default() += 1;
-    }
-    let named = rows.iter().zip(server_names(rows));
-    let names = named.map(|(row, server)| {
-        let is_alone = panes_of.get(&row.execution_id) == Some(&1);
-        let label = row.label.as_deref();
-        let name = match (row.kind, label) {
-            (ExecutionKind::Agent, Some(label)) => label.to_owned(),
-            (_, Some(label)) if !is_alone => format!("{}:{label}", row.name),
-            _ => row.name.clone(),
-        };
-        let server = server.map(|server| format!("{server}:"));
-        one_line(&(server.unwrap_or_default() + &name))
-    });
-    let names: Vec<String> = names.collect();
-    // What is appended to the name of each row so far.
-    let mut levels = vec![0; rows.len()];
-    loop {
-        let shown = (rows.iter().zip(&names).zip(&levels))
-            .map(|((row, name), level)| told_apart(row, name, *level, width));
-        let shown: Vec<String> = shown.collect();
-        let mut equal: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (index, name) in shown.iter().enumerate() {
-            equal.entry(name).or_default().push(index);
-        }
-        let mut is_unique = true;
-        for indexes in equal.into_values().filter(|indexes| indexes.len() > 1) {
-            // The only row that has not ended keeps its name.
-            let mut live = indexes.iter().filter(|index| !rows[**index].has_ended());
-            let only_live = live.next().filter(|_| live.next().is_none()).copied();
-            for index in indexes
-                .into_iter()
-                .filter(|index| Some(*index) != only_live)
-            {
-                is_unique &= levels[index] >= LEVEL_MAX;
-                levels[index] = (levels[index] + 1).min(LEVEL_MAX);
-            }
-        }
-        if is_unique {
-            return shown;
-        }
-    }
-}
-
-/// The last way to tell a row apart: its whole id.
-const LEVEL_MAX: u8 = 3;
-
-/// Returns the name of a row with what tells it apart, cut to a width.
-fn told_apart(row: &Row, name: &str, level: u8, width: usize) -> String {
-    let pane = row.pane.as_ref().map(PaneId::as_str);
-    // `make@1795303463-2`
-    let time = row.execution_id.as_str().rsplit_once('@');
-    let time = time.map(|(_, time)| format!("@{time}"));
-    let mark = match (level, pane, time) {
-        (0, ..) => return with_ellipsis(name, width),
-        (1, Some(pane), _) => Some(pane.to_owned()),
-        (1 | 2, pane, Some(time)) => Some(pane.unwrap_or_default().to_owned() + &time),
-        _ => None,
-    };
-    let Some(mark) = mark else {
-        // The end of an id differs, not its beginning.
-        let id = one_line(&row.key().to_string());
-        let surplus = id.chars().count().saturating_sub(width.max(1));
-        return id.chars().skip(surplus).collect();
-    };
-    let mark = one_line(&mark);
-    let room = width.saturating_sub(mark.width() + 1);
-    let name = with_ellipsis(name, room);
-    if name.is_empty() {
-        mark
-    } else {
-        format!("{name} {mark}")
-    }
-}
-
 /// Returns the program of a row's agent, or `-`.
 pub(super) fn agent_of(row: &Row) -> String {
     one_line(row.agent.as_deref().unwrap_or("-"))
@@ -209,13 +125,9 @@ pub(super) fn agent_of(row: &Row) -> String {
 /// Returns the last text of a row: the agent's question, or else its last line, after the phases ahead of a
 /// loop.
 pub(super) fn last_text(row: &Row) -> String {
-    // A failure has its words, and the last line of what has failed.
-    let failure = (row.asks.as_deref())
-        .filter(|words| {
-            row.state == RowState::Failed && !row.last_line.is_empty() && *words != row.last_line
-        })
-        .map(|words| format!("{words}: {}", row.last_line));
-    let asks = failure.as_deref().or(row.asks.as_deref());
+    // Of a failure, the state tells the words.
+    let has_failed = row.state == RowState::Failed && !row.last_line.is_empty();
+    let asks = row.asks.as_deref().filter(|_| !has_failed);
     let running = row.background.filter(|_| asks.is_none());
     let running = running.map(|running| running.to_string());
     let last = asks.unwrap_or(&row.last_line).trim();
@@ -251,19 +163,6 @@ pub(super) fn state_in_words(row: &Row) -> String {
         Some(status) if row.has_ended() => format!("exited {status}"),
         _ => one_line(row.state.as_str()).replace('_', " "),
     }
-}
-
-/// Returns the name of each row's tmux server if the rows belong to more than one server: the name of its
-/// socket, as for `-L`, or the path of the socket if several have the same name.
-pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
-    let sockets = sockets_of(rows);
-    let are_several = sockets.len() > 1;
-    let servers = rows
-        .iter()
-        .map(|row| row.server.as_deref().filter(|_| are_several));
-    servers
-        .map(|socket| socket.map(|socket| short_of(socket, &sockets)))
-        .collect()
 }
 
 fn style(attention: Attention) -> Style {
@@ -338,8 +237,9 @@ mod tests {
     mod board_table {
 
         use super::super::*;
-        use crate::board::Board;
+        use crate::board::{Board, ExecutionKind};
         use crate::event::{Envelope, TdEvent};
+        use crate::face::row_names;
 
         #[test]
         fn what_runs_in_the_background_stands_before_the_last_line() {
@@ -358,6 +258,46 @@ mod tests {
                 row.background = Some(crate::event::Background { shells, agents });
                 row.asks = asks.map(str::to_owned);
                 assert_eq!(last_text(&row), expected);
+            }
+        }
+
+        #[test]
+        fn of_80_columns_36_are_what_a_row_says_and_a_failure_is_said_once() {
+            let rows = ["claude", "opencode", "make"].map(|agent| {
+                let key = crate::board::RowKey {
+                    execution_id: "work@1".into(),
+                    part: Some(format!("%{}", agent.len())),
+                };
+                let at = Timestamp::from_micros(0);
+                let mut row = Row::new(&key, "work".to_owned(), ExecutionKind::Pane, at);
+                row.label = Some(format!("work-{agent} (master)"));
+                row.agent = Some(agent.to_owned());
+                row.state = RowState::Failed;
+                row.exit_status = Some(2);
+                row.asks = Some(format!("{agent} failed (2)"));
+                row.last_line = "part11.c:17:5: error: expected ; before }".to_owned();
+                row
+            });
+            let table = BoardTable {
+                width: 80,
+                height: None,
+                is_coloured: false,
+                is_folded: true,
+                now: Timestamp::from_micros(0),
+            };
+            let text = table.render(&rows, |width| row_names(&rows, width));
+            for name in [
+                "work-claude (mas…",
+                "work-opencode (m…",
+                "work-make (maste…",
+            ] {
+                assert!(text.contains(name), "{name}: {text}");
+            }
+            let rows = text.lines().filter(|line| line.starts_with("work-"));
+            for row in rows {
+                let (_, last) = row.split_once("  0s   ").unwrap();
+                assert!(last.starts_with("part11.c:17:5: error: expected"), "{text}");
+                assert_eq!(last.width(), 36, "{text}");
             }
         }
 
@@ -384,93 +324,12 @@ mod tests {
                     is_folded: true,
                     now: Timestamp::from_micros(0),
                 };
-                let text = table.render(&rows, &row_names(&rows, NAME_WIDTH));
+                let text = table.render(&rows, |width| row_names(&rows, width));
                 assert_eq!(text.lines().count(), lines, "{text}");
                 assert!(text.lines().all(|line| line.width() <= 30), "{text}");
                 let is_row = |line: &&str| line.contains(" cat ");
                 assert_eq!(text.lines().filter(is_row).count(), shown, "{text}");
                 assert!(text.starts_with("NAME"), "{text}");
-            }
-        }
-    }
-
-    mod names {
-
-        use super::super::*;
-        use crate::board::RowKey;
-
-        fn row(id: &str, pane: Option<&str>, label: Option<&str>, has_ended: bool) -> Row {
-            let key = RowKey {
-                execution_id: id.into(),
-                part: pane.map(str::to_owned),
-            };
-            let name = id.split('@').next().unwrap_or(id).to_owned();
-            let kind = match pane {
-                Some(_) => ExecutionKind::Pane,
-                None => ExecutionKind::Command,
-            };
-            let mut row = Row::new(&key, name, kind, Timestamp::from_micros(0));
-            row.label = label.map(str::to_owned);
-            if has_ended {
-                row.state = RowState::Exited;
-            }
-            row
-        }
-
-        #[test]
-        fn a_pane_has_the_name_of_its_session_and_a_label_beside_others_in_it() {
-            let rows = [
-                row("docs@1", Some("%1"), Some("docs (main)"), false),
-                row("work@2", Some("%2"), Some("tests"), false),
-                row("work@2", Some("%3"), Some("api (main)"), false),
-                row("work@2", Some("%4"), Some("api (main)"), false),
-                row("work@2", Some("%5"), None, false),
-                row("make@3", None, None, false),
-                row("make@4", None, None, false),
-            ];
-            let names = [
-                "docs",
-                "work:tests",
-                "work:api (main) %3",
-                "work:api (main) %4",
-                "work",
-                "make @3",
-                "make @4",
-            ];
-            assert_eq!(row_names(&rows, NAME_WIDTH), names);
-        }
-
-        #[test]
-        fn the_live_row_of_a_name_keeps_it_and_ended_ones_are_told_apart() {
-            let rows = [
-                row("build@1", Some("%0"), None, true),
-                row("build@2", Some("%0"), None, true),
-                row("build@3", Some("%0"), None, false),
-                row("chosen", None, None, false),
-            ];
-            let names = ["build %0@1", "build %0@2", "build", "chosen"];
-            assert_eq!(row_names(&rows, NAME_WIDTH), names);
-        }
-
-        #[test]
-        fn names_that_are_cut_differ_at_any_width() {
-            let mut rows: Vec<Row> = (0..121)
-                .map(|pane| {
-                    let label = format!("Implement the same feature {}", pane / 2);
-                    row(
-                        "big@1795303463",
-                        Some(&format!("%{pane}")),
-                        Some(&label),
-                        false,
-                    )
-                })
-                .collect();
-            rows.extend((2..5).map(|number| row(&format!("big@{number}"), Some("%7"), None, true)));
-            for width in 6..60 {
-                let names = row_names(&rows, width);
-                let unique: std::collections::BTreeSet<&String> = names.iter().collect();
-                assert_eq!(unique.len(), names.len(), "{width} {names:?}");
-                assert!(names.iter().all(|name| name.width() <= width), "{names:?}");
             }
         }
     }

@@ -35,6 +35,7 @@ mod text_export;
 mod junit;
 
 mod board_table;
+mod row_names;
 mod server_ends;
 
 mod event_writer;
@@ -46,7 +47,7 @@ pub(crate) mod tui;
 mod samples;
 
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
-pub(crate) use board_table::{BoardTable, NAME_WIDTH, row_names, server_names};
+pub(crate) use board_table::BoardTable;
 #[cfg(feature = "tui")]
 use board_table::{age_of, agent_of, last_text, phases_of, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
@@ -59,9 +60,14 @@ pub(crate) use junit::JunitReport;
 pub(crate) use lines::{Applied, LastRevisions, Survey};
 pub(crate) use local_time::LocalTime;
 pub(crate) use markdown_export::MarkdownExport;
+#[cfg(feature = "tui")]
+use row_names::name_width;
+pub(crate) use row_names::row_names;
+#[cfg(feature = "cli")]
+pub(crate) use row_names::{NAME_WIDTH, is_cut_of};
 pub(crate) use sanitize::{one_line, sanitized};
 #[cfg(feature = "tui")]
 use server_ends::ServerEnd;
-pub(crate) use server_ends::server_ends;
+pub(crate) use server_ends::{server_ends, server_names};
 pub(crate) use text_export::TextExport;
 pub(crate) use tree::{Tree, TreeOptions};

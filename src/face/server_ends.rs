@@ -55,19 +55,32 @@ fn socket_name(socket: &str, rows: &[Row]) -> String {
 }
 
 /// Returns the sockets of the rows' servers.
-pub(super) fn sockets_of(rows: &[Row]) -> BTreeSet<&str> {
+fn sockets_of(rows: &[Row]) -> BTreeSet<&str> {
     let sockets = rows.iter().filter_map(|row| row.server.as_deref());
     sockets.collect()
 }
 
 /// Returns the short name of a tmux server among others.
-pub(super) fn short_of(socket: &str, sockets: &BTreeSet<&str>) -> String {
+fn short_of(socket: &str, sockets: &BTreeSet<&str>) -> String {
     let last = |socket: &str| socket.rsplit('/').next().unwrap_or(socket).to_owned();
     let mut same = sockets.iter().filter(|other| last(other) == last(socket));
     match same.nth(1) {
         Some(_) => socket.to_owned(),
         None => last(socket),
     }
+}
+
+/// Returns the name of each row's tmux server if the rows belong to more than one server: the name of its
+/// socket, as for `-L`, or the path of the socket if several have the same name.
+pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
+    let sockets = sockets_of(rows);
+    let are_several = sockets.len() > 1;
+    let servers = rows
+        .iter()
+        .map(|row| row.server.as_deref().filter(|_| are_several));
+    servers
+        .map(|socket| socket.map(|socket| short_of(socket, &sockets)))
+        .collect()
 }
 
 #[cfg(test)]

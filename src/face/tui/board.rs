@@ -268,7 +268,9 @@ impl BoardRows {
         let is_exact = |(row, full): &&(&Row, &String)| {
             let with_pane = (row.pane.as_ref()).map(|pane| format!("{} {pane}", row.name));
             let pane = row.pane.as_deref();
+            let before = full.strip_suffix(name);
             *full == name
+                || before.is_some_and(|before| before.ends_with(':'))
                 || pane == Some(name)
                 || with_pane.as_deref() == Some(name)
                 || row.name == name

@@ -18,7 +18,7 @@ use super::search::ScanState;
 use super::timeline::Band;
 use crate::board::{Attention, Row};
 use crate::face::sanitize::{one_line, with_ellipsis};
-use crate::face::{age_of, agent_of, last_text, phases_of, state_in_words};
+use crate::face::{age_of, agent_of, last_text, name_width, phases_of, state_in_words};
 use crate::timestamp::Timestamp;
 
 /// The style of what needs the user.
@@ -77,8 +77,7 @@ fn draw_board(model: &Model, area: Rect, buffer: &mut Buffer) {
     let (mut line, mut group) = (0, None);
     let selected = model.board.index();
     let width = usize::from(area.width);
-    let names = model.board.names_within(name_width(width));
-    let columns = Columns::new(model, &names, width);
+    let (columns, names) = Columns::new(model, width);
     for (index, (row, name)) in model.board.rows.iter().zip(&names).enumerate() {
         let row_group = model.board.group_of(index);
         if let Some(next) = row_group.filter(|next| group != Some(*next)) {
@@ -142,29 +141,29 @@ struct Columns {
     is_narrow: bool,
 }
 
-/// Returns the columns of the longest name on a board of this width.
-fn name_width(width: usize) -> usize {
-    (width / 3).clamp(8, 28)
-}
-
 impl Columns {
-    fn new(model: &Model, names: &[String], width: usize) -> Self {
+    /// Returns the columns, and the names of the rows as they fit.
+    fn new(model: &Model, width: usize) -> (Self, Vec<String>) {
         let widest = |texts: &mut dyn Iterator<Item = String>, most: usize| {
             texts.map(|text| text.width()).max().unwrap_or(0).min(most)
         };
-        let rows = || model.board.rows.iter();
-        let names = model.board.names_of_rows(names).map(|name| name.width());
-        let is_narrow = width < 60;
+        let (rows, is_narrow) = (|| model.board.rows.iter(), width < 60);
         let agents = &mut rows().map(agent_of);
+        let agents = if is_narrow { 0 } else { widest(agents, 9) };
         let states = &mut (0..)
             .zip(rows())
             .map(|(at, row)| state_of(row, model.board.group_of(at)));
-        Self {
-            names: names.max().unwrap_or(0),
-            agents: if is_narrow { 0 } else { widest(agents, 9) },
-            states: widest(states, 10),
+        let states = widest(states, 10);
+        let others = agents + usize::from(agents > 0) + states + "  !   1234  ".len();
+        let names = model.board.names_within(name_width(width, others));
+        let shown = model.board.names_of_rows(&names).map(|name| name.width());
+        let columns = Self {
+            names: shown.max().unwrap_or(0),
+            agents,
+            states,
             is_narrow,
-        }
+        };
+        (columns, names)
     }
 
     fn text(&self, row: &Row, name: &str, group: Option<Group>, now: Timestamp) -> String {

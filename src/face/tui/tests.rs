@@ -314,7 +314,7 @@ fn the_ui_is_readable_without_colours_and_without_utf8() {
 
 #[test]
 fn text_of_panes_and_names_has_no_control_characters() {
-    let drawn = draw(&model((200, 50)), &ALL);
+    let drawn = draw(&model((80, 50)), &ALL);
     let has_control = |symbol: &str| symbol.chars().any(char::is_control);
     assert!(
         drawn

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Home;
-use crate::cli::{assert_code, text};
+use crate::cli::{Running, assert_code, text};
 use crate::support::{CEILING, wait_for};
 
 /// Returns the first column of the board.
@@ -88,10 +88,20 @@ fn panes_that_share_a_session_have_names_of_their_owner_and_each_is_found_by_its
         "work:web (fix/login)",
     ];
     wait_for_names(&home, &names);
+    let mut narrow = home.command(&["status"]);
+    narrow.env("COLUMNS", "70");
+    let narrow = text(&Running::start(narrow).end().stdout);
+    for name in ["docs ", "tests ", "web (fix/login) ", "api/src (mai… %4 "] {
+        let mut lines = narrow.lines();
+        assert!(lines.any(|line| line.starts_with(name)), "{name}: {narrow}");
+    }
     for (name, pane) in [
         ("work:web (fix/login)", "%2"),
         ("work:tests", "%3"),
         ("%5", "%5"),
+        // As a narrow table shows them.
+        ("web (fix/login)", "%2"),
+        ("api/src (mai… %4", "%4"),
     ] {
         let status = home.run(&["status", "--json", name]);
         let row: serde_json::Value = serde_json::from_str(&text(&status.stdout)).unwrap();
