@@ -214,7 +214,8 @@ impl Fold<'_> {
                     status: *exit_code,
                     signal: *signal,
                 };
-                let failure = exit.exit_status().filter(|status| is_failure(*status));
+                let is_news = |status: &i32| is_failure(*status) && !row.is_ended_by_shell(*status);
+                let failure = exit.exit_status().filter(is_news);
                 // What fails has its name, however short it was.
                 if row.job.is_some() && (failure.is_some() || is_job_named(*duration_ms)) {
                     row.name_job();
@@ -325,11 +326,8 @@ impl Fold<'_> {
                     if let Some(agent) = agent.as_ref().filter(|_| !is_named) {
                         row.set_agent(plain(agent).into_owned());
                     }
-                    match state.known() {
-                        Some(AgentState::Suspended) if is_shell => row.stop_job(),
-                        // No job is stopped.
-                        Some(AgentState::Idle) => row.stopped_job = None,
-                        _ => {}
+                    if is_shell && *state == AgentState::Suspended {
+                        row.stop_job();
                     }
                     row.evidence = Some(evidence.clone());
                     row.source.clone_from(source);
@@ -435,10 +433,12 @@ impl Fold<'_> {
             // The trouble of a log is no execution of its own.
             TdEvent::Error { context, .. }
                 if context == "log" && self.rows.of(id).next().is_none() => {}
-            TdEvent::Error { context, .. } => {
+            TdEvent::Error {
+                context, message, ..
+            } => {
                 self.error(id);
                 if context == "timeout" {
-                    self.time_out(id);
+                    self.time_out(id, message);
                 }
             }
             // Iterations, warnings, resizes, headers and snapshots do not change rows. Sub-agents of a pane
@@ -630,12 +630,14 @@ impl Fold<'_> {
         self.rows.map.get(&key(id, None)).is_some_and(is_started)
     }
 
-    /// Records that a command is ended because of its timeout, which is its status whatever ends it.
-    fn time_out(&mut self, id: &ExecutionId) {
+    /// Records that a command is ended because of its timeout, which is its status whatever ends it, and what matters of
+    /// it whatever it has printed.
+    fn time_out(&mut self, id: &ExecutionId, message: &str) {
         let row = self.rows.map.get_mut(&key(id, None));
         if let Some(row) = row.filter(|row| row.kind == ExecutionKind::Command && !row.has_ended())
         {
             row.exit_status = Some(TIMED_OUT);
+            row.last_line = one_line(&plain(message)).chars().take(CHARS_MAX).collect();
         }
     }
 

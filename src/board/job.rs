@@ -14,6 +14,9 @@ const JOB_NAMED_AFTER: Duration = Duration::from_secs(3);
 /// The time after the end of a job in which its last lines are still read.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
+/// The exit status of a program that `kill` has ended: 128 and SIGTERM.
+const KILLED: i32 = 128 + 15;
+
 /// Returns true if a job that has run so long is the program of its row.
 pub(super) fn is_job_named(millis: u64) -> bool {
     u128::from(millis) >= JOB_NAMED_AFTER.as_millis()
@@ -106,13 +109,28 @@ impl Row {
     pub(super) fn name_due_job(&mut self, now: Timestamp) -> bool {
         let job = self.job.as_ref();
         let is_due = job.is_some_and(|(_, began)| now >= after(*began, JOB_NAMED_AFTER));
-        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
-        let is_behind = is_idle && job.is_some_and(|(_, began)| self.since > *began);
-        let is_new = is_due && !is_behind && !self.has_named_job();
+        let is_new = is_due && !self.is_behind_prompt() && !self.has_named_job();
         if is_new {
             self.name_job();
         }
         is_new
+    }
+
+    /// Returns true if the pane's shell reads commands beside its jobs, which are stopped or in the background.
+    fn is_behind_prompt(&self) -> bool {
+        let is_suspended = self.state == RowState::Agent(AgentState::Suspended.into());
+        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        let is_behind = match &self.job {
+            Some((_, began)) => self.since > *began,
+            None => is_suspended || self.agent.as_deref() == Some("shell"),
+        };
+        is_behind && (is_idle || is_suspended)
+    }
+
+    /// Returns true if the job that has ended with this status was behind the prompt: the user has ended it there, such
+    /// as by `kill %1`, and knows of it.
+    pub(super) fn is_ended_by_shell(&self, status: i32) -> bool {
+        status == KILLED && self.is_behind_prompt()
     }
 
     /// Returns true if a job runs in the pane's shell, and is the program of the row.

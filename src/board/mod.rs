@@ -85,7 +85,7 @@ impl Board {
     pub fn apply(&mut self, envelope: &Envelope) -> BTreeSet<RowKey> {
         self.now = self.now.max(envelope.ts);
         let mut changed = fold::apply(&mut self.rows, envelope);
-        one_row::tell_failures(&mut self.rows, &mut changed);
+        one_row::tell_ends(&mut self.rows, &mut changed);
         self.rows.remove_oldest_ended();
         changed
     }

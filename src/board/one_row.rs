@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 #[cfg(feature = "cli")]
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use super::place::Place;
 #[cfg(feature = "cli")]
 use super::row::Attention;
-use super::row::{ExecutionKind, Row, RowKey, RowState, is_failure};
+use super::row::{ExecutionKind, Row, RowKey, RowState, after, is_failure};
 use super::rows::Rows;
 #[cfg(feature = "cli")]
 use crate::agent::AgentProgram;
@@ -15,6 +16,9 @@ use crate::agent::failure_in_words;
 #[cfg(feature = "cli")]
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
+
+/// The time after the end of its own program in which the end of a pane is noticed: 0.05 s, and longer on a busy machine.
+const NOTICED_AFTER: Duration = Duration::from_secs(2);
 
 impl Row {
     /// Returns the pane of a pane's row, if its server is known.
@@ -74,6 +78,22 @@ impl Row {
         self.in_pane.is_some() && self.has_ended() && self.exit_status.is_none_or(is_failure)
     }
 
+    /// Returns true for a pane that has ended with this command or loop, which was its own program.
+    fn has_ended_with(&self, command: &Row) -> bool {
+        let noticed_until = after(command.since, NOTICED_AFTER);
+        self.state == RowState::Exited
+            && self.exit_status.is_some()
+            && self.exit_status == command.exit_status
+            && (command.since..noticed_until).contains(&self.since)
+    }
+
+    /// Returns true for a pane whose row says how this command or loop has ended.
+    #[cfg(feature = "cli")]
+    fn tells_end_of(&self, command: &Row) -> bool {
+        let is_of_job = self.job_ended >= Some(command.since) && command.has_failed_in_place();
+        is_of_job || self.has_ended_with(command) && self.agent == command.agent
+    }
+
     /// Returns the time after which the job began that has just failed, or the pane's own program.
     fn fails_after(&self) -> Option<Timestamp> {
         let is_own = self.state == RowState::Exited && self.job_ended >= Some(self.since);
@@ -87,9 +107,9 @@ impl Row {
         self.is_observed() && self.job.is_none() && !is_told
     }
 
-    /// Says how a command or a loop has failed that was the job of this pane, in place of what `td-observe` has shown
-    /// of it.
-    fn tell_failure_of(&mut self, command: &Row) {
+    /// Says how a command or a loop has ended that was the job of this pane, in place of what `td-observe` has shown of
+    /// it.
+    fn tell_end_of(&mut self, command: &Row) {
         let name = command.agent.clone();
         let name = name.unwrap_or_else(|| command.kind.as_str().to_owned());
         if self.has_missed_job(command)
@@ -107,23 +127,25 @@ impl Row {
     }
 }
 
-/// Lets the row of a pane say how the command or the loop failed that was its last job. The events of the job and of the
-/// command arrive in any order. Adds the keys of the panes that have changed.
-pub(super) fn tell_failures(rows: &mut Rows, changed: &mut BTreeSet<RowKey>) {
+/// Lets the row of a pane say how the command or the loop failed that was its last job, or how it ended as the pane's own
+/// program. The events of the job and of the command arrive in any order. Adds the keys of the panes that have changed.
+pub(super) fn tell_ends(rows: &mut Rows, changed: &mut BTreeSet<RowKey>) {
     let place = |key: &RowKey| {
         let row = rows.map.get(key)?;
-        if row.has_failed_in_place() {
+        if row.in_pane.is_some() && row.has_ended() {
             return row.in_pane.clone();
         }
-        row.fails_after().and_then(|_| row.place())
+        let may_tell = row.fails_after().is_some() || row.state == RowState::Exited;
+        row.place().filter(|_| may_tell)
     };
     let places: BTreeSet<Place> = changed.iter().filter_map(place).collect();
     for place in places {
-        let failed = |row: &&Row| row.in_pane.as_ref() == Some(&place) && row.has_failed_in_place();
-        let failed = rows.map.values().filter(failed);
-        let Some(command) = failed.max_by_key(|row| row.since).cloned() else {
+        let commands = rows.map.values();
+        let ended = commands.filter(|row| row.in_pane.as_ref() == Some(&place) && row.has_ended());
+        let Some(command) = ended.max_by_key(|row| row.since).cloned() else {
             continue;
         };
+        let has_failed = command.has_failed_in_place();
         let is_job = |pane: &Row| {
             let is_later = |after| after <= command.since && command.since <= pane.since;
             let is_in_time = pane.fails_after().is_some_and(is_later);
@@ -133,10 +155,12 @@ pub(super) fn tell_failures(rows: &mut Rows, changed: &mut BTreeSet<RowKey>) {
         };
         let mut all = rows.map.iter_mut();
         let pane = all.find(|(_, row)| {
-            row.place().as_ref() == Some(&place) && (is_job(row) || row.has_missed_job(&command))
+            let has_failed_in = has_failed && (is_job(row) || row.has_missed_job(&command));
+            let is_place = row.place().as_ref() == Some(&place);
+            is_place && (has_failed_in || row.has_ended_with(&command))
         });
         if let Some((key, pane)) = pane {
-            pane.tell_failure_of(&command);
+            pane.tell_end_of(&command);
             changed.insert(key.clone());
         }
     }
@@ -145,7 +169,8 @@ pub(super) fn tell_failures(rows: &mut Rows, changed: &mut BTreeSet<RowKey>) {
 /// Returns the rows that a face lists: one for a command or a loop and the pane in whose foreground it runs. The pane's
 /// row is the one if it shows an agent, which is in the command, or needs the user; else the command's, unless the pane
 /// has finished or is kept. While it is suspended, the pane is a shell's and has its own row. Once it has failed, the
-/// pane's row tells it as it tells of any job, until the pane's next job. Who looks for a pane looks among all rows.
+/// pane's row tells it as it tells of any job, until the pane's next job, and so it does once the pane has ended with it.
+/// Of what a pane has run several times, the last one is listed. Who looks for a pane looks among all rows.
 /// A background agent is left out if the agent in a pane writes its file, or did so until its end, or if another one
 /// has the same file.
 #[cfg(feature = "cli")]
@@ -154,8 +179,31 @@ pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<
     let running = rows.iter().filter(|row| !row.is_suspended());
     let taken: HashSet<Place> = running.filter_map(runs).collect();
     let panes = || rows.iter().filter_map(|row| Some((row.place()?, row)));
-    let told_until = panes().filter_map(|(place, row)| Some((place, row.job_ended?)));
-    let told_until: HashMap<Place, Timestamp> = told_until.collect();
+    let mut by_place: HashMap<Place, Vec<&Row>> = HashMap::new();
+    for (place, row) in panes() {
+        by_place.entry(place).or_default().push(row);
+    }
+    let run_of = |row: &Row| Some((row.in_pane.clone()?, row.kind.as_str(), row.name.clone()));
+    let mut last_runs: HashMap<_, Timestamp> = HashMap::new();
+    for (run, began) in (rows.iter()).filter_map(|row| Some((run_of(row)?, row.began?))) {
+        let last = last_runs.entry(run).or_insert(began);
+        *last = began.max(*last);
+    }
+    let is_told = |row: &Row| {
+        let place = row.in_pane.as_ref();
+        let mut panes = place
+            .and_then(|place| by_place.get(place))
+            .into_iter()
+            .flatten();
+        panes.any(|pane| pane.tells_end_of(row))
+    };
+    let is_repeated = |row: &Row| {
+        let run = run_of(row);
+        run.is_some_and(|run| row.began < last_runs.get(&run).copied())
+    };
+    let ended = rows.iter().filter(|row| row.has_ended());
+    let past_runs = ended.filter(|row| is_told(row) || is_repeated(row));
+    let past_runs: HashSet<RowKey> = past_runs.map(Row::key).collect();
     let speaks = |row: &Row| !row.has_ended() && row.speaks_for_command();
     let speaking = panes().filter(|(_, row)| speaks(row));
     let speaking: HashMap<Place, bool> = speaking
@@ -176,13 +224,12 @@ pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<
             return !is_past && present.insert(file.clone());
         }
         if let Some(place) = &row.in_pane {
-            let is_told = told_until.get(place).is_some_and(|at| row.since <= *at);
             let is_said = match speaking.get(place) {
                 Some(is_suspended) => *is_suspended || !row.is_suspended(),
                 None => false,
             };
             return if row.has_ended() {
-                !is_told || !row.has_failed_in_place()
+                !past_runs.contains(&row.key())
             } else {
                 !is_said
             };
@@ -313,6 +360,26 @@ mod tests {
         let (state, name, _, line) = told(own);
         assert_eq!((state, line.as_str()), (RowState::Exited, "it broke"));
         assert_eq!(name.as_deref(), Some("make"));
+        // It succeeded.
+        let ends = |second, status: i32| {
+            let mut own = begin();
+            own.remove(1);
+            let closed = TdEvent::PaneClosed {
+                execution_id: "work".into(),
+                pane: "%1".into(),
+                reason: PaneCloseReason::Closed.into(),
+                exit_status: Some(status),
+            };
+            own.extend([(14, completed("make", None, 0)), (second, closed)]);
+            own
+        };
+        let (state, name, _, line) = told(ends(15, 0));
+        assert_eq!((state, line.as_str()), (RowState::Exited, "it broke"));
+        assert_eq!(name.as_deref(), Some("make"));
+        // The shell around it has gone on.
+        for shells in [ends(15, 1), ends(20, 0)] {
+            assert_eq!(told(shells).1.as_deref(), Some("shell"));
+        }
         // A job that succeeds is the last word.
         let ends = vec![
             (14, completed("make", None, 2)),

@@ -846,13 +846,14 @@ fn a_timeout_is_the_status_of_its_command() {
     let board = board(&events.map(|event| at(1, event)));
     let mut statuses: Vec<_> = board
         .rows()
-        .map(|row| (row.name.as_str(), row.exit_status))
+        .map(|row| (row.name.as_str(), row.exit_status, row.last_line.as_str()))
         .collect();
     statuses.sort();
+    let words = "sleep 4 did not end within 300ms";
     let expected = [
-        ("again", Some(143)),
-        ("clean", Some(124)),
-        ("killed", Some(124)),
+        ("again", Some(143), words),
+        ("clean", Some(124), words),
+        ("killed", Some(124), words),
     ];
     assert_eq!(statuses, expected);
 }
@@ -1459,6 +1460,43 @@ fn a_job_that_is_stopped_is_suspended_and_one_in_the_background_is_not_the_rows_
             row.attention(),
         );
         assert_eq!(shown, (agent, state, attention), "{second}");
+    }
+}
+
+#[test]
+fn a_job_that_the_user_kills_at_the_prompt_is_no_failure() {
+    let begin = || {
+        vec![
+            opened("a", "%1", "bash"),
+            shell(AgentState::Idle),
+            job("make"),
+        ]
+    };
+    let is = |events: Vec<TdEvent>| {
+        let (state, attention, ..) = after(events);
+        (state, attention)
+    };
+    let killed = || job_over(143, 20_000);
+    let suspended = || vec![shell(AgentState::Suspended)];
+    let behind = || [suspended(), vec![shell(AgentState::Idle)]].concat();
+    for prompts in [suspended(), behind()] {
+        let end = vec![killed(), shell(AgentState::Idle)];
+        let events = [begin(), prompts, end].concat();
+        assert_eq!(is(events), ("idle".into(), Attention::Quiet));
+    }
+    // It was in the foreground: who has killed it is not known.
+    let failed = ("failed".into(), Attention::NeedsYou);
+    assert_eq!(is([begin(), vec![killed()]].concat()), failed);
+    let again = vec![
+        shell(AgentState::Suspended),
+        shell(AgentState::Working),
+        killed(),
+    ];
+    assert_eq!(is([begin(), again].concat()), failed);
+    // The system has killed it, or it failed in the background.
+    for status in [137, 2] {
+        let stopped = vec![shell(AgentState::Suspended), job_over(status, 20_000)];
+        assert_eq!(is([begin(), stopped].concat()), failed, "{status}");
     }
 }
 

@@ -39,7 +39,10 @@ pub(in crate::observe) struct AgentStates {
     front: Option<Front>,
     /// Since when a tmux client is in the foreground of which it is not known whether it shows observed panes.
     client_since: Option<Instant>,
-    /// True while the agent's process is stopped, or its shell is in the foreground, or a job of that shell is stopped.
+    /// The group that was last in the foreground, other than a shell that reads commands.
+    last_group: Option<u32>,
+    /// True while the agent's process is stopped, or its shell is in the foreground, or the last job of that shell is
+    /// stopped.
     is_suspended: bool,
     /// The end of the last agent, as long as its screen may still stand.
     over: Option<Over>,
@@ -59,6 +62,7 @@ impl AgentStates {
             program: None,
             title: String::new(),
             front: None,
+            last_group: None,
             client_since: None,
             is_suspended: false,
             over: None,
@@ -100,7 +104,13 @@ impl AgentStates {
         if self.program.is_some() {
             return false;
         }
-        let (is_shell, is_suspended) = (front.is_shell, !front.stopped.is_empty());
+        let is_shell = front.is_shell;
+        if !is_shell {
+            self.last_group = Some(front.group);
+        }
+        // The user of a shell that has run another job since knows which of his jobs are stopped.
+        let is_stopped = |group: u32| front.stopped.contains(&group);
+        let is_suspended = !front.stopped.is_empty() && self.last_group.is_none_or(is_stopped);
         let was_suspended = self.is_suspended;
         if is_suspended != was_suspended {
             self.set_suspended(is_suspended, now);

@@ -116,10 +116,13 @@ fn a_job_that_is_stopped_is_suspended_until_it_goes_on_or_ends() {
         row["attention"] == "working" && row["last_line"] == "other"
     });
     home.server.types("sh", "");
-    suspended();
+    // Its user goes on working there: a wait for the prompt ends.
+    let row = home.wait_for_row("sh", |row| row["state"] == "idle");
+    assert_eq!(row["agent"], "shell", "{row}");
     home.server.types("sh", "fg");
     home.wait_for_row("sh", |row| row["state"] == "working");
     stop();
+    let ended = row["job_ended"].clone();
     home.server.types("sh", "bg; clear");
     let row = home.wait_for_row("sh", |row| row["state"] == "idle");
     assert_eq!(
@@ -129,8 +132,11 @@ fn a_job_that_is_stopped_is_suspended_until_it_goes_on_or_ends() {
     home.server.types("sh", "fg");
     home.server.wait_for_text(&pane, "sleep 1000");
     stop();
+    // The user has ended it himself.
     home.server.types("sh", "kill %1");
     home.wait_for_row("sh", |row| row["state"] != "suspended");
+    let row = home.wait_for_row("sh", |row| row["job_ended"] != ended);
+    assert_eq!(row["state"], "idle", "{row}");
     assert_code(&home.run(&["stop"]), 0);
 }
 

@@ -242,25 +242,59 @@ fn a_command_that_fails_in_a_pane_is_one_row_until_a_job_succeeds() {
 }
 
 #[test]
-fn a_command_that_fails_as_the_program_of_a_pane_is_one_row() {
+fn a_command_that_is_the_program_of_a_pane_is_one_row_when_it_has_ended() {
     let home = Home::new();
     home.server.new_session("idle", 80, 24, "exec cat");
     home.start();
     wait_for_kinds(&home, &["pane"]);
-    let pane = shell(&home, "own");
-    wait_for_kinds(&home, &["pane", "pane"]);
-    let line =
-        "exec td-observe run --stdin sh -c 'echo be\"gun\"; read x; echo bro\"ken\"; exit 3'";
+    let mut panes = vec!["pane"];
+    for (name, status) in [("failed", 3), ("well", 0)] {
+        panes.push("pane");
+        let pane = shell(&home, name);
+        wait_for_kinds(&home, &panes);
+        // A pane that ends well before 2 s have passed is no row.
+        let job = format!("echo be\"gun\"; read x; sleep 2; echo en\"ded\"; exit {status}");
+        typed(
+            &home,
+            name,
+            &format!("exec td-observe run --stdin sh -c '{job}'"),
+        );
+        home.server.wait_for_text(&pane, "begun");
+        wait_for("the command", CEILING, || {
+            let rows = home.rows();
+            let mut kinds = rows.iter().map(|row| &row["kind"]);
+            kinds
+                .any(|kind| kind == "command")
+                .then_some(())
+                .ok_or(rows)
+        });
+        typed(&home, name, "go");
+        wait_for("one row", CEILING, || {
+            let rows = home.rows();
+            let own = rows.iter().find(|row| row["name"] == name);
+            let is_told = |own: &serde_json::Value| {
+                own["exit_status"] == status && own["last_line"] == "ended"
+            };
+            let is_one = rows.len() == panes.len() && own.is_some_and(is_told);
+            is_one.then_some(()).ok_or(rows)
+        });
+    }
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn what_a_pane_runs_again_is_one_row_with_the_last_result() {
+    let (home, _) = observed_shell();
+    let line = "for i in 1 2 3; do td-observe run --quiet sh -c 'echo turn'; done; td-observe run --quiet echo o\"ther\"";
     typed(&home, "own", line);
-    home.server.wait_for_text(&pane, "begun");
-    wait_for_kinds(&home, &["command", "pane"]);
-    typed(&home, "own", "go");
-    wait_for("one row", CEILING, || {
+    wait_for("a row for each command", CEILING, || {
         let rows = home.rows();
-        let own = rows.iter().find(|row| row["name"] == "own");
-        let is_one = rows.len() == 2
-            && own.is_some_and(|own| own["exit_status"] == 3 && own["last_line"] == "broken");
-        is_one.then_some(()).ok_or(rows)
+        let ended = rows.iter().filter(|row| row["ended"] == true);
+        let mut names: Vec<&str> = ended.filter_map(|row| row["name"].as_str()).collect();
+        names.sort_unstable();
+        (names == ["echo other", "sh -c 'echo turn'"])
+            .then_some(())
+            .ok_or(rows)
     });
     assert_code(&home.run(&["stop"]), 0);
 }
