@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::job::is_job_named;
+use super::job::{is_job_named, is_job_notice};
 use super::last::{conclusion, tool_in_words};
 use super::limit::limit_end;
 use super::row::{EarlierTurn, ExecutionKind, Row, RowKey, RowState, is_failure};
@@ -571,7 +571,8 @@ impl Fold<'_> {
         let row = self.rows.map.get(&key);
         let agent = row.and_then(|row| row.agent.clone());
         let reads_commands = pane.is_some_and(|pane| self.is_at_prompt(id, pane));
-        let is_typed = |line: &str| self.rows.rules.is_typed(line, reads_commands);
+        let is_typed =
+            |line: &str| self.rows.rules.is_typed(line, reads_commands) || is_job_notice(line);
         let line = last_line(&self.rows.rules, agent.as_deref(), is_typed, text);
         let kind = match pane {
             Some(_) => ExecutionKind::Pane,
@@ -716,7 +717,7 @@ fn job_name(command: &str) -> String {
 }
 
 /// Returns the last informative line of a text, which is not a blank row, a rule, an edge of a box, an agent's footer,
-/// a prompt, or what was typed behind one.
+/// a prompt, what was typed behind one, or what a shell says of a job that was put behind it.
 fn last_line(
     rules: &StateRules,
     agent: Option<&str>,

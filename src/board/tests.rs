@@ -1077,10 +1077,17 @@ fn the_last_line_of_a_failed_job_is_its_own() {
 
 /// The prompt is drawn before the shell is known to be idle.
 #[test]
-fn a_prompt_is_no_last_line() {
+fn a_prompt_and_what_a_shell_says_of_a_stopped_job_are_no_last_line() {
     let mut board = Board::default();
     board.apply(&at(0, opened("a", "%1", "bash")));
-    for text in ["Deleted 312 files.", "me@box:~$ "] {
+    for text in [
+        "Deleted 312 files.",
+        "me@box:~$ ",
+        "^Z",
+        "[1]+  Stopped                 sleep 300",
+        "[1]  + 7181 suspended  vim",
+        "[2] 7181",
+    ] {
         let event = TdEvent::OutputRevised {
             execution_id: "a".into(),
             pane: "%1".into(),
@@ -1091,6 +1098,10 @@ fn a_prompt_is_no_last_line() {
         board.apply(&at(1, event));
     }
     assert_eq!(board.rows().next().unwrap().last_line, "Deleted 312 files.");
+    for text in ["[1]+  Done  make", "[2/6] step", "[1] 12 tests"] {
+        board.apply(&at(2, output("a", "%1", text)));
+        assert_eq!(board.rows().next().unwrap().last_line, text);
+    }
 }
 
 /// The command that started an agent is the shell's, and no word of the agent.

@@ -104,6 +104,8 @@ fn a_job_that_is_stopped_is_suspended_until_it_goes_on_or_ends() {
             (&row["agent"], &row["attention"]),
             (&"sleep".into(), &"needs_you".into())
         );
+        let last = row["last_line"].as_str().unwrap();
+        assert!(!last.contains("Stopped") && last != "^Z", "{row}");
     };
     let stop = || {
         home.server.tmux(&["send-keys", "-t", "sh", "C-z"]);
