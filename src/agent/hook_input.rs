@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::reports::{HookFile, is_session};
+use super::reports::{HookFile, HookQuestion, is_session};
 use super::{AgentState, is_limit, one_line, permission_question};
 use crate::redact::Rules;
 use crate::text::first_bytes;
@@ -14,6 +14,12 @@ use crate::timestamp::Timestamp;
 
 /// The maximum size of a tool's arguments; the question is at their beginning.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
+
+/// The maximum size of the name of a tool or a sub-agent; real ones have up to about 60 bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// The maximum number of open questions. A sub-agent that is killed leaves its own behind.
+const QUESTIONS_MAX: usize = 32;
 
 /// The standard input of the hook's command.
 #[derive(Debug, Deserialize)]
@@ -62,78 +68,141 @@ impl<'a> HookInput<'a> {
 
     /// Returns the effect of this event, which happens now. `before` is the session's current file.
     pub fn change(&self, before: Option<&HookFile>, now: Timestamp, rules: &Rules) -> HookChange {
-        use AgentState::{Done, Error, Idle, Limited, Waiting, Working};
-        let before_state = before.and_then(HookFile::state);
-        // Hooks of one agent run concurrently, so the file may already hold a later event.
-        if before.and_then(HookFile::at).is_some_and(|at| at > now) {
-            return HookChange::Nothing;
-        }
-        let redacted = |text: &str| one_line(&rules.text(first_bytes(text, ARGUMENTS_BYTES_MAX)));
-        let mut error = None;
-        let (state, asks) = match self.hook_event_name.as_str() {
-            "SessionEnd" => return HookChange::Remove,
+        let mut file = before.cloned().unwrap_or_default();
+        let is_own = self.agent_id.is_none();
+        let own = match self.hook_event_name.as_str() {
+            "SessionEnd" if is_own => return HookChange::Remove,
             // Compaction continues the conversation in its previous state.
-            "SessionStart" if self.source.as_deref() == Some("compact") => {
-                return HookChange::Nothing;
+            "SessionStart" if is_own && self.source.as_deref() != Some("compact") => {
+                Own::Begins(AgentState::Idle)
             }
-            "SessionStart" => (Idle, None),
-            "UserPromptSubmit" | "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => {
-                // A sub-agent may work after the turn. If the state was `waiting`, the question was
-                // answered.
-                if self.agent_id.is_some() && before_state != Some(Waiting) {
-                    return HookChange::Nothing;
-                }
-                (Working, None)
+            "UserPromptSubmit" if is_own => Own::Begins(AgentState::Working),
+            "PreToolUse" => Own::Works,
+            "PostToolUse" | "PostToolUseFailure" => {
+                self.answer(&mut file.questions, rules);
+                Own::Works
             }
-            "PermissionRequest" => (Waiting, self.asks_of_tool(rules)),
-            "Notification" => match self.notification() {
-                // The preceding permission request has more details.
-                Some(Waiting) if before.is_some_and(|file| file.event == "PermissionRequest") => {
-                    return HookChange::Nothing;
+            "PermissionRequest" => {
+                self.ask(&mut file.questions, rules);
+                Own::Works
+            }
+            "Notification" => match (self.notification(), file.state()) {
+                (Some(AgentState::Waiting), _) => {
+                    self.ask(&mut file.questions, rules);
+                    Own::Works
                 }
-                Some(Waiting) => (Waiting, self.message.as_deref().map(redacted)),
-                // Other events show the end of a turn more precisely, but none reports that the
-                // user stopped it.
-                Some(Idle) if matches!(before_state, Some(Working | Waiting) | None) => {
-                    (Idle, None)
+                // Other events show the end of a turn more precisely, but none reports that the user
+                // stopped it.
+                (Some(AgentState::Idle), None | Some(AgentState::Working)) => {
+                    Own::Begins(AgentState::Idle)
                 }
                 _ => return HookChange::Nothing,
             },
-            "Stop" => (Done, None),
-            "StopFailure" => {
-                let raw = |value: Option<&'a RawValue>| value.map_or("", RawValue::get);
-                let texts = [
-                    self.last_assistant_message.as_deref().unwrap_or_default(),
-                    raw(self.error_details).trim_matches('"'),
-                    raw(self.error).trim_matches('"'),
-                ];
-                let limited = texts.iter().any(|text| is_limit(text));
-                let text = texts.iter().find(|text| !matches!(**text, "" | "null"));
-                let text = text.copied().unwrap_or_default();
-                error = Some(redacted(text)).filter(|text| !text.is_empty());
-                (if limited { Limited } else { Error }, None)
-            }
+            "Stop" => Own::Ends(AgentState::Done, None),
+            "SubagentStop" if !is_own => Own::Ends(AgentState::Done, None),
+            "StopFailure" => self.failure(rules),
             _ => return HookChange::Nothing,
         };
-        let path = |path: &Option<String>| {
-            let path = path.as_deref().unwrap_or_default();
-            // The maximum length of a path.
-            if path.len() > 4096 {
-                String::new()
-            } else {
-                rules.text(path).into_owned()
-            }
+        match own {
+            Own::Begins(_) => file.questions.clear(),
+            Own::Ends(..) => file
+                .questions
+                .retain(|question| question.actor != self.actor()),
+            Own::Works => {}
+        }
+        let (state, error) = match own {
+            // The agent itself has not ended with its sub-agent.
+            _ if !is_own => (AgentState::Working, None),
+            Own::Begins(state) => (state, None),
+            Own::Works => (AgentState::Working, None),
+            Own::Ends(state, error) => (state, error),
         };
-        HookChange::Keep(Box::new(HookFile {
-            session_id: self.session_id.clone(),
-            event: self.hook_event_name.clone(),
-            at: now.to_string(),
-            transcript_path: path(&self.transcript_path),
-            cwd: path(&self.cwd),
-            state: state.as_str().to_owned(),
-            asks: asks.filter(|asks| !asks.is_empty()),
-            error,
-        }))
+        // A sub-agent may work when the agent's turn has ended. Hooks of one agent run concurrently, so the file may
+        // already hold a later event.
+        let is_later = file.at().is_none_or(|at| at <= now);
+        if is_own && is_later || before.is_none() {
+            file.session_id.clone_from(&self.session_id);
+            file.event.clone_from(&self.hook_event_name);
+            file.at = now.to_string();
+            file.transcript_path = path(self.transcript_path.as_deref(), rules);
+            file.cwd = path(self.cwd.as_deref(), rules);
+            state.as_str().clone_into(&mut file.state);
+            file.error = error;
+        }
+        if before == Some(&file) {
+            return HookChange::Nothing;
+        }
+        HookChange::Keep(Box::new(file))
+    }
+
+    /// Returns the sub-agent of this event; `None` for the agent itself.
+    fn actor(&self) -> Option<String> {
+        let id = self.agent_id.as_deref();
+        id.map(|id| first_bytes(id, NAME_BYTES_MAX).to_owned())
+    }
+
+    /// Adds the question of this event.
+    fn ask(&self, questions: &mut Vec<HookQuestion>, rules: &Rules) {
+        let question = if self.hook_event_name == "Notification" {
+            let message = self.message.as_deref();
+            HookQuestion {
+                actor: self.actor(),
+                tool: None,
+                asks: message.map(|message| redacted(message, rules)),
+            }
+        } else {
+            self.question_of_tool(rules)
+        };
+        // A notification follows the request that has more details.
+        if question.is_general() && !questions.is_empty() {
+            return;
+        }
+        questions.retain(|before| !before.is_general() && *before != question);
+        questions.push(question);
+        let excess = questions.len().saturating_sub(QUESTIONS_MAX);
+        questions.drain(..excess);
+    }
+
+    /// Removes the question that this end of a tool answers, or else the general one of its actor.
+    fn answer(&self, questions: &mut Vec<HookQuestion>, rules: &Rules) {
+        let ended = self.question_of_tool(rules);
+        let answered = questions.iter().position(|question| {
+            let is_its = question.tool == ended.tool || question.is_general();
+            let is_same =
+                self.tool_input.is_none() || question.is_general() || question.asks == ended.asks;
+            question.actor == ended.actor && is_its && is_same
+        });
+        if let Some(answered) = answered {
+            questions.remove(answered);
+        }
+    }
+
+    fn question_of_tool(&self, rules: &Rules) -> HookQuestion {
+        let tool = self.tool_name.as_deref().unwrap_or_default();
+        HookQuestion {
+            actor: self.actor(),
+            tool: Some(redacted(first_bytes(tool, NAME_BYTES_MAX), rules)),
+            asks: self.asks_of_tool(rules).filter(|asks| !asks.is_empty()),
+        }
+    }
+
+    /// Returns how a turn ends that has failed.
+    fn failure(&self, rules: &Rules) -> Own {
+        let raw = |value: Option<&'a RawValue>| value.map_or("", RawValue::get);
+        let texts = [
+            self.last_assistant_message.as_deref().unwrap_or_default(),
+            raw(self.error_details).trim_matches('"'),
+            raw(self.error).trim_matches('"'),
+        ];
+        let is_limited = texts.iter().any(|text| is_limit(text));
+        let text = texts.iter().find(|text| !matches!(**text, "" | "null"));
+        let error = redacted(text.copied().unwrap_or_default(), rules);
+        let state = if is_limited {
+            AgentState::Limited
+        } else {
+            AgentState::Error
+        };
+        Own::Ends(state, Some(error).filter(|error| !error.is_empty()))
     }
 
     fn asks_of_tool(&self, rules: &Rules) -> Option<String> {
@@ -162,6 +231,27 @@ impl<'a> HookInput<'a> {
             None => None,
         }
     }
+}
+
+/// What an event says of its actor.
+#[derive(Debug)]
+enum Own {
+    /// A session, a prompt or a rest begins: nobody asks anything any more.
+    Begins(AgentState),
+    /// The actor works, and what is asked stays open.
+    Works,
+    /// The actor's turn ends, and so do its questions; with the words of a failure.
+    Ends(AgentState, Option<String>),
+}
+
+fn redacted(text: &str, rules: &Rules) -> String {
+    one_line(&rules.text(first_bytes(text, ARGUMENTS_BYTES_MAX)))
+}
+
+/// Returns a path to keep; empty if it is longer than a path can be.
+fn path(path: Option<&str>, rules: &Rules) -> String {
+    let path = path.filter(|path| path.len() <= 4096);
+    rules.text(path.unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
@@ -197,6 +287,14 @@ mod tests {
     const ASKED: &str = r#""PermissionRequest","tool_name":"Bash","tool_input":{"command":"touch a","description":"x"}"#;
     const NEEDS: &str = r#""Notification","message":"Claude needs your permission to use Bash","notification_type":"permission_prompt""#;
     const RESTS: &str = r#""Notification","message":"Claude is waiting for your input","notification_type":"idle_prompt""#;
+    const ENDED: &str =
+        r#""PostToolUse","tool_name":"Bash","tool_input":{"command":"touch a","description":"x"}"#;
+    const SUB_TOOL: &str =
+        r#""PreToolUse","agent_id":"a1","tool_name":"Read","tool_input":{"file_path":"x"}"#;
+    const SUB_ASKED: &str = r#""PermissionRequest","agent_id":"a1","tool_name":"Bash","tool_input":{"command":"touch b"}"#;
+    const SUB_ENDED: &str =
+        r#""PostToolUse","agent_id":"a1","tool_name":"Bash","tool_input":{"command":"touch b"}"#;
+    const SUB_STOP: &str = r#""Stop","agent_id":"a1","stop_hook_active":false"#;
     const STOP: &str = r#""Stop","stop_hook_active":false"#;
 
     #[test]
@@ -256,6 +354,58 @@ mod tests {
                 None,
             ),
             (&[PROMPT, r#""SomethingNew","error":7"#], "working", None),
+            // What sub-agents and parallel tools do answers no question, and ends no turn.
+            (&[PROMPT, ASKED, SUB_TOOL], "waiting", Some("touch a")),
+            (&[PROMPT, ASKED, TOOL], "waiting", Some("touch a")),
+            (
+                &[
+                    PROMPT,
+                    ASKED,
+                    r#""PostToolUse","tool_name":"Read","tool_input":{"file_path":"y"}"#,
+                ],
+                "waiting",
+                Some("touch a"),
+            ),
+            (
+                &[
+                    PROMPT,
+                    ASKED,
+                    r#""PostToolUse","tool_name":"Bash","tool_input":{"command":"touch b"}"#,
+                ],
+                "waiting",
+                Some("touch a"),
+            ),
+            (
+                &[
+                    PROMPT,
+                    ASKED,
+                    r#""PostToolUse","agent_id":"a1","tool_name":"Bash""#,
+                ],
+                "waiting",
+                Some("touch a"),
+            ),
+            (&[PROMPT, ASKED, SUB_STOP], "waiting", Some("touch a")),
+            (&[PROMPT, SUB_STOP], "working", None),
+            (&[SUB_STOP], "working", None),
+            (&[PROMPT, r#""SubagentStop""#], "working", None),
+            // The question of a sub-agent stands until it is answered or the sub-agent ends, also after the turn.
+            (&[PROMPT, STOP, SUB_ASKED], "waiting", Some("touch b")),
+            (&[PROMPT, STOP, SUB_ASKED, SUB_ENDED], "done", None),
+            (&[PROMPT, STOP, SUB_ASKED, SUB_STOP], "done", None),
+            (&[PROMPT, SUB_ASKED, STOP], "waiting", Some("touch b")),
+            (&[PROMPT, SUB_ASKED, PROMPT], "working", None),
+            // Several are answered one by one.
+            (&[PROMPT, ASKED, SUB_ASKED], "waiting", Some("touch a")),
+            (
+                &[PROMPT, ASKED, SUB_ASKED, NEEDS, ENDED],
+                "waiting",
+                Some("touch b"),
+            ),
+            (
+                &[PROMPT, ASKED, SUB_ASKED, ENDED, SUB_ENDED],
+                "working",
+                None,
+            ),
         ] {
             let kept = after(events).unwrap();
             let claim = kept.claim().unwrap();

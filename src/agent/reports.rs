@@ -1,6 +1,7 @@
-//! The file that stores the last event of an agent's hooks, and the state that the event shows (pure).
+//! The file that stores what an agent's hooks report, and the state that it shows (pure).
 //!
-//! Each session has its own file, which holds the last event that shows a state.
+//! Each session has its own file. It holds the state of the agent itself, and the questions that are open: several
+//! actors, which are the agent and its sub-agents, ask and work at the same time.
 
 use super::decoration::is_spinner;
 use super::{AgentState, KnownAgent, StateClaim, one_line};
@@ -8,22 +9,42 @@ use crate::event::Background;
 use crate::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The last event of a session that shows a state.
+/// The reports of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct HookFile {
     pub session_id: String,
-    /// The name of the event.
+    /// The name of the last event that showed the state of the agent itself.
     pub(super) event: String,
-    /// The time of the event, in the format of event timestamps.
+    /// The time of that event, in the format of event timestamps.
     pub(super) at: String,
     pub transcript_path: String,
     pub cwd: String,
+    /// The state of the agent itself, without its questions.
     pub(super) state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) asks: Option<String>,
+    /// The open questions, in the order in which they were asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) questions: Vec<HookQuestion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
+    /// The processes that ran the hook: its parent, the parent of that, and so on.
+    pub ancestors: Vec<u32>,
+    /// The namespace in which `ancestors` count, as `/proc/PID/ns/pid` names it.
+    pub pid_namespace: String,
+}
+
+/// A question that an actor of a session has asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HookQuestion {
+    /// The sub-agent that asks; `None` for the agent itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) actor: Option<String>,
+    /// The tool that it asks for; `None` if the event does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) asks: Option<String>,
 }
 
 impl HookFile {
@@ -37,25 +58,35 @@ impl HookFile {
         self.at.parse().ok()
     }
 
-    /// Returns the state that the event shows.
+    /// Returns the state that the reports show: the agent waits while a question of any actor is open.
     pub fn claim(&self) -> Option<StateClaim> {
+        let question = self.questions.first();
+        let asks = question.and_then(|question| question.asks.as_deref());
+        let tool = question.map(|question| question.tool.as_deref().unwrap_or("Notification"));
         Some(StateClaim {
-            state: self.state()?,
+            state: question.map_or(self.state()?, |_| AgentState::Waiting),
             is_confirmed: true,
-            asks: self.asks.as_deref().map(one_line),
-            detail: one_line(self.error.as_deref().unwrap_or(&self.event)),
+            asks: asks.map(one_line),
+            detail: one_line(tool.or(self.error.as_deref()).unwrap_or(&self.event)),
             turn: 0,
             background: Background::default(),
         })
     }
 
-    /// Returns true if the event only shows that the agent asks, without the question.
+    /// Returns true if it is only known that the agent asks, and not what for.
     pub fn is_general(&self) -> bool {
-        self.event == "Notification"
+        self.questions.first().is_some_and(HookQuestion::is_general)
     }
 
     pub(super) fn state(&self) -> Option<AgentState> {
         AgentState::from_name(&self.state)
+    }
+}
+
+impl HookQuestion {
+    /// Returns true if only a notification shows the question, without its tool.
+    pub(super) fn is_general(&self) -> bool {
+        self.tool.is_none()
     }
 }
 

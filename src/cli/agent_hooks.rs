@@ -20,7 +20,7 @@ use crate::observe::HookFiles;
 const INPUT_WAIT: Duration = Duration::from_secs(2);
 
 /// The events that show a state; true for events of tools, which the settings match by the tool's name.
-const EVENTS: [(&str, bool); 10] = [
+const EVENTS: [(&str, bool); 11] = [
     ("SessionStart", false),
     ("UserPromptSubmit", false),
     ("PreToolUse", true),
@@ -29,6 +29,7 @@ const EVENTS: [(&str, bool); 10] = [
     ("PostToolUseFailure", true),
     ("Notification", false),
     ("Stop", false),
+    ("SubagentStop", false),
     ("StopFailure", false),
     ("SessionEnd", false),
 ];

@@ -1,9 +1,8 @@
 //! The foreground process group of a terminal, found from the program that the terminal was opened for.
 
-use std::fs;
 use std::time::Instant;
 
-use super::os::{Stat, age, arguments, children, standard_output, stat};
+use super::os::{Stat, age, arguments, children, name, standard_output, stat};
 use super::pane_jobs::ForegroundGroup;
 use super::shell::{is_interactive_shell, is_shell, subshell_name};
 
@@ -92,13 +91,6 @@ impl Front {
             view: None,
         })
     }
-}
-
-/// Returns the kernel's name of a process.
-fn name(pid: u32) -> Option<String> {
-    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    let name = String::from_utf8_lossy(&name);
-    Some(name.trim_end_matches('\n').to_owned())
 }
 
 fn is_tmux(name: &str) -> bool {

@@ -51,7 +51,8 @@ pub(crate) use self::foreground::{Front, Program, foreground};
 #[cfg(feature = "cli")]
 pub(crate) use self::os::age;
 pub(crate) use self::os::{
-    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
+    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory,
+    name as process_name, stat,
 };
 #[cfg(feature = "kernel")]
 pub(crate) use self::output::TextBatch;

@@ -490,7 +490,11 @@ fn claude_is_read() {
         (claude("⏺ It is.\n\n✻ Baked for 1m 3s", "❯", keys), "claude done"),
         (claude("✻ Baked for 3s", "❯ and", keys), "claude idle?"),
         (claude("✻ Baked for 3s\n\n❯ and", "❯", keys), "claude idle"),
-        (claude("✻ Baked for 3s · 1 shell still running", "❯", keys), "claude idle"),
+        (claude("✻ Baked for 3s · 1 shell still running", "❯", keys), "claude done"),
+        (
+            claude("✻ Brewed for <1s · 3 background tasks still running (↓ to manage)", "❯ ", keys),
+            "claude done",
+        ),
         (claude("✽ Herding… (3s · thinking)\n  ⎿  ☐ one\n     ☐ two", "❯ ", keys), "claude working"),
         (claude("⏺ It is.", "❯ ", modes), "claude working"),
         (claude("⏺ It is.\n\n✢ Herding…", "❯ ", keys), "claude working?"),

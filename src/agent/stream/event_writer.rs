@@ -642,6 +642,10 @@ impl RecentIds {
         self.known.contains(&hash(id))
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     pub fn clear(&mut self) {
         self.known.clear();
         self.order.clear();

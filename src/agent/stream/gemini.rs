@@ -125,14 +125,54 @@ pub struct GeminiSession {
 
 impl RecordHandler for GeminiSession {
     fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        if record["$set"]["messages"].is_null() {
+            self.message(record, writer);
+        } else {
+            self.snapshot(record["$set"]["messages"].list(), writer);
+        }
+    }
+
+    fn end_turn(&mut self, writer: &mut EventWriter) {
+        self.complete(writer);
+        writer.end_turn();
+    }
+
+    fn finish(&mut self, writer: &mut EventWriter) {
+        self.complete(writer);
+        writer.finish();
+    }
+}
+
+impl GeminiSession {
+    /// Takes all messages of the conversation so far. Those after the last known one are new; others have been
+    /// rewritten, under other ids, too.
+    fn snapshot(&mut self, messages: &[Json<'_>], writer: &mut EventWriter) {
+        let is_begin = !self.is_rewriting && self.seen.is_empty();
+        self.is_rewriting = false;
+        let is_known = |message: &Json<'_>| self.seen.contains(message["id"].text());
+        let new = match messages.iter().rposition(is_known) {
+            Some(last) => last,
+            None if is_begin => 0,
+            None => messages.len(),
+        };
+        let (rewritten, new) = messages.split_at(new);
+        for message in rewritten {
+            self.seen.insert(message["id"].text());
+        }
+        for message in new {
+            if is_context(message) {
+                self.seen.insert(message["id"].text());
+            } else {
+                self.message(message, writer);
+            }
+        }
+    }
+
+    fn message(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
         let (id, text) = (record["id"].text(), record["content"].any_text());
         let text = text.as_str();
-        if !record["$set"]["messages"].is_null() {
-            self.is_rewriting = false;
-        }
         match record["type"].text() {
-            // The context that Gemini CLI itself sends to the model.
-            "user" if text.starts_with("<session_context>") => self.is_rewriting = true,
+            "user" if is_context(record) => self.is_rewriting = true,
             "user" | "gemini" if self.is_rewriting => {}
             "user" => {
                 if !self.seen.insert(id) {
@@ -163,18 +203,6 @@ impl RecordHandler for GeminiSession {
         }
     }
 
-    fn end_turn(&mut self, writer: &mut EventWriter) {
-        self.complete(writer);
-        writer.end_turn();
-    }
-
-    fn finish(&mut self, writer: &mut EventWriter) {
-        self.complete(writer);
-        writer.finish();
-    }
-}
-
-impl GeminiSession {
     fn answer(&mut self, record: &Json<'_>, text: &str, writer: &mut EventWriter) {
         let id = record["id"].text();
         if self.open.as_ref().is_none_or(|open| open.id != id) {
@@ -212,6 +240,12 @@ impl GeminiSession {
             writer.response_completed(&open.text, open.usage, open.has_tool_calls);
         }
     }
+}
+
+/// Returns true for the context that Gemini CLI itself sends to the model, as the first message.
+fn is_context(message: &Json<'_>) -> bool {
+    let text = message["content"].any_text();
+    text.as_str().starts_with("<session_context>")
 }
 
 fn tool(call: &Json<'_>, message: EventTime, writer: &mut EventWriter) {

@@ -726,7 +726,7 @@ mod gemini {
     #[test]
     fn a_session_with_rewritten_messages() {
         let text = r#"{"sessionId":"s","projectHash":"h","startTime":"2026-06-11T21:05:11.000Z","kind":"main"}
-{"$set":{"messages":[{"id":"0","type":"user","content":[{"text":"context"}]}]}}
+{"$set":{"messages":[{"id":"0","type":"user","content":[{"text":"<session_context>\nThis is the Gemini CLI."}]}]}}
 {"id":"1","timestamp":"2026-06-11T21:05:24.000Z","type":"user","content":[{"text":"go"}]}
 {"id":"2","timestamp":"2026-06-11T21:05:29.000Z","type":"gemini","content":"I run it","tokens":{"input":7,"output":1}}
 {"id":"2","timestamp":"2026-06-11T21:05:29.000Z","type":"gemini","content":"I run it.","toolCalls":[{"id":"t","name":"ls","args":{},"status":"success","timestamp":"2026-06-11T21:05:29.500Z","result":[{"functionResponse":{"response":{"output":"x"}}}]}],"tokens":{"input":7,"output":2}}
@@ -792,6 +792,36 @@ mod gemini {
         assert!(events_of(Format::Auto, "{\"a\":1}\n").is_empty());
         assert!(events_of(Format::Auto, "plain text\n{\"a\":1}\nmore\n").is_empty());
         assert!(events_of(Format::Text, text).is_empty());
+    }
+
+    #[test]
+    fn messages_of_a_snapshot_are_reported_once() {
+        let text = r#"{"sessionId":"s","projectHash":"h","startTime":"2026-11-24T03:06:14.000Z","kind":"main"}
+{"$set":{"messages":[{"id":"1","type":"user","content":[{"text":"go"}]},{"id":"2","type":"gemini","content":"I list","toolCalls":[{"id":"t","name":"ls","args":{},"status":"success","result":[{"functionResponse":{"response":{"output":"x"}}}]}]}]}}
+{"$set":{"messages":[{"id":"1","type":"user","content":[{"text":"go"}]},{"id":"2","type":"gemini","content":"I list them."},{"id":"3","type":"gemini","content":"Two."}]}}
+{"$set":{"messages":[{"id":"7","type":"user","content":[{"text":"go"}]},{"id":"8","type":"gemini","content":"rewritten"},{"id":"3","type":"gemini","content":"Two."},{"id":"9","type":"user","content":[{"text":"more"}]}]}}
+{"$set":{"messages":[{"id":"17","type":"user","content":[{"text":"go"}]},{"id":"18","type":"user","content":[{"text":"more"}]}]}}
+{"id":"10","type":"gemini","content":"Yes."}
+"#;
+        assert_eq!(
+            events_of(Format::Gemini, text),
+            [
+                "prompt go",
+                "token I list",
+                "tool ls {}",
+                "ok ls x 0ms",
+                "token  them.",
+                "response 0/0 tools",
+                "token Two.",
+                "response 0/0",
+                "turn inferred: the next prompt",
+                "prompt more",
+                "token Yes.",
+                "response 0/0",
+                "turn inferred: the stream ended after an answer",
+                "completed Yes.",
+            ]
+        );
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Writes the report of an agent's hook to the file of its session.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::hooks::{HookFiles, file_of};
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::hooks::{HookFiles, file_of, pid_namespace};
 use crate::agent::{HookChange, HookFile, HookInput};
+use crate::child::stat;
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
@@ -21,19 +24,45 @@ impl HookFiles {
             return Ok(());
         };
         let session = input.session_id();
+        // Hooks of parallel tools each change the same file.
+        let _locked = self.lock(session);
         let before = self.read(session);
         match input.change(before.as_ref(), now, &Rules::builtin()) {
             HookChange::Nothing => Ok(()),
-            HookChange::Keep(file) => self.write(&file),
+            HookChange::Keep(mut file) => {
+                file.ancestors = ancestors();
+                file.pid_namespace = pid_namespace();
+                self.write(&file)
+            }
             HookChange::Remove => {
                 for directory in &self.directories {
-                    // The file may not exist.
+                    // The files may not exist.
                     let _ = fs::remove_file(file_of(directory, session));
+                    let _ = fs::remove_file(lock_of(directory, session));
                 }
                 self.remove_stale(now);
                 Ok(())
             }
         }
+    }
+
+    /// Waits until no other hook of the session changes its file. Without a lock, a change may be lost.
+    fn lock(&self, session: &str) -> Option<File> {
+        let mut files = self.directories.iter().filter_map(|directory| {
+            create(directory).ok()?;
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+                .open(lock_of(directory, session))
+                .ok()
+        });
+        let file = files.next()?;
+        // The agent ends a hook that waits for too long.
+        flock(&file, FlockOperation::LockExclusive).ok()?;
+        Some(file)
     }
 
     fn write(&self, file: &HookFile) -> io::Result<()> {
@@ -58,17 +87,42 @@ impl HookFiles {
         };
         for path in self.files().filter(is_stale) {
             // Another hook may have removed it.
+            let _ = fs::remove_file(path.with_extension(LOCK_EXTENSION));
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Replaces the file atomically, and makes it readable by its owner only.
-fn write(directory: &Path, file: &HookFile, text: &[u8]) -> io::Result<()> {
+/// The extension of the file that is locked while a session's report changes.
+const LOCK_EXTENSION: &str = "lock";
+
+fn lock_of(directory: &Path, session: &str) -> PathBuf {
+    directory.join(format!("{session}.{LOCK_EXTENSION}"))
+}
+
+/// Returns the parent of this process, the parent of that, and so on. The agent is among them.
+fn ancestors() -> Vec<u32> {
+    let parent = |pid: &u32| {
+        let parent = stat(*pid)?.parent;
+        (parent > 1).then_some(parent)
+    };
+    let own = std::process::id();
+    // Between a hook and its agent stand a shell or two.
+    std::iter::successors(parent(&own), parent)
+        .take(16)
+        .collect()
+}
+
+fn create(directory: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(directory)?;
+        .create(directory)
+}
+
+/// Replaces the file atomically, and makes it readable by its owner only.
+fn write(directory: &Path, file: &HookFile, text: &[u8]) -> io::Result<()> {
+    create(directory)?;
     let session = &file.session_id;
     // No other running hook uses this name.
     let new = directory.join(format!(".{session}.{}", std::process::id()));
@@ -131,26 +185,69 @@ mod tests {
     }
 
     #[test]
-    fn one_session_of_a_directory_is_found_and_two_are_none() {
+    fn the_session_of_a_process_is_found_by_its_hooks() {
         let temp = tempfile::tempdir().unwrap();
         let runtime = temp.path().to_owned();
         let files =
             HookFiles::of(|name| (name == "XDG_RUNTIME_DIR").then(|| runtime.clone().into()));
-        for (session, cwd, second) in [("old", "/w", 1), ("a", "/w", 5), ("other", "/v", 5)] {
-            let event = event(session, "UserPromptSubmit", cwd);
+        for (session, second) in [("old", 1), ("a", 5), ("b", 6)] {
+            let event = event(session, "UserPromptSubmit", "/w");
             files.report(event.as_bytes(), at(second)).unwrap();
         }
-        let found = |cwd: &str| {
-            files
-                .find(Path::new(cwd), at(3))
-                .map(|file| file.session_id)
+        // The parent of this process stands for the agent.
+        let agent = ancestors()[0];
+        let found = |pid: u32, cwd: &str, second: i64| {
+            let found = files.find(pid, Path::new(cwd), at(second))?;
+            Some((found.session, found.is_certain))
         };
-        assert_eq!(found("/w").as_deref(), Some("a"));
-        assert_eq!(found("/x"), None);
-        files
-            .report(event("b", "Stop", "/w").as_bytes(), at(6))
-            .unwrap();
-        assert_eq!(found("/w"), None);
+        assert_eq!(found(agent, "/x", 3), Some(("b".to_owned(), true)));
+        assert_eq!(found(agent, "/x", 7), None, "an earlier process");
+        // Another agent in the same directory.
+        assert_eq!(found(std::process::id(), "/w", 3), None);
+
+        // Hooks in another namespace belong to the only session of a directory.
+        let elsewhere = |session: &str, cwd: &str| {
+            let mut file = files.read("a").unwrap();
+            (file.session_id, file.cwd) = (session.to_owned(), cwd.to_owned());
+            file.pid_namespace = "pid:[1]".to_owned();
+            files.write(&file).unwrap();
+        };
+        elsewhere("c", "/v");
+        assert_eq!(found(1_000_000, "/v", 3), Some(("c".to_owned(), false)));
+        elsewhere("d", "/v");
+        assert_eq!(found(1_000_000, "/v", 3), None);
+    }
+
+    #[test]
+    fn hooks_that_run_at_the_same_time_lose_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().to_owned();
+        let files = HookFiles::of(|name| (name == "HOME").then(|| home.clone().into()));
+        std::thread::scope(|scope| {
+            for number in 0..16 {
+                let files = &files;
+                scope.spawn(move || {
+                    let event = format!(
+                        r#"{{"session_id":"s","hook_event_name":"PermissionRequest","agent_id":"a{number}","tool_name":"Bash"}}"#
+                    );
+                    files.report(event.as_bytes(), at(number)).unwrap();
+                });
+            }
+        });
+        for number in 0..16 {
+            assert_eq!(
+                files.read("s").unwrap().claim().unwrap().state.as_str(),
+                "waiting"
+            );
+            let event = format!(
+                r#"{{"session_id":"s","hook_event_name":"PostToolUse","agent_id":"a{number}","tool_name":"Bash"}}"#
+            );
+            files.report(event.as_bytes(), at(20)).unwrap();
+        }
+        assert_eq!(
+            files.read("s").unwrap().claim().unwrap().state.as_str(),
+            "working"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use super::earlier::EarlierTurn;
 use super::file::{FileVersion, Followed, read_small, resolved};
 use super::homes::{Located, Places};
-use super::hooks::HookFiles;
+use super::hooks::{FoundHooks, HookFiles};
 use super::transcript::{SubAgentEvent, SubAgents, Transcript};
 use crate::agent::{
     AgentEvent, AgentState, HookFile, KnownAgent, STATUS_BYTES_MAX, StateClaim, StateSource,
@@ -64,7 +64,7 @@ pub(super) struct Joined {
     located_at: Option<Instant>,
     /// The report files of hooks, and the session whose reports count if no other file names it.
     hooks: HookFiles,
-    hook_session: Option<String>,
+    hook_session: Option<FoundHooks>,
     claims: Vec<(StateSource, Option<StateClaim>)>,
     failure: Option<String>,
     /// The number of turns that have begun.
@@ -151,14 +151,12 @@ impl Joined {
                 Located::OneOf(files) if self.path() == files.first().map(PathBuf::as_path) => {}
                 Located::OneOf(files) => result.candidates = files,
             }
-            // Reports of hooks in the agent's directory, if no other file names the session.
-            let is_named = status.is_some() || self.path().is_some();
-            let found = || self.hooks.find(&self.agent.directory, self.started);
-            self.hook_session = if is_named || !self.has_hooks() {
-                None
-            } else {
-                found().map(|file| file.session_id)
+            let find = || {
+                let directory = &self.agent.directory;
+                self.hooks.find(self.agent.pid, directory, self.started)
             };
+            // A status file names the session.
+            self.hook_session = (status.is_none() && self.has_hooks()).then(find).flatten();
         }
         if let Some(transcript) = &mut self.transcript
             && let Err(error) = transcript.read(wall, &mut result.events)
@@ -243,13 +241,20 @@ impl Joined {
         self.agent.program.known() == Some(KnownAgent::Claude)
     }
 
-    /// Returns the last report of hooks about the session of the status file, else of the transcript.
+    /// Returns the last report of hooks about the session of the status file, else of the hooks that the agent has run,
+    /// else of the transcript.
     fn hook(&self, session: Option<&str>) -> Option<HookFile> {
         if !self.has_hooks() {
             return None;
         }
         let stem = self.path().and_then(|path| path.file_stem()?.to_str());
-        let session = session.or(stem).or(self.hook_session.as_deref())?;
+        let certain = self.hook_session.as_ref().filter(|found| found.is_certain);
+        let certain = certain.map(|found| found.session.as_str());
+        let other = self
+            .hook_session
+            .as_ref()
+            .map(|found| found.session.as_str());
+        let session = session.or(certain).or(stem).or(other)?;
         // The report of an earlier process that was killed does not apply to this one.
         let is_its = |file: &HookFile| file.at().is_some_and(|at| at >= self.started);
         self.hooks.read(session).filter(is_its)

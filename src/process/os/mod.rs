@@ -9,5 +9,5 @@ mod terminals;
 
 pub(crate) use crate::child::{Stat, stat};
 pub(crate) use exits::{ExitWatch, ProcessWatcher, WatchedProcess};
-pub(crate) use procfs::{age, arguments, children, directory, standard_output};
+pub(crate) use procfs::{age, arguments, children, directory, name, standard_output};
 pub(crate) use terminals::TerminalWatch;

@@ -32,6 +32,13 @@ pub(crate) fn arguments(pid: u32) -> Vec<String> {
         .collect()
 }
 
+/// Returns the kernel's name of a process.
+pub(crate) fn name(pid: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    let name = String::from_utf8_lossy(&name);
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
 /// Returns the working directory of a process.
 pub(crate) fn directory(pid: u32) -> Option<String> {
     let directory = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
