@@ -143,6 +143,8 @@ pub(crate) enum FollowUp {
     Goal,
     /// The next prompt of the user who has stopped the agent.
     Prompt,
+    /// The rest of a message whose first parts are complete.
+    Message,
     /// A wake-up, after this time since the last record.
     Wake(Duration),
 }

@@ -670,6 +670,11 @@ pub(super) trait RecordHandler: Send {
         Background::default()
     }
 
+    /// Returns the status with which a task in the background has ended, as the records say.
+    fn end_of_task(&self, _id: &str) -> Option<&'static str> {
+        None
+    }
+
     /// Returns true if the format has no records, but lines.
     fn is_text(&self) -> bool {
         false

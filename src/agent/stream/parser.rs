@@ -204,6 +204,14 @@ impl StreamParser {
         }
     }
 
+    /// Returns the status with which a task in the background, such as a sub-agent, has ended: `completed`, `killed`.
+    pub(crate) fn end_of_task(&self, id: &str) -> Option<&'static str> {
+        match &self.reader {
+            Reader::Records { handler, .. } => handler.end_of_task(id),
+            Reader::Detecting(_) | Reader::Text => None,
+        }
+    }
+
     /// Returns true if a sub-agent wrote the records, if they show it.
     pub(crate) fn is_sub_agent(&self) -> Option<bool> {
         self.writer.is_sub_agent

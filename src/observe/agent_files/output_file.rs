@@ -86,6 +86,27 @@ impl OutputFile {
         &self.file.path
     }
 
+    /// Returns how a sub-agent with this file, which has been checked, has ended, if this is the file of its session and
+    /// says so. The sub-agent's own file need not show it: it may have been killed.
+    pub fn end_of_sub_agent(&self, agent: &Self) -> Option<Verdict> {
+        agent.checked_at?;
+        // `SESSION.jsonl` and `SESSION/subagents/agent-ID.jsonl`
+        let file = agent.path();
+        if file.parent()?.parent()? != self.file.path.with_extension("") {
+            return None;
+        }
+        let id = file.file_stem()?.to_str()?.strip_prefix("agent-")?;
+        let status = self.content.parser.end_of_task(id)?;
+        let evidence = format!("its session reports: {status}");
+        Some(if status == "completed" {
+            let result = agent.content.answer();
+            Verdict::Completed { result, evidence }
+        } else {
+            let error = status.to_owned();
+            Verdict::Failed { error, evidence }
+        })
+    }
+
     /// Checks the file, and reads it if it has changed. Subtracts the bytes read from `bytes_left`.
     pub fn check(&mut self, context: ReadContext, bytes_left: &mut u64) -> Check {
         let mut check = Check::default();
@@ -331,6 +352,7 @@ impl OutputFile {
             answer: &content.answer(),
             error: &content.error,
             is_open: content.parser.is_open(),
+            has_tool: content.ends_with_sub_agent() || content.parser.open_tools().next().is_some(),
             unread: content.unread(),
             quiet: self.quiet(context),
         };

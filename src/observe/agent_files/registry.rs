@@ -80,7 +80,9 @@ impl AgentStatus {
 /// is unchanged for a while counts as an end, with evidence that begins with `inferred`, but never
 /// while a tool or a background task runs. Records that are expected to follow extend the wait: the
 /// lines of hooks to `stable`, the next prompt of a person who stopped the agent to three times as
-/// long, the rest of a record or the verdict on a goal to six times as long. Files may appear later. A
+/// long, the rest of a record or the verdict on a goal to six times, the rest of a message to 30 times,
+/// and the answer to a prompt or to a tool's result to 180 times as long. A sub-agent of Claude Code
+/// also ends as the file of its session says, if that is registered, too. Files may appear later. A
 /// session with a person continues after its first end: each end of a turn is a `TurnCompleted`, the
 /// first one before the `AgentCompleted`, and each failure after the first end an `Error`. A file that
 /// is deleted, replaced, truncated, compressed or unreadable causes one `Warning` and is followed
@@ -309,6 +311,7 @@ impl Shared {
             };
             let check = file.check(context, &mut bytes_left);
             let mut book = self.book();
+            let ended = book.ended_sub_agents(&file);
             let is_same = |entry: &&mut Entry| entry.status == before;
             let Some(entry) = book.agents.get_mut(&id).filter(is_same) else {
                 // The agent has ended or was forgotten meanwhile.
@@ -335,6 +338,9 @@ impl Shared {
             }
             if let Some(verdict) = check.verdict.filter(|_| is_running) {
                 self.settle(&mut book, &id, verdict, |file| file.is_interactive());
+            }
+            for (id, verdict) in ended {
+                self.settle(&mut book, &id, verdict, |_| false);
             }
         }
     }
@@ -399,6 +405,17 @@ impl Shared {
 }
 
 impl Book {
+    /// Returns the running sub-agents that have ended as the file of their session says.
+    fn ended_sub_agents(&self, session: &OutputFile) -> Vec<(String, Verdict)> {
+        let running = self.agents.iter();
+        let running = running.filter(|(_, entry)| entry.status == AgentStatus::Running);
+        let ended = running.filter_map(|(id, entry)| {
+            let verdict = session.end_of_sub_agent(entry.file.as_ref()?)?;
+            Some((id.clone(), verdict))
+        });
+        ended.collect()
+    }
+
     /// Returns the agents to check, beginning with the starved one.
     fn check_order(&mut self) -> Vec<String> {
         let first = self.starved.take().unwrap_or_default();

@@ -13,6 +13,13 @@ pub(super) const HOLD: Duration = Duration::from_secs(1);
 /// the verdict on a goal.
 const CERTAIN_TIMES: u32 = 6;
 
+/// The factor of the wait for the rest of a message: the arguments of a tool, such as a long file, take minutes.
+const MESSAGE_TIMES: u32 = 30;
+
+/// The factor of the wait for the answer to a prompt or to a tool's result. A model may think for a quarter of an hour,
+/// and then nothing is written.
+const ANSWER_TIMES: u32 = 180;
+
 /// The facts about an agent's output.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
@@ -27,6 +34,8 @@ pub(super) struct Facts<'a> {
     pub error: &'a str,
     /// True if the last record is incomplete.
     pub is_open: bool,
+    /// True while a tool runs, which may take any time.
+    pub has_tool: bool,
     /// The number of bytes that were not read, and may contain tasks that still run.
     pub unread: u64,
     /// The time since the last write.
@@ -118,7 +127,13 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
             };
             inferred("nothing was written", needed)
         }
-        // A tool may run for any time.
+        StreamStatus::Working if !facts.has_tool => {
+            let needed = match facts.follow_up {
+                FollowUp::Message => times(MESSAGE_TIMES),
+                _ => times(ANSWER_TIMES),
+            };
+            inferred(&format!("{evidence}, and nothing was written"), needed)
+        }
         _ => None,
     }
 }
@@ -207,6 +222,7 @@ mod tests {
                 answer: "yes",
                 error: "",
                 is_open: false,
+                has_tool: false,
                 unread: 0,
                 quiet: Duration::ZERO,
             }
@@ -214,8 +230,8 @@ mod tests {
 
         #[test]
         fn expected_records_are_waited_for() {
-            use FollowUp::{Confirmation, Goal, Nothing, Prompt, Wake};
-            use StreamStatus::{Background, Done, Interrupted, MaybeDone};
+            use FollowUp::{Confirmation, Goal, Message, Nothing, Prompt, Wake};
+            use StreamStatus::{Background, Done, Interrupted, MaybeDone, Working};
             let wake = Wake(Duration::from_secs(61));
             let wakes = Background { tasks: 1 };
             for (status, follow_up, is_open, unread, seconds, word) in [
@@ -248,6 +264,14 @@ mod tests {
                     "end_turn, and nothing",
                 ),
                 (MaybeDone, Nothing, true, 0, 60, "inferred: it has answered"),
+                (
+                    Working,
+                    Message,
+                    false,
+                    0,
+                    300,
+                    "inferred: end_turn, and nothing",
+                ),
                 (
                     wakes,
                     wake,
@@ -286,7 +310,8 @@ mod tests {
                 (Failed, claude, 2, "end_turn"),
                 (MaybeDone, claude, 9, ""),
                 (MaybeDone, claude, 10, "inferred: it has answered"),
-                (Working, claude, 1_000_000, ""),
+                (Working, claude, 1_799, ""),
+                (Working, claude, 1_800, "inferred: end_turn, and nothing"),
                 (Background { tasks: 1 }, claude, 1_000_000, ""),
                 (Unknown, claude, 1_000_000, ""),
                 (Working, Some(StreamFormat::Json), 9, ""),

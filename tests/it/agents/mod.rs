@@ -208,6 +208,101 @@ fn a_session_continues_after_its_first_end() {
     );
 }
 
+/// Returns a record of Claude Code 2.1.330.
+fn record(fields: &str) -> String {
+    format!(
+        r#"{{{fields},"timestamp":"2026-11-27T10:00:01.000Z","sessionId":"s1","version":"2.1.330"}}"#
+    ) + "\n"
+}
+
+fn says(text: &str, stop: &str) -> String {
+    record(&format!(
+        r#""type":"assistant","message":{{"id":"{text}","model":"m","content":[{{"type":"text","text":"{text}"}}],"stop_reason":{stop}}}"#
+    ))
+}
+
+#[test]
+fn the_session_knows_how_its_sub_agents_have_ended() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = temp.path().join("s1/subagents");
+    fs::create_dir_all(&directory).unwrap();
+    let mut agents = Agents::new();
+    let mut session = String::new();
+    for (id, status) in [("a1", "completed"), ("a2", "killed"), ("a3", "running")] {
+        let file = directory.join(format!("agent-{id}.jsonl"));
+        // A tool runs in each of them, as far as its own file shows.
+        let prompt = record(r#""isSidechain":true,"type":"user","message":{"content":"look"}"#);
+        let tool = record(
+            r#""isSidechain":true,"type":"assistant","message":{"id":"m","model":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"sleep 99"}}],"stop_reason":"tool_use"}"#,
+        );
+        fs::write(&file, [prompt, tool].concat()).unwrap();
+        agents.registry.register(id, &file).unwrap();
+        let launched = format!(r#""toolUseResult":{{"status":"async_launched","agentId":"{id}"}}"#);
+        session += &record(&format!(
+            r#""type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"{id}","content":"x"}}]}},{launched}"#
+        ));
+        let text = format!(
+            "<task-notification>\\n<task-id>{id}</task-id>\\n<status>{status}</status>\\n</task-notification>"
+        );
+        session += &record(&format!(
+            r#""type":"user","message":{{"content":"{text}"}},"origin":{{"kind":"task-notification"}}"#
+        ));
+        session += &says(&format!("noted {id}"), r#""end_turn""#);
+    }
+    // The session of another directory says nothing about them.
+    let other = temp.path().join("s2.jsonl");
+    fs::write(&other, session.replace("running", "completed")).unwrap();
+    agents.registry.register("other", &other).unwrap();
+    let path = temp.path().join("s1.jsonl");
+    fs::write(&path, &session).unwrap();
+    agents.registry.register("session", &path).unwrap();
+    agents.tick(5);
+    agents.tick(100_000);
+    let status = |id: &str| agents.registry.status(id).unwrap();
+    assert_eq!(status("a1"), AgentStatus::Completed);
+    assert_eq!(status("a2"), AgentStatus::Failed);
+    assert_eq!(status("a3"), AgentStatus::Running);
+    assert_eq!(status("session"), AgentStatus::Running, "a3 runs");
+    let ends = agents.take_events();
+    let is_killed =
+        |event: &TdEvent| matches!(event, TdEvent::AgentFailed { error, .. } if error == "killed");
+    assert_eq!(ends.iter().filter(|event| is_killed(event)).count(), 1);
+}
+
+#[test]
+fn a_long_silence_is_an_end_also_of_a_known_format() {
+    let temp = tempfile::tempdir().unwrap();
+    let agents = Agents::new();
+    let prompt = record(r#""type":"user","message":{"content":"look"}"#);
+    let monitor = record(
+        r#""type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]},"toolUseResult":{"taskId":"b1","timeoutMs":300000,"persistent":true}"#,
+    );
+    for (id, text) in [
+        ("cut", [prompt.clone(), says("The report", "null")].concat()),
+        ("silent", prompt.clone()),
+        (
+            "watching",
+            [prompt, monitor, says("I watch", r#""end_turn""#)].concat(),
+        ),
+    ] {
+        let path = temp.path().join(id);
+        fs::write(&path, text).unwrap();
+        agents.registry.register(id, &path).unwrap();
+    }
+    let running = |seconds: u64| {
+        agents.tick(seconds);
+        ["cut", "silent", "watching"]
+            .map(|id| agents.registry.status(id) == Some(AgentStatus::Running))
+    };
+    // A file that was found counts as changed when it is first read.
+    assert_eq!(running(0), [true, true, true]);
+    assert_eq!(running(299), [true, true, true]);
+    assert_eq!(running(1), [false, true, true]);
+    assert_eq!(running(1_499), [false, true, true]);
+    assert_eq!(running(1), [false, false, true]);
+    assert_eq!(running(1_000_000), [false, false, true]);
+}
+
 #[test]
 fn one_ticker_serves_all_and_stops() {
     let temp = tempfile::tempdir().unwrap();

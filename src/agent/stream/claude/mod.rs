@@ -1,5 +1,6 @@
 //! Claude Code: the output of `claude -p --output-format stream-json`, and session transcripts (pure).
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::api::is_success;
@@ -195,8 +196,8 @@ impl PendingWork {
     }
 
     pub fn end_task(&mut self, notification: &Notification<'_>) {
-        if notification.has_ended() {
-            self.tasks.end(notification.task_id);
+        if let Some(status) = end_status(notification.status) {
+            self.tasks.end(notification.task_id, status);
         }
     }
 
@@ -250,6 +251,8 @@ struct Task {
 pub struct Tasks {
     open: Vec<Task>,
     ended: RecentIds,
+    /// The last ones of those that did not complete, with their status.
+    incomplete: VecDeque<(u64, &'static str)>,
     /// The number of other open tasks, which a record counts but whose start was not read.
     uncounted: usize,
     /// The time of that record.
@@ -300,10 +303,24 @@ impl Tasks {
         }
     }
 
+    /// Returns the status with which a task has ended; `None` if no record says that it has.
+    pub fn end_of(&self, id: &str) -> Option<&'static str> {
+        let is_its = |(of, _): &&(u64, &'static str)| *of == hash(id);
+        let incomplete = self.incomplete.iter().find(is_its);
+        let status = incomplete.map_or(COMPLETED, |(_, status)| status);
+        self.ended.contains(id).then_some(status)
+    }
+
     /// Ends a task. Several records report the same end, which counts once.
-    pub fn end(&mut self, id: &str) {
+    pub fn end(&mut self, id: &str, status: &'static str) {
         if !self.ended.insert(id) {
             return;
+        }
+        if status != COMPLETED {
+            self.incomplete.push_back((hash(id), status));
+            if self.incomplete.len() > TASKS_MAX {
+                self.incomplete.pop_front();
+            }
         }
         match self.position(id) {
             Some(at) => {
@@ -331,10 +348,12 @@ impl Tasks {
     /// Processes a tool's result, which may start or end a task.
     pub fn tool_result(&mut self, result: &Json<'_>, time: Option<Timestamp>) {
         let status = result["status"].text();
-        let agent = result["agentId"].as_str();
+        let (agent, monitor) = (result["agentId"].as_str(), result["taskId"].as_str());
         let begun = [
             (agent.filter(|_| status == "async_launched"), false),
             (result["backgroundTaskId"].as_str(), true),
+            // A monitor. The tools of the list of things to do have ids of the same name, and say `success`.
+            (monitor.filter(|_| result["success"].is_null()), true),
         ];
         for (id, is_shell) in begun {
             if let Some(id) = id {
@@ -347,8 +366,8 @@ impl Tasks {
             (&task["task_id"], task["status"].text()),
         ];
         for (id, status) in ended {
-            if let Some(id) = id.as_str().filter(|_| has_ended(status)) {
-                self.end(id);
+            if let (Some(id), Some(status)) = (id.as_str(), end_status(status)) {
+                self.end(id, status);
             }
         }
     }
@@ -370,10 +389,6 @@ impl<'a> Notification<'a> {
             status: element(body, "<status>", "</status>").unwrap_or_default(),
         })
     }
-
-    pub fn has_ended(&self) -> bool {
-        has_ended(self.status)
-    }
 }
 
 /// Returns the content of the first element with this name. Free text (a summary, a result) follows
@@ -384,11 +399,13 @@ fn element<'a>(body: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     Some(text.trim())
 }
 
-fn has_ended(status: &str) -> bool {
-    matches!(
-        status,
-        "completed" | "failed" | "killed" | "stopped" | "cancelled"
-    )
+/// The status of a task that has ended well.
+const COMPLETED: &str = "completed";
+
+/// Returns the status if it says that a task has ended.
+fn end_status(status: &str) -> Option<&'static str> {
+    let known = [COMPLETED, "failed", "killed", "stopped", "cancelled"];
+    known.into_iter().find(|known| *known == status)
 }
 
 #[cfg(test)]
@@ -465,7 +482,7 @@ mod tests {
             };
             assert_eq!(counted(&tasks, 1), (2, 1));
             assert_eq!(counted(&tasks, 2), (1, 1));
-            tasks.end("b");
+            tasks.end("b", COMPLETED);
             assert_eq!(counted(&tasks, 2), (0, 1));
             tasks.set_count(3, at(5));
             assert_eq!(counted(&tasks, 2), (0, 2));
@@ -492,8 +509,8 @@ mod tests {
             tasks.tool_result(&launch(r#"{"status":"completed","agentId":"c"}"#), None);
             assert_eq!(tasks.len(), 2);
             tasks.tool_result(&launch(r#"{"shellId":"b","status":"running"}"#), None);
-            tasks.end("a");
-            tasks.end("a");
+            tasks.end("a", COMPLETED);
+            tasks.end("a", COMPLETED);
             assert_eq!(tasks.len(), 1);
             tasks.tool_result(
                 &launch(r#"{"task":{"task_id":"b","status":"killed"}}"#),
@@ -507,7 +524,7 @@ mod tests {
             let launch = |json| serde_json::from_str::<Json<'_>>(json).unwrap();
             let mut tasks = Tasks::default();
             tasks.set_count(1, None);
-            tasks.end("b");
+            tasks.end("b", COMPLETED);
             tasks.set_count(1, None);
             tasks.earlier_tool_result(
                 &launch(r#"{"status":"async_launched","agentId":"a"}"#),
@@ -515,7 +532,7 @@ mod tests {
             );
             tasks.earlier_tool_result(&launch(r#"{"backgroundTaskId":"b"}"#), None);
             assert_eq!(tasks.len(), 1, "the other one has ended since");
-            tasks.end("a");
+            tasks.end("a", COMPLETED);
             assert_eq!(tasks.len(), 0);
         }
 
@@ -523,8 +540,8 @@ mod tests {
         fn tasks_that_began_unseen_are_counted() {
             let mut tasks = Tasks::default();
             tasks.set_count(2, None);
-            tasks.end("x");
-            tasks.end("x");
+            tasks.end("x", COMPLETED);
+            tasks.end("x", COMPLETED);
             assert_eq!(tasks.len(), 1);
         }
     }

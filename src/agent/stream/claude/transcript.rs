@@ -81,6 +81,10 @@ impl RecordHandler for ClaudeTranscript {
         self.pending.tasks.begun_since(since)
     }
 
+    fn end_of_task(&self, id: &str) -> Option<&'static str> {
+        self.pending.tasks.end_of(id)
+    }
+
     fn idle(&mut self, writer: &mut EventWriter) {
         if self.is_whole {
             self.messages.complete_own(writer);
@@ -219,6 +223,7 @@ impl ClaudeTranscript {
             Some(_) => writer.working("an answer that goes on"),
             None if writes_stop_reasons(record["version"].text()) => {
                 writer.working("an answer that is not complete");
+                writer.follow_up = FollowUp::Message;
             }
             None => {
                 writer.pause(
