@@ -421,29 +421,25 @@ impl StateResolver {
             if is_unknown && !lower.is_busy() && !has_settled {
                 return None;
             }
-            // A menu that the user has opened since.
-            let is_open = |held: &HeldClaim| {
-                held.claim.state == AgentState::Waiting && held.since > transcript.since
+            // What a screen shows only since after the end, or an end that precedes the observation, is no part of the
+            // turn: a menu, or a command of the user and its question. Work also shows in a title, and after an
+            // interruption for a moment more.
+            let is_later = |held: &HeldClaim| match held.claim.state {
+                AgentState::Waiting => true,
+                AgentState::Working => {
+                    first == Screen && transcript.claim.state != AgentState::Idle
+                }
+                _ => false,
             };
-            if !transcript.is_busy() && self.get(Screen).is_some_and(is_open) {
+            let is_since = transcript.claim.turn == 0
+                || self.settled_since.is_some_and(|at| at > transcript.since);
+            if !transcript.is_busy() && is_since && self.get(Screen).is_some_and(is_later) {
                 return self.report(Screen);
             }
             if !transcript.is_busy() && !is_outdated(transcript) {
-                // The turn continues after an unconfirmed answer. What a screen shows only since after the end, or an
-                // end that precedes the observation, is no part of the turn: a command of the user and its question.
-                // After an interruption, a screen may show the work for a moment more.
-                let was_stopped = transcript.claim.state == AgentState::Idle
-                    && lower.claim.state == AgentState::Working;
-                let is_later = first == Screen
-                    && !was_stopped
-                    && (transcript.claim.turn == 0
-                        || self.settled_since.is_some_and(|at| at > transcript.since));
-                let goes_on = is_later || !transcript.claim.is_confirmed;
-                return self.report(if lower.is_busy() && goes_on {
-                    first
-                } else {
-                    Transcript
-                });
+                // The turn continues after an unconfirmed answer.
+                let goes_on = lower.is_busy() && !transcript.claim.is_confirmed;
+                return self.report(if goes_on { first } else { Transcript });
             }
             // An idle state from before the turn is no evidence about the turn.
             if transcript.is_busy() && is_newer && !lower.is_busy() {

@@ -214,13 +214,6 @@ impl Input<'_> {
     }
 }
 
-impl Row {
-    /// Returns true if the row's agent waits for an answer.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.state == RowState::Agent(AgentState::Waiting.into())
-    }
-}
-
 /// Returns what a row asks, and how to answer it.
 fn in_words(row: &Row, pane: &PaneId) -> String {
     let agent = row.agent.as_deref().unwrap_or("the program");

@@ -45,6 +45,9 @@ impl Row {
             self.since = self.since.min(since);
         }
         self.earlier = Some(Box::new(turn));
+        if !is_over {
+            self.answer.begin_turn();
+        }
         let has_spoken = !self.answer.is_empty();
         // What the pane's program is called after a restart may have cleared what was known.
         let is_known = has_spoken || self.last_observed.is_some() && !self.last_line.is_empty();
@@ -76,12 +79,6 @@ impl Row {
     /// Returns the time before the observation since when the agent is in this state.
     pub(super) fn since_before(&self, state: &RowState, at: Timestamp) -> Option<Timestamp> {
         self.earlier.as_ref()?.since(state, at)
-    }
-
-    fn is_busy(&self) -> bool {
-        [AgentState::Working, AgentState::Waiting]
-            .map(|state| RowState::Agent(state.into()))
-            .contains(&self.state)
     }
 
     /// Returns true if the last line has the words of an error or a limit.

@@ -20,7 +20,8 @@ impl Row {
             && self.lived().is_some_and(|micros| micros < BRIEF_MICROS)
     }
 
-    fn is_agents(&self) -> bool {
+    /// Returns true if the row's program is a known agent.
+    pub(super) fn is_agents(&self) -> bool {
         let agent = self.agent.as_deref();
         agent.and_then(KnownAgent::named).is_some()
     }

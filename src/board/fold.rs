@@ -118,6 +118,7 @@ impl Fold<'_> {
             // The user knows what he has asked; the agent has said nothing yet.
             TdEvent::PromptSent { .. } => self.says(id, event.pane(), |row| {
                 row.answer.clear();
+                row.answer.begin_turn();
                 Some(String::new())
             }),
             TdEvent::TokenReceived { token, .. } => self.says(id, event.pane(), |row| {
@@ -199,6 +200,7 @@ impl Fold<'_> {
                     row.job = Some((job_name(command), at));
                     if is_agent(command) {
                         row.name_job();
+                        row.begin_agent(at);
                     }
                 }
             }),
@@ -291,8 +293,7 @@ impl Fold<'_> {
                     row.turns += 1;
                     row.note_news();
                     row.conclude(&plain(summary));
-                    // The next turn may begin without a prompt: at the end of what ran in the background.
-                    row.answer.push("\n\n");
+                    row.answer.end_turn();
                 });
             }
             TdEvent::AgentState {
@@ -340,8 +341,13 @@ impl Fold<'_> {
                         return row.fail(asks.unwrap_or_default(), status, at);
                     }
                     let id = question_id.as_deref().cloned();
-                    if *state == AgentState::Working && !is_shell {
-                        row.forget_last_turn();
+                    match state.known().filter(|_| !is_shell && !is_end) {
+                        Some(AgentState::Working) => row.forget_last_turn(),
+                        Some(AgentState::Idle) => {
+                            let source = source.as_ref();
+                            row.stop_turn(source.is_some_and(|by| *by == StateSource::Transcript));
+                        }
+                        _ => {}
                     }
                     row.enter_agent(RowState::Agent(state.clone()), asks, id, at);
                     match state.known() {
@@ -366,6 +372,7 @@ impl Fold<'_> {
                     row.dialogue = dialogue
                         .as_deref()
                         .map(|dialogue| Box::new(shown(dialogue)));
+                    row.show_question();
                 });
             }
             TdEvent::BackgroundWork {
@@ -389,7 +396,13 @@ impl Fold<'_> {
                 ..
             } => self.pane(id, pane, |row, at| {
                 if let Some(agent) = agent {
-                    row.set_agent(plain(agent).into_owned());
+                    let agent = plain(agent).into_owned();
+                    let is_new =
+                        row.agent.as_ref() != Some(&agent) || row.state == RowState::Running;
+                    row.set_agent(agent);
+                    if is_new && !row.is_unread() {
+                        row.begin_agent(at);
+                    }
                 }
                 let before = row.file.clone();
                 row.file = file.as_deref().cloned().or(row.file.take());
@@ -559,9 +572,8 @@ impl Fold<'_> {
     fn is_at_prompt(&self, id: &ExecutionId, pane: &PaneId) -> bool {
         let row = self.rows.map.get(&key(id, Some(pane.as_str())));
         row.is_some_and(|row| {
-            let is_idle = row.state == RowState::Agent(AgentState::Idle.into());
             row.state == RowState::Failed
-                || is_idle && row.agent.as_deref().is_some_and(|agent| agent == "shell")
+                || row.is_idle() && row.agent.as_deref().is_some_and(|agent| agent == "shell")
         })
     }
 
@@ -605,8 +617,11 @@ impl Fold<'_> {
         };
         self.row(key, kind, |row, at| {
             row.note_words(at);
-            if let Some(line) = line(row) {
+            // What an agent writes after it was stopped is no news.
+            let line = line(row).filter(|line| line.is_empty() || !row.is_idle());
+            if let Some(line) = line {
                 row.last_line = line.chars().take(CHARS_MAX).collect();
+                row.show_question();
             }
         });
     }
@@ -729,11 +744,25 @@ fn last_line(
             && !line.trim_start().starts_with(['╭', '╰', '┌', '└', '├'])
             && agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
             && !rules.is_prompt(line)
+            && !is_echo(line.trim())
             && !is_typed(line)
     };
     let line = text.lines().rev().map(plain).find(is_informative)?;
     let line = line.trim_matches(|c: char| c.is_whitespace() || c == '│');
     Some(line.chars().take(CHARS_MAX).collect())
+}
+
+/// Returns true for what a terminal or a shell prints of its own: the name of a key (`^C`), `exit` at the end of its input,
+/// and the number of a job that is put in the background (`[1] 7181`).
+fn is_echo(line: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let mut job = line
+        .strip_prefix('[')
+        .and_then(|job| job.split_once("] "))
+        .into_iter();
+    line.strip_prefix('^').is_some_and(|key| key.len() == 1)
+        || matches!(line, "exit" | "logout")
+        || job.any(|(job, pid)| is_number(job) && is_number(pid))
 }
 
 /// Returns a dialogue as faces may show it.

@@ -46,7 +46,7 @@ impl Row {
         (self.runs_script, self.exit_status) = (is_script, None);
         let before = &mut self.last_observed;
         before.take_if(|before| before.state == RowState::Failed);
-        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        let is_idle = self.is_idle();
         let works_again = std::mem::take(&mut self.works_again) && !is_script;
         let has_failed = self.state == RowState::Failed;
         if has_failed {
@@ -78,7 +78,7 @@ impl Row {
     /// The job in the pane's shell ends well. Its prompt was there before, or is not recognised.
     pub(super) fn end_job(&mut self, at: Timestamp) {
         self.earlier = None;
-        if self.state == RowState::Running {
+        if self.state == RowState::Running || self.is_unknown() {
             self.enter(RowState::Agent(AgentState::Idle.into()), at);
         }
     }
@@ -111,6 +111,13 @@ impl Row {
         self.agent = name;
     }
 
+    /// An agent begins, which has no state before it shows its screen.
+    pub(super) fn begin_agent(&mut self, at: Timestamp) {
+        self.set_question(None, None, None);
+        (self.evidence, self.source) = (Some(StateEvidence::Inferred.into()), None);
+        self.enter(RowState::Agent(AgentState::Unknown.into()), at);
+    }
+
     /// The shell has its terminal back because a job is stopped, which the row names: the one that has just run, else
     /// the last one. The prompt is the shell's.
     pub(super) fn stop_job(&mut self) {
@@ -137,7 +144,7 @@ impl Row {
     /// Returns true if the pane's shell reads commands beside its jobs, which are stopped or in the background.
     fn is_behind_prompt(&self) -> bool {
         let is_suspended = self.state == RowState::Agent(AgentState::Suspended.into());
-        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
+        let is_idle = self.is_idle();
         let is_behind = match &self.job {
             Some((_, began)) => self.since > *began,
             None => is_suspended || self.agent.as_deref() == Some("shell"),

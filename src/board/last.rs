@@ -5,16 +5,20 @@ use crate::text::{TextEnd, last_sentence, letters, sentence_ends};
 
 /// The end of an agent's answer, as it arrives in pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct AnswerEnd(TextEnd);
+pub(super) struct AnswerEnd {
+    end: TextEnd,
+    /// True from a prompt to the end of its turn.
+    is_open: bool,
+}
 
 impl AnswerEnd {
     /// Adds a piece of the answer.
     pub fn push(&mut self, piece: &str) {
-        self.0.push(piece);
+        self.end.push(piece);
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.as_str().is_empty()
+        self.end.as_str().is_empty()
     }
 
     /// Forgets the answer, since another one begins.
@@ -22,23 +26,39 @@ impl AnswerEnd {
         *self = Self::default();
     }
 
+    /// Notes that the agent is in a turn.
+    pub fn begin_turn(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Ends the turn. The next one may begin without a prompt: at the end of what ran in the background.
+    pub fn end_turn(&mut self) {
+        self.push("\n\n");
+        self.is_open = false;
+    }
+
+    /// Returns true if the turn of the last prompt has not ended.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Returns the last sentence so far; it may not be complete.
     pub fn last_sentence(&self) -> Option<String> {
-        let line = prose(self.0.as_str()).into_iter().flatten().last()?;
+        let line = prose(self.end.as_str()).into_iter().flatten().last()?;
         let sentence = one_line(last_sentence(&line));
         Some(sentence).filter(|sentence| !sentence.is_empty())
     }
 
     /// Returns true if the answer contains a text that was read from a screen, which has no Markdown.
     pub fn contains(&self, shown: &str) -> bool {
-        let answer: String = letters(self.0.as_str()).collect();
+        let answer: String = letters(self.end.as_str()).collect();
         let shown: String = letters(shown).collect();
         answer.contains(&shown)
     }
 
     /// Returns the conclusion: the first sentence of the last paragraph.
     pub fn conclusion(&self) -> Option<String> {
-        conclusion(self.0.as_str())
+        conclusion(self.end.as_str())
     }
 }
 
@@ -162,7 +182,7 @@ mod tests {
         for _ in 0..1_000 {
             answer.push("long ago ");
         }
-        assert!(answer.0.as_str().len() <= 2 * END_BYTES_MAX);
+        assert!(answer.end.as_str().len() <= 2 * END_BYTES_MAX);
     }
 
     #[test]

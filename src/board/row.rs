@@ -543,8 +543,7 @@ impl Row {
     /// Returns true for a pane that is a view of another observed pane, to which all belongs that it shows.
     pub(crate) fn is_view(&self) -> bool {
         let is_process = self.source == Some(StateSource::Process.into());
-        let is_idle = self.state == RowState::Agent(AgentState::Idle.into());
-        is_idle && is_process && self.agent.as_deref() == Some(VIEWER)
+        self.is_idle() && is_process && self.agent.as_deref() == Some(VIEWER)
     }
 
     /// Sets the agent. What another agent has said is not its own, nor what the shell has printed: the command that
@@ -695,6 +694,10 @@ impl Row {
     fn tick_state(&mut self, now: Timestamp) -> bool {
         if self.is_unread() && now >= after(self.since, READING_TIME) {
             if self.fail_again() {
+                return true;
+            }
+            if self.is_agents() {
+                self.begin_agent(self.since);
                 return true;
             }
             self.enter(RowState::Running, self.since);

@@ -579,10 +579,12 @@ fn a_pane_is_unknown_until_its_state_is_read() {
     assert_eq!(places(&board), [("a", "working"), ("a", "quiet")]);
     assert!(board.tick(Timestamp::from_micros(SECOND - 1)).is_empty());
     board.apply(&at(0, state("a", "%1", AgentState::Idle, None)));
-    assert_eq!(board.tick(Timestamp::from_micros(SECOND)).len(), 1);
+    board.apply(&at(0, opened("a", "%3", "codex")));
+    assert_eq!(board.tick(Timestamp::from_micros(SECOND)).len(), 2);
     let mut names: Vec<&str> = board.rows().map(|row| row.state.as_str()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["idle", "running"]);
+    // Codex has not shown its screen.
+    assert_eq!(names, ["idle", "running", "unknown"]);
     assert!(!board.rows().any(Row::is_unread));
 }
 
@@ -1247,6 +1249,177 @@ fn the_last_line_of_an_agent_says_what_matters() {
 }
 
 #[test]
+fn a_turn_that_was_stopped_says_so() {
+    use AgentState::{Done, Idle, Waiting, Working};
+    let pane = || Some("%1".into());
+    let id = || "a".into();
+    let tokens = |token: &str| TdEvent::TokenReceived {
+        execution_id: id(),
+        iteration: 1,
+        token: token.into(),
+        pane: pane(),
+    };
+    let tool = |command: &str| TdEvent::ToolCallStarted {
+        execution_id: id(),
+        iteration: 1,
+        tool_name: "Bash".into(),
+        tool_args_summary: format!(r#"{{"command":"{command}"}}"#),
+        pane: pane(),
+    };
+    let prompt = || TdEvent::PromptSent {
+        execution_id: id(),
+        iteration: 1,
+        prompt_summary: "go".into(),
+        token_count: None,
+        pane: pane(),
+    };
+    let turn = || TdEvent::TurnCompleted {
+        execution_id: id(),
+        marker: "end_turn".into(),
+        summary: "All is well.".into(),
+        agent_id: None,
+        pane: pane(),
+        evidence: None,
+    };
+    let is = |state_of| state("a", "%1", state_of, None);
+    let asks = |question| state("a", "%1", Waiting, Some(question));
+    let by_file = || {
+        let mut event = is(Idle);
+        if let TdEvent::AgentState { source, .. } = &mut event {
+            *source = Some(crate::event::StateSource::Transcript.into());
+        }
+        event
+    };
+    let cases: &[&[(TdEvent, &str)]] = &[
+        &[
+            (prompt(), ""),
+            (is(Working), ""),
+            (tool("make"), "Bash make"),
+            (asks("make"), "Bash make"),
+            (is(Idle), "refused: make"),
+            // What the agent writes late.
+            (tool("make"), "refused: make"),
+            (tokens("Well"), "refused: make"),
+            (prompt(), ""),
+            (is(Working), ""),
+            (tokens("I look. First"), "First"),
+            // A screen shows an empty box for a moment.
+            (is(Idle), "interrupted"),
+            (is(Working), "interrupted"),
+            (tokens(" there are"), "First there are"),
+            (by_file(), "interrupted"),
+            // A menu is no part of the turn.
+            (asks("Select model"), "Select model"),
+            (is(Idle), "Select model"),
+        ],
+        // Of two tools, the first asks, and then the other one.
+        &[
+            (prompt(), ""),
+            (tool("make a"), "Bash make a"),
+            (tool("make b"), "Bash make b"),
+            (asks("make a"), "make a"),
+            (asks("make b"), "make b"),
+            (tool("make c"), "make b"),
+            (is(Working), "make b"),
+        ],
+        // A command of the user, and a menu: no turn.
+        &[
+            (prompt(), ""),
+            (is(Working), ""),
+            (tokens("All is well."), "All is well."),
+            (turn(), "All is well."),
+            (is(Done), "All is well."),
+            (is(Working), ""),
+            (is(Idle), ""),
+            (asks("Select model"), "Select model"),
+            (is(Idle), "Select model"),
+        ],
+        // An observer that begins later, and an agent that notes the interruption late.
+        &[(by_file(), "interrupted")],
+        &[
+            (prompt(), ""),
+            (is(Working), ""),
+            (turn(), "All is well."),
+            (is(Done), "All is well."),
+            (by_file(), "interrupted"),
+        ],
+    ];
+    for case in cases {
+        let mut board = Board::default();
+        for (second, (event, expected)) in (1..).zip(case.iter()) {
+            board.apply(&at(second, event.clone()));
+            let row = board.rows().next().unwrap();
+            assert_eq!(row.last_line, *expected, "{second}: {event:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_terminal_prints_of_its_own_is_no_last_line() {
+    for (printed, expected) in [
+        ("built\n^C\n", "built"),
+        ("built\n[1] 7181\n", "built"),
+        ("built\nexit\n", "built"),
+        ("[1]+  Done  make\n", "[1]+  Done  make"),
+        ("^Cmake: *** Interrupt\n", "^Cmake: *** Interrupt"),
+    ] {
+        let board = board(&[
+            at(0, opened("a", "%1", "bash")),
+            at(1, output("a", "%1", printed)),
+        ]);
+        assert_eq!(board.rows().next().unwrap().last_line, expected);
+    }
+}
+
+#[test]
+fn an_agent_that_starts_has_no_state_yet() {
+    let began = |events: Vec<TdEvent>| {
+        let mut board = Board::default();
+        for (second, event) in (1..).zip(events) {
+            board.apply(&at(second, event));
+        }
+        board.tick(Timestamp::from_micros(9 * SECOND));
+        let row = board.rows().next().unwrap();
+        let state = row.state.as_str().to_owned();
+        (
+            row.agent.clone().unwrap(),
+            state,
+            row.since.micros() / SECOND,
+        )
+    };
+    let found = || {
+        let mut event = found(true);
+        if let TdEvent::ConversationFound {
+            answer,
+            turn_began,
+            turn_ended,
+            ..
+        } = &mut event
+        {
+            (*answer, *turn_began, *turn_ended) = (None, None, None);
+        }
+        event
+    };
+    let unknown = |since| ("claude".to_owned(), "unknown".to_owned(), since);
+    let idle = shell(AgentState::Idle);
+    let typed = began(vec![idle.clone(), job("claude --model x")]);
+    assert_eq!(typed, unknown(2));
+    // Its first screen is not read yet.
+    let typed = began(vec![idle.clone(), job("claude"), found()]);
+    assert_eq!(typed, unknown(2));
+    // By a script, and as the pane's own program.
+    let by_script = began(vec![idle.clone(), job("npx claude"), found()]);
+    assert_eq!(by_script, unknown(3));
+    let own = began(vec![opened("a", "%1", "node"), found()]);
+    assert_eq!(own.1, "unknown");
+    let known = began(vec![state("a", "%1", AgentState::Done, None), found()]);
+    assert_eq!(known.1, "done");
+    // It shows no screen at all.
+    let over = began(vec![idle, job("claude"), job_over(0, 700)]);
+    assert_eq!(over, ("shell".to_owned(), "idle".to_owned(), 3));
+}
+
+#[test]
 fn a_row_has_what_its_agent_left_running_until_that_ends() {
     let running = |shells, agents| TdEvent::background_work("s", Some("%1".into()), shells, agents);
     let mut board = board(&[
@@ -1736,11 +1909,11 @@ fn a_state_from_before_the_observation_has_its_time_and_the_words_of_its_turn() 
         ),
         (vec![found(false), is(Working)], Ok(2), "Bye."),
         (vec![is(Working), found(false)], Ok(2), "Bye."),
-        (vec![found(false), asks("rm x")], Ok(3), "Bye."),
+        (vec![found(false), asks("rm x")], Ok(3), "rm x"),
         (
             vec![found(false), is(Working), asks(""), asks("rm x")],
             Ok(3),
-            "Bye.",
+            "rm x",
         ),
         // What the observer has seen itself.
         (vec![is(Working), found(true)], Err(1), ""),
@@ -1774,7 +1947,7 @@ fn a_state_from_before_the_observation_has_its_time_and_the_words_of_its_turn() 
         (
             vec![found(false), asks("rm x"), is(Idle), is(Idle), is(Working)],
             Err(5),
-            "Bye.",
+            "refused: rm x",
         ),
         // A question that comes later is a new one.
         (
@@ -1786,7 +1959,7 @@ fn a_state_from_before_the_observation_has_its_time_and_the_words_of_its_turn() 
                 asks("rm x"),
             ],
             Err(5),
-            "Bye.",
+            "rm x",
         ),
         // It has opened anew.
         (

@@ -606,12 +606,12 @@ fn an_agent_that_works_or_waits_when_its_observation_begins_does_so_since_its_tu
         claude.write(&said(acted, tool, "tool_use"));
         claude.is(status);
         claude.observe();
-        let (state, since) = match status {
-            "busy" => ("working", began),
-            _ => ("waiting", acted),
+        let (state, since, last) = match status {
+            "busy" => ("working", began, "I build it."),
+            _ => ("waiting", acted, "make"),
         };
         let row = claude.row(|row| row["state"] == state && row["since"] == json!(since));
-        assert_eq!(row["last_line"], "I build it.", "{row}");
+        assert_eq!(row["last_line"], last, "{row}");
         assert_code(&claude.run(&["stop"]), 0);
     }
 }

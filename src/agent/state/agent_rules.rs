@@ -145,6 +145,13 @@ impl AgentRules {
         let start = input.clone().map_or(0, |rows| rows.start);
         // The upper edge belongs to the box, not to the rows above it.
         let above = start.saturating_sub(usize::from(has_edge));
+        // An agent that prints lines has no box while it works.
+        let is_printer =
+            (self.input.as_ref()).is_some_and(|box_of| box_of.frame == InputFrame::Ruled);
+        let above = match input {
+            None if is_printer => screen.all().end,
+            _ => above,
+        };
         let hints = self.input.as_ref().and_then(|input| input.hints.as_ref());
         let is_empty = match (&self.input, &input) {
             (Some(known), Some(rows)) => known.is_empty(screen, rows.clone()),
@@ -236,7 +243,6 @@ impl Candidate<'_, '_> {
     /// Returns what the agent says or does: the end of the rows above its input box, without its status.
     fn says(&self) -> Option<String> {
         let (rules, message) = (self.agent.says.as_ref()?, self.view.message?);
-        self.view.input.as_ref()?;
         let screen = self.view.screen;
         let rows = screen.last_of(0..self.view.above, LINES_MAX);
         let rows = rows.map(|row| match screen.row(row) {

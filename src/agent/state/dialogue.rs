@@ -244,7 +244,14 @@ fn label_of(row: &str, label: &str, below: Vec<&str>, width: usize) -> String {
         let text = inner(row);
         let word = text.split(' ').next().map_or(0, columns);
         let is_full = columns(before) + 1 + word > width;
-        whole += if is_full { " " } else { " · " };
+        let is_hyphenated = whole
+            .strip_suffix('-')
+            .is_some_and(|part| part.ends_with(char::is_alphanumeric));
+        whole += match is_full {
+            true if is_hyphenated => "",
+            true => " ",
+            false => " · ",
+        };
         whole += &one_line(text);
         before = row;
     }

@@ -43,7 +43,7 @@ struct RuleFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SaysSpec {
-    text: String,
+    text: Option<String>,
     tool: Option<String>,
     end: Option<String>,
     notice: Option<String>,
@@ -348,8 +348,8 @@ impl DialogueRules {
 
 impl SaysRules {
     fn new(spec: SaysSpec) -> Result<Self, String> {
-        let text = regex("says: text", &spec.text)?;
-        if text.captures_len() != 2 {
+        let text = optional("says: text", spec.text.as_deref())?;
+        if text.as_ref().is_some_and(|text| text.captures_len() != 2) {
             return Err("says: text: enclose the text in one pair of parentheses".into());
         }
         Ok(Self {

@@ -9,8 +9,9 @@ use crate::text::last_sentence;
 /// How an agent draws what it says and does.
 #[derive(Clone, Debug)]
 pub(super) struct SaysRules {
-    /// Matches the first row of a text; its group is the text.
-    pub text: Regex,
+    /// Matches the first row of a text; its group is the text. Without it, texts have no mark: the last one is below the
+    /// last other row.
+    pub text: Option<Regex>,
     /// Matches the first row of a tool; its groups are the tool's name and what it does.
     pub tool: Option<Regex>,
     /// Matches rows that are no text, and end one: results of tools, advice, notes.
@@ -44,9 +45,13 @@ impl SaysRules {
         if let Some(words) = rows.iter().rev().find_map(notice) {
             return Some(words);
         }
+        let Some(text) = &self.text else {
+            let is_text = |row: &&str| !(is_message(row) || is_status(row) || self.is_end(row));
+            return last_sentence_of(unmarked(rows, &is_status, is_text)?.iter().copied());
+        };
         let heads = rows.iter().enumerate().rev();
         let mut heads = heads.filter(|(_, row)| !is_status(row));
-        let head = heads.find_map(|(at, row)| Some((at, self.head(row, &is_message)?)));
+        let head = heads.find_map(|(at, row)| Some((at, self.head(row, text, &is_message)?)));
         let (first, rest) = match head {
             // The prompt is pinned above a text of which the beginning has scrolled off.
             Some((0, Head::Other)) if rows.get(1).is_some_and(|row| !row.is_empty()) => {
@@ -61,18 +66,21 @@ impl SaysRules {
         };
         let rest = rest.iter().copied();
         let rest = rest.take_while(|row| !self.is_end(row) && !is_status(row));
-        let paragraph = last_paragraph(first.into_iter().chain(rest));
-        let sentence = one_line(last_sentence(&paragraph));
-        Some(sentence).filter(|sentence| sentence.contains(char::is_alphanumeric))
+        last_sentence_of(first.into_iter().chain(rest))
     }
 
-    fn head<'r>(&self, row: &'r str, is_message: impl Fn(&str) -> bool) -> Option<Head<'r>> {
+    fn head<'r>(
+        &self,
+        row: &'r str,
+        text: &Regex,
+        is_message: impl Fn(&str) -> bool,
+    ) -> Option<Head<'r>> {
         let tool = self.tool.as_ref().and_then(|tool| tool.captures(row));
         if let Some(tool) = tool {
             let groups = tool.iter().skip(1).flatten().map(|group| group.as_str());
             return Some(Head::Tool(one_line(&groups.collect::<Vec<_>>().join(" "))));
         }
-        let text = self.text.captures(row).filter(|_| !self.is_end(row));
+        let text = text.captures(row).filter(|_| !self.is_end(row));
         if let Some(text) = text {
             return Some(Head::Text(text.get(1).map_or("", |text| text.as_str())));
         }
@@ -82,6 +90,31 @@ impl SaysRules {
     fn is_end(&self, row: &str) -> bool {
         self.end.as_ref().is_some_and(|end| end.is_match(row))
     }
+}
+
+/// Returns the rows of the last text of an agent that does not mark its texts: those below the last other row and a blank
+/// one. The agent's progress may stand below the text.
+fn unmarked<'a, 'r>(
+    rows: &'a [&'r str],
+    is_status: impl Fn(&str) -> bool,
+    is_text: impl Fn(&&str) -> bool,
+) -> Option<&'a [&'r str]> {
+    let end = rows
+        .iter()
+        .rposition(|row| !row.is_empty() && !is_status(row))?;
+    let rows = rows.get(..=end)?;
+    let Some(other) = rows.iter().rposition(|row| !is_text(row)) else {
+        return Some(rows);
+    };
+    let below = rows.get(other..)?;
+    let blank = below.iter().position(|row| row.is_empty())?;
+    below.get(blank..)
+}
+
+/// Returns the last sentence of a text, if it has words.
+fn last_sentence_of<'r>(rows: impl Iterator<Item = &'r str>) -> Option<String> {
+    let sentence = one_line(last_sentence(&last_paragraph(rows)));
+    Some(sentence).filter(|sentence| sentence.contains(char::is_alphanumeric))
 }
 
 /// Returns the last paragraph of a text, in one line. Items of lists are paragraphs; frames are none.
@@ -283,6 +316,27 @@ mod tests {
                 "Retrying in 16.0 seconds...",
                 AIDER,
                 Some("Retrying in 16.0 seconds..."),
+            ),
+            (
+                CODEX,
+                "╭─────────────────────────────╮\n│ >_ OpenAI Codex (v0.171.0)  │\n│    /tmp/work                │\n╰─────────────────────────────╯\n",
+                None,
+            ),
+            // aider prints its texts without a mark.
+            (
+                "First there\nare",
+                "Repo-map: using 1024 tokens, auto refresh\n──────────────────────────\n> tidy\nup\n\nI look.\n",
+                Some("First there are"),
+            ),
+            (
+                "   ░█  Waiting for openai/mock",
+                "Repo-map: disabled\n──────────────────────────\n> tidy up\n\nlitellm.RateLimitError: usage limit\nThe API provider has rate limited you.\nRetrying in 0.2 seconds...",
+                None,
+            ),
+            (
+                "I look. It is",
+                "Repo-map: disabled\n──────────────────────────\n> tidy up\n\nlitellm.RateLimitError: usage limit\nThe API provider has rate limited you.\nRetrying in 0.2 seconds...\n",
+                Some("It is"),
             ),
             (
                 QWEN,

@@ -379,7 +379,9 @@ impl InputBox {
                 let is_whole = (edge + 1..end).all(|row| screen.is_shown(row));
                 // Nothing may follow the prompt, because it could then be the prompt of a shell.
                 let is_input = prompt.is_match(screen.row(screen.line_start(end - 1)));
-                (is_plain && is_whole && is_input).then_some(edge + 1..end)
+                // Below a prompt that is sent, the cursor waits for the answer.
+                let is_sent = screen.rows_below() > 0 && !screen.is_full(end - 1);
+                (is_plain && is_whole && is_input && !is_sent).then_some(edge + 1..end)
             }
         }
     }

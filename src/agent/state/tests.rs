@@ -688,6 +688,49 @@ fn a_dialogue_is_bounded_and_keeps_its_title_and_its_question() {
     assert!(dialogue.text.ends_with("\n\nDo you want to proceed?"));
 }
 
+#[test]
+fn a_text_is_typed_in_the_choice_that_takes_one() {
+    let of = |name: &str| {
+        let mut all = screens::all();
+        all.find(|(of, ..)| *of == name).unwrap().2
+    };
+    let one = of("2.1.330: asks a question");
+    let several = of("2.1.332: asks the second of two questions");
+    for (screen, from, to) in [
+        (one, "❯ 1. ", "❯ 3. Type"),
+        (several, "❯ 1. ", "❯ 3. [ ] Type"),
+        (several, "❯ 1. ", "❯ 3. [✔] Type"),
+    ] {
+        assert!(!detect(screen).unwrap().takes_text, "{screen}");
+        let label = screen.split("  3. ").nth(1).unwrap();
+        let label = label.split("Type").next().unwrap();
+        let moved = screen.replace(from, "  1. ");
+        let moved = moved.replace(&format!("  3. {label}Type"), to);
+        assert!(detect(&moved).unwrap().takes_text, "{moved}");
+    }
+}
+
+/// Codex 0.171 in 80 columns.
+#[test]
+fn a_word_that_is_broken_at_its_hyphen_is_whole_again() {
+    let label = |rows: &str| {
+        let screen = format!(
+            "  Would you like to run the following command?\n\n  $ touch a\n\n› 1. Yes, proceed (y)\n  2. {rows}\n  3. No, and tell Codex what to do differently (esc)\n\n  Press enter to confirm or esc to cancel"
+        );
+        let dialogue = detect(&screen).unwrap().dialogue.unwrap();
+        dialogue.choices[1].label.clone()
+    };
+    let start = "Yes, and don't ask again for commands that start with `touch";
+    assert_eq!(
+        label(&format!("{start} made-by-\n     agent.txt` (p)")),
+        format!("{start} made-by-agent.txt` (p)")
+    );
+    assert_eq!(
+        label(&format!("{start} made by -\n     agent.txt` (p)")),
+        format!("{start} made by - agent.txt` (p)")
+    );
+}
+
 /// A numbered list above a menu is text; only the menu's own numbers are choices.
 #[test]
 fn a_plan_above_the_choices_is_text() {
