@@ -94,8 +94,9 @@ impl StateMatcher {
         else {
             return None;
         };
-        if agent.as_deref().is_some_and(|agent| agent != "shell") {
-            // The script runs an agent, whose prompt is one.
+        let is_agents = agent.as_deref().is_some_and(|agent| agent != "shell");
+        if is_agents || *state == AgentState::Suspended {
+            // The script runs an agent, whose prompt is one, or is stopped, and the next prompt is the shell's.
             self.scripts.remove(pane);
         }
         let asks = asks.as_deref().map_or("", String::as_str);
@@ -182,6 +183,29 @@ mod tests {
         };
         let found = matcher.handle(&end, Instant::now()).unwrap();
         assert_eq!(found.pane, Some(pane));
+    }
+
+    #[test]
+    fn a_script_that_is_stopped_hides_the_prompt_of_its_shell_no_longer() {
+        let mut matcher = StateMatcher::new(vec![AgentState::Idle]);
+        let shell = |state: AgentState| {
+            let state = serde_json::json!({"type": "AgentState", "execution_id": "a", "pane": "%1",
+                "agent": "shell", "state": state.as_str(), "evidence": "inferred"});
+            serde_json::from_value::<TdEvent>(state).unwrap()
+        };
+        let script = serde_json::json!({"type": "ExecutionStarted", "execution_id": "a",
+            "command": "bash build.sh", "cwd": "/", "pane": "%1"});
+        let script: TdEvent = serde_json::from_value(script).unwrap();
+        let now = Instant::now();
+        for event in [
+            script,
+            shell(AgentState::Idle),
+            shell(AgentState::Suspended),
+        ] {
+            assert_eq!(matcher.handle(&event, now), None, "{event:?}");
+        }
+        // It goes on in the background, or another job has run beside it.
+        assert!(matcher.handle(&shell(AgentState::Idle), now).is_some());
     }
 
     #[test]
