@@ -216,7 +216,8 @@ pub struct Row {
     /// unknown.
     pub exit_status: Option<i32>,
     /// What matters now, in one line: the words of an error or a limit; of an agent that works, its present tool or
-    /// its last sentence; the conclusion of its turn; else the last line that is not decoration.
+    /// its last sentence; the question of one that waits; `interrupted` or `refused: …` of one that was stopped; the
+    /// conclusion of its turn; else the last line that is not decoration.
     pub last_line: String,
     /// The time of the last output.
     pub last_output: Option<Timestamp>,
