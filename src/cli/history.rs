@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::event::TdEvent;
 use crate::face::one_line;
 use crate::history::{
-    DataDir, LogReader, LogSource, MissingEvents, Query, ReadReport, RunDirectory,
+    DataDir, LogReader, LogSource, MissingEvents, Query, ReadReport, RunDirectory, RunKind,
 };
 use crate::thread::{self, Stop, stop_pair};
 
@@ -102,15 +102,17 @@ impl Which {
         }
     }
 
-    /// Returns an event that names the session of a run. The event in the log may be filtered out, or precede
+    /// Returns an event that names the session of a run, if it is of one. The event in the log may be filtered out, or precede
     /// the part that is shown.
     pub fn session(&self) -> Option<TdEvent> {
         let Self::Run(run) = self else {
             return None;
         };
-        Some(TdEvent::SessionStarted {
+        let metadata = run.metadata().ok().flatten()?;
+        let is_session = metadata.kind == RunKind::Tmux && !metadata.label.is_empty();
+        is_session.then(|| TdEvent::SessionStarted {
             execution_id: run.execution_id().clone(),
-            session: self.label()?,
+            session: metadata.label,
             panes: Vec::new(),
         })
     }

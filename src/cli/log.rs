@@ -199,6 +199,15 @@ fn print(
     page: PageOptions,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
+    // A mistaken name is reported before any event is printed. A single execution without events prints none.
+    if let Some(kind) = missing(whiches, &config.unknown_types, Query::kind, stop) {
+        return Err(Failure::usage(unknown_type(kind)));
+    }
+    if config.executions.len() > 1
+        && let Some(id) = missing(whiches, &config.executions, Query::execution, stop)
+    {
+        return Err(Failure::usage(no_execution(id, config.data_path)));
+    }
     let greps = config.grep.0.is_some();
     let mut show = Show::new(page, config.grep, config.revisions);
     show.unseen_types = config.unknown_types;
@@ -228,7 +237,7 @@ fn print(
     if let Some(kind) = show.unseen_types.first() {
         return Err(Failure::usage(unknown_type(kind)));
     }
-    if let Some(id) = missing_execution(whiches, &show.unseen_executions, stop) {
+    if let Some(id) = missing(whiches, &show.unseen_executions, Query::execution, stop) {
         return Err(Failure::usage(no_execution(id, config.data_path)));
     }
     Ok(live::code(has_failed || greps && !show.has_matched))
@@ -245,16 +254,17 @@ fn unknown_type(kind: &str) -> String {
     )
 }
 
-/// Returns the first of these executions that no event of the logs is of. A log that cannot be read again may have all
-/// of them, and so may one with an error, which has been reported.
-fn missing_execution<'a>(
+/// Returns the first of these names by which `select` finds no event in the logs. A log that cannot be read again may have
+/// all of them, and so may one with an error, which is reported when it is printed.
+fn missing<'a>(
     whiches: &[Which],
-    unseen: &'a BTreeSet<String>,
+    names: &'a BTreeSet<String>,
+    select: impl Fn(Query, &'a String) -> Query,
     stop: &Stop,
 ) -> Option<&'a String> {
-    unseen.iter().find(|id| {
+    names.iter().find(|name| {
         whiches.iter().all(|which| {
-            let query = Query::all().execution(id.as_str());
+            let query = select(Query::all(), name);
             let is_over = is_stopped(stop) || which.is_read_once();
             !is_over && which.read(query).is_ok_and(|mut log| log.next().is_none())
         })

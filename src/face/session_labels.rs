@@ -71,13 +71,6 @@ impl SessionLabels {
                     last.panes.insert(pane.clone());
                 }
             }
-            // The run is not a session, although its metadata suggested one.
-            TdEvent::ExecutionStarted { pane: None, .. }
-            | TdEvent::ExecutionOutput { .. }
-            | TdEvent::ExecutionCompleted { pane: None, .. } => {
-                self.sessions
-                    .retain(|session| session.execution_id != id || !session.panes.is_empty());
-            }
             _ => {}
         }
     }
@@ -252,22 +245,8 @@ mod tests {
 
     #[test]
     fn an_execution_is_labelled_with_its_id() {
-        let mut labels = SessionLabels::default();
+        let labels = SessionLabels::default();
         assert_eq!(labels.label("make@17", None).text, "make@17");
-        // The name from its metadata, mistaken for a session.
-        labels.note(&started("make@17", "make", &[]));
-        labels.note(&TdEvent::ExecutionStarted {
-            execution_id: "make@17".into(),
-            command: "make".into(),
-            cwd: "/".into(),
-            pane: None,
-            pid: None,
-            cell: None,
-            verification: None,
-        });
-        let label = labels.label("make@17", None);
-        assert_eq!(label.text, "make@17");
-        assert_eq!(label, SessionLabels::default().label("make@17", None));
         assert_eq!(labels.label("a\u{1b}\nb", None).text, "a^[^Jb");
     }
 

@@ -339,13 +339,11 @@ impl LogWriter {
         }
     }
 
-    /// Queues the removal of runs that are not retained.
+    /// Queues the removal of runs that are not retained, and the compression of what other writers have left.
     fn prune(&mut self, data: DataDir, now: Instant) {
         self.pruned_at = Some(now);
-        if self.retention != Retention::EVERYTHING {
-            let chore = Chore::Prune(data, self.retention, self.context.clock.wall());
-            self.chores.offer(chore);
-        }
+        let chore = Chore::Prune(data, self.retention, self.context.clock.wall());
+        self.chores.offer(chore);
     }
 
     /// Closes the least recently used file if the limit is reached.

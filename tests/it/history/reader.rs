@@ -111,14 +111,17 @@ fn unknown_data_pass_unchanged() {
     assert_code(&selected, 0);
     let second = lines.lines().nth(1).unwrap();
     assert_eq!(text(&selected.stdout), format!("{second}\n"));
-    // A name that neither this version knows nor an event has is a mistake.
+    // A name that neither this version knows nor an event has is a mistake, and nothing is printed.
     for more in [
         &["--type", "Warming"][..],
         &["--json", "--type", "Warning,Warming"],
+        &["--type", "Warming,Warning", "--grep", "last"],
     ] {
         let refused = log(temp.path(), more);
         assert_code(&refused, 2);
+        assert_eq!(text(&refused.stdout), "", "{more:?}");
         let stderr = text(&refused.stderr);
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
         for name in [
             "\"Warming\"; did you mean \"Warning\"?",
             "OutputUpdate",
@@ -127,6 +130,10 @@ fn unknown_data_pass_unchanged() {
             assert!(stderr.contains(name), "{name}: {stderr}");
         }
     }
+    let refused = log(temp.path(), &["--execution", "job", "--execution", "jab"]);
+    assert_code(&refused, 2);
+    assert_eq!(text(&refused.stdout), "");
+    assert!(text(&refused.stderr).contains("\"jab\""), "{refused:#?}");
     // `log --follow` cannot know whether one will come.
     let followed = log(temp.path(), &["-f", "--type", "Warming"]);
     assert_code(&followed, 0);

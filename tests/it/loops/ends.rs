@@ -7,6 +7,18 @@ use td_observe::history::RunState;
 use super::*;
 use crate::support::{CEILING, wait_for};
 
+/// The label of a loop in its metadata is no session's name.
+#[test]
+fn each_line_of_a_log_has_the_margin_of_its_loop() {
+    let place = Place::new();
+    assert_code(&place.run(&args("echo done", "true", &[])), 0);
+    let logged = crate::cli::run(&["log", "it"], &place.data());
+    let logged = text(&logged.stdout);
+    assert!(logged.contains("it | done\n"), "{logged}");
+    let is_of_loop = |line: &str| line.starts_with("it |");
+    assert!(logged.lines().all(is_of_loop), "{logged}");
+}
+
 #[test]
 fn the_third_attempt_passes() {
     let place = Place::new();
