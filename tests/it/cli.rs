@@ -97,12 +97,7 @@ impl Running {
     /// Waits for a line that holds the text.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
-        while !self.seen.iter().any(|line| line.contains(text)) {
-            match self.lines.recv_timeout(CEILING) {
-                Ok(line) => self.seen.push(line),
-                Err(error) => panic!("no {text:?} ({error}); seen: {:#?}", self.seen),
-            }
-        }
+        self.wait_for_all(&[text]);
     }
 
     /// Waits for a text on standard error.
