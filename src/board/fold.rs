@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::job::{is_job_named, is_job_notice};
+use super::job::is_job_named;
 use super::last::{conclusion, tool_in_words};
 use super::limit::limit_end;
 use super::row::{EarlierTurn, ExecutionKind, Row, RowKey, RowState, is_failure};
@@ -583,8 +583,7 @@ impl Fold<'_> {
         let row = self.rows.map.get(&key);
         let agent = row.and_then(|row| row.agent.clone());
         let reads_commands = pane.is_some_and(|pane| self.is_at_prompt(id, pane));
-        let is_typed =
-            |line: &str| self.rows.rules.is_typed(line, reads_commands) || is_job_notice(line);
+        let is_typed = |line: &str| self.rows.rules.is_typed(line, reads_commands);
         let line = last_line(&self.rows.rules, agent.as_deref(), is_typed, text);
         let kind = match pane {
             Some(_) => ExecutionKind::Pane,
@@ -732,7 +731,7 @@ fn job_name(command: &str) -> String {
 }
 
 /// Returns the last informative line of a text, which is not a blank row, a rule, an edge of a box, an agent's footer,
-/// a prompt, what was typed behind one, or what a shell says of a job that was put behind it.
+/// a prompt, what was typed behind one, or what a terminal or a shell prints of its own.
 fn last_line(
     rules: &StateRules,
     agent: Option<&str>,
@@ -753,16 +752,21 @@ fn last_line(
 }
 
 /// Returns true for what a terminal or a shell prints of its own: the name of a key (`^C`), `exit` at the end of its input,
-/// and the number of a job that is put in the background (`[1] 7181`).
+/// and what it says of a job that the user has put in the background or has stopped (`[1] 7181`, `[1]+  Stopped  make`,
+/// `[1]  + 7181 suspended  vim`).
 fn is_echo(line: &str) -> bool {
     let is_number = |text: &str| text.parse::<u32>().is_ok();
-    let mut job = line
-        .strip_prefix('[')
-        .and_then(|job| job.split_once("] "))
-        .into_iter();
+    let is_stop = |word: &str| matches!(word, "Stopped" | "suspended");
+    let job = line.strip_prefix('[').and_then(|job| job.split_once(']'));
+    let is_notice = job.is_some_and(|(job, rest)| {
+        let mut words = rest.trim_start_matches(['+', '-', ' ']).split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let is_of_process = is_number(first) && words.next().is_none_or(is_stop);
+        is_number(job) && (is_of_process || is_stop(first))
+    });
     line.strip_prefix('^').is_some_and(|key| key.len() == 1)
         || matches!(line, "exit" | "logout")
-        || job.any(|(job, pid)| is_number(job) && is_number(pid))
+        || is_notice
 }
 
 /// Returns a dialogue as faces may show it.

@@ -22,24 +22,6 @@ pub(super) fn is_job_named(millis: u64) -> bool {
     u128::from(millis) >= JOB_NAMED_AFTER.as_millis()
 }
 
-/// Returns true for what the terminal and the shell say when the user has put a job behind the prompt, or has stopped it:
-/// `^Z`, `[1] 7181`, `[1]+  Stopped  make`, `[1]  + 7181 suspended  vim`.
-pub(super) fn is_job_notice(line: &str) -> bool {
-    if matches!(line.trim(), "^C" | "^Z") {
-        return true;
-    }
-    let is_number = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit());
-    let job = line.trim().strip_prefix('[');
-    let Some((job, rest)) = job.and_then(|job| job.split_once(']')) else {
-        return false;
-    };
-    let mut words = rest.trim_start_matches(['+', '-', ' ']).split_whitespace();
-    let first = words.next().unwrap_or_default();
-    let is_stop = |word: &str| matches!(word, "Stopped" | "suspended");
-    let is_of_process = is_number(first) && words.next().is_none_or(is_stop);
-    is_number(job) && (is_of_process || is_stop(first))
-}
-
 impl Row {
     /// A job begins in the pane's shell.
     pub(super) fn begin_job(&mut self, is_script: bool, at: Timestamp) {
