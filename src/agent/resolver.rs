@@ -403,12 +403,25 @@ impl StateResolver {
                 && !self.has_settled(Transcript, now);
             return self.report(Transcript).filter(|_| !is_open);
         };
-        // A title shows neither the menus that the user opens nor that Codex tries to reach its server.
-        let is_ahead =
-            |held: &&HeldClaim| held.is_busy() && !lower.is_busy() && held.since > lower.since;
+        // A title shows neither the menus that the user opens nor that Codex tries to reach its server. Beside a dialogue,
+        // another tool or a sub-agent may work, as hooks tell; an answered one stands for a moment.
+        let has_dialogue = self.dialogue(now).is_some();
+        let is_ahead = |held: &&HeldClaim| {
+            let is_newer = held.since > lower.since;
+            let is_standing = first == Hook || is_newer || self.has_settled(first, now);
+            match (held.claim.state, lower.claim.state) {
+                (AgentState::Waiting, AgentState::Working) => has_dialogue && is_standing,
+                _ => held.is_busy() && !lower.is_busy() && is_newer,
+            }
+        };
         let screen = self.get(Screen).filter(is_ahead);
         let (first, lower) = screen.map_or((first, lower), |screen| (Screen, screen));
         let has_settled = self.has_settled(first, now);
+        // A hook also reports permissions that are granted at once, without a dialogue.
+        let asks = first == Hook && lower.claim.state == AgentState::Waiting;
+        if asks && !has_dialogue && !has_settled {
+            return None;
+        }
         if let Some(transcript) = transcript {
             // After a title or a screen shows the end of the turn, the transcript will soon show how
             // it ended.
@@ -574,6 +587,42 @@ mod tests {
         ) -> Option<(StateSource, AgentState, Option<String>)> {
             let report = claims.next_change(ms(now))?;
             Some((report.source, report.claim.state, report.claim.asks))
+        }
+
+        #[test]
+        fn a_dialogue_outranks_the_work_that_hooks_and_titles_tell_of() {
+            for source in [StateSource::Hook, Title] {
+                let mut claims = StateResolver::new(true);
+                claims.set_claim(source, claim(Working, None), ms(0));
+                assert_eq!(states(&mut claims, 0), Some((source, Working, None)));
+                let mut asks = screen(Waiting, Some("touch a"));
+                asks.as_mut().unwrap().dialogue = Some(Dialogue::default());
+                claims.set_screen(asks, ms(100));
+                claims.settle_screen(ms(400));
+                let asked = Some((Screen, Waiting, Some("touch a".to_owned())));
+                assert_eq!(states(&mut claims, 400), asked);
+                claims.set_claim(source, claim(Working, None), ms(500));
+                assert_eq!(states(&mut claims, 500), None, "it still asks");
+                // The dialogue is gone; what the screen shows then is no state.
+                claims.set_screen(None, ms(600));
+                assert_eq!(states(&mut claims, 600), Some((source, Working, None)));
+            }
+        }
+
+        #[test]
+        fn a_permission_that_is_granted_at_once_is_no_question() {
+            let mut claims = StateResolver::new(true);
+            let hook = StateSource::Hook;
+            claims.set_claim(hook, claim(Working, None), ms(0));
+            assert_eq!(states(&mut claims, 0), Some((hook, Working, None)));
+            claims.set_claim(hook, claim(Waiting, Some("touch a")), ms(100));
+            assert_eq!(states(&mut claims, 1_000), None);
+            claims.set_claim(hook, claim(Working, None), ms(1_000));
+            assert_eq!(states(&mut claims, 5_000), None);
+            claims.set_claim(hook, claim(Waiting, Some("touch b")), ms(6_000));
+            assert_eq!(states(&mut claims, 7_000), None);
+            let asked = Some((hook, Waiting, Some("touch b".to_owned())));
+            assert_eq!(states(&mut claims, 7_300), asked);
         }
 
         #[test]
