@@ -231,12 +231,22 @@ impl EventField for IterationOutcome {
         }
     }
 }
+/// Returns what an allocation of this size takes, in bytes. Most texts are short, and glibc adds a header of 8 bytes and
+/// rounds up to 16, at least to 32.
+const fn allocated_bytes(bytes: usize) -> usize {
+    if bytes == 0 {
+        return 0;
+    }
+    let chunk = bytes.saturating_add(8).next_multiple_of(16);
+    if chunk < 32 { 32 } else { chunk }
+}
+
 /// Implements [`EventField`] for text, of which ids are not visited.
 macro_rules! text_field {
     ($($type:ident by $scan:expr $(, visited by $visit:expr)?;)*) => { $(
         impl EventField for $type {
             fn heap_bytes(&self) -> usize {
-                self.len()
+                allocated_bytes(self.len())
             }
             fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
                 push_string(out, self);

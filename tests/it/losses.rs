@@ -197,7 +197,13 @@ fn mean_event(token: &str) -> usize {
 #[test]
 fn the_memory_of_a_burst_is_bounded() {
     let Ok(round) = std::env::var(ALONE) else {
-        for round in ["1 1000", "4 1000", "16 10", "4 5000"] {
+        for round in [
+            "1 1000 100",
+            "4 1000 100",
+            "16 10 100",
+            "4 5000 100",
+            "4 10 1",
+        ] {
             let data = tempfile::tempdir().unwrap();
             let mut command = std::process::Command::new(std::env::current_exe().unwrap());
             let name = "losses::the_memory_of_a_burst_is_bounded";
@@ -211,15 +217,15 @@ fn the_memory_of_a_burst_is_bounded() {
         }
         return;
     };
-    let (threads, capacity) = round.split_once(' ').unwrap();
-    let capacity: usize = capacity.parse().unwrap();
+    let numbers = round.split(' ').map(|number| number.parse().unwrap());
+    let [threads, capacity, words]: [usize; 3] = numbers.collect::<Vec<_>>().try_into().unwrap();
     let builder = Builder::new().capacity(capacity).data_dir("data");
     let engine = builder.start().unwrap();
     let (unread, mut subscription) = (engine.subscribe(), engine.subscribe());
-    let token = "a token of some words ".repeat(100);
+    let token = "a token of some words ".repeat(words);
     let path = 64 * 1024 * 1024;
     let events = events_of_a_round().max((2 * path / mean_event(&token)) as u64);
-    let refused = emit_tokens(&engine, threads.parse().unwrap(), events, &token);
+    let refused = emit_tokens(&engine, threads as u64, events, &token);
     // The unread lane is full after so many events.
     let mut received = 0;
     while received < capacity as u64 {
