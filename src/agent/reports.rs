@@ -198,6 +198,8 @@ pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentStat
 /// Returns what an agent's title says about its work: without spinners, the agent's name, and states, which others
 /// show. `None` if nothing is left.
 pub(crate) fn work_in_title<'a>(agent: &str, title: &'a str) -> Option<&'a str> {
+    // Codex blinks between `[ ! ]` and `[ . ]`; a path may begin with a dot.
+    let title = title.strip_prefix("[ . ]").unwrap_or(title);
     let title = title.trim_start_matches(|c: char| !c.is_alphanumeric() && !"(~/.".contains(c));
     let mut work = title.trim();
     // `Action Required | DIR`, `OC | SUMMARY`, `Qwen - DIR`, `Working… (DIR)`
@@ -327,6 +329,12 @@ mod tests {
                 ("gemini", "✋  Action Required (work)", Some("work")),
                 ("codex", "⠙ work", Some("work")),
                 ("codex", "[ ! ] Action Required | work", Some("work")),
+                (
+                    "codex",
+                    "[ . ] Action Required | list it | work",
+                    Some("list it | work"),
+                ),
+                ("codex", "./work", Some("./work")),
                 ("qwen", "◐\u{fe0e} Qwen - work", Some("work")),
                 ("opencode", "OC | Parser of dates", Some("Parser of dates")),
                 ("opencode", "OpenCode", None),

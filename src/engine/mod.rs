@@ -182,8 +182,8 @@ impl Builder {
     /// Starts the bus and the log. Subscribe before attaching sources.
     ///
     /// # Errors
-    /// If the data directory is unusable (the error contains its path), or threads cannot be
-    /// started.
+    /// If the data directory is unusable (the error contains its path), such as one that others can write to, or threads
+    /// cannot be started. A missing directory is created.
     pub fn start(self) -> Result<Engine> {
         let clock = self.bus.clock.clone();
         let data = self.data_dir.map(DataDir::new);
@@ -245,8 +245,9 @@ impl Builder {
 /// ```
 ///
 /// An engine that is dropped, such as by an early `?` or a panic, stops in the same order as
-/// [`shutdown`](Self::shutdown): no child process is left, and each run is closed. What went wrong is logged
-/// then.
+/// [`shutdown`](Self::shutdown): no child process is left, but those that have left the process group of their command,
+/// and each run is closed. This takes as long as a command that ignores the signal is given
+/// ([`Command::grace`](crate::process::Command::grace), 5 s). What went wrong is an error of the crate `log`.
 pub struct Engine {
     sources: Vec<Handle<()>>,
     /// The panics of sources that have ended.
@@ -311,7 +312,8 @@ impl Engine {
     }
 
     /// Watches a tmux server, or parts of it, and returns at once. The content of a pane at its first
-    /// capture (`PaneOpened`) is not reported.
+    /// capture (`PaneOpened`) is not reported. Each session has a run, whose id arrives with `SessionStarted`; a later
+    /// watch of the session resumes it.
     ///
     /// A pane that an earlier watch of this engine observes is left to it: each line arrives once, in the run and
     /// with the options of that watch. When it ends, this one observes the pane.
@@ -371,7 +373,8 @@ impl Engine {
         self.execute_named(name, command)
     }
 
-    /// Runs a command under this name. An existing run is resumed.
+    /// Runs a command under this name. An existing run is resumed; if another engine or process writes it, the command
+    /// runs without a log: a `Warning` says so, and the [`Report`] at the end is not clean.
     ///
     /// # Errors
     /// The same as [`Engine::execute`]; `is_invalid_input()` while another job of this engine has this name.
