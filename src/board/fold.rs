@@ -108,9 +108,12 @@ impl Fold<'_> {
                     self.pane(id, pane, |row, at| row.end_program(*exit_status, at));
                 }
             }
-            // The prompt below a job that has ended is an open line.
+            // The prompt below a job that has ended is an open line. What is above it, the next job has not printed.
             TdEvent::OutputRevised { pane, .. } if self.is_at_prompt(id, pane) => {
-                self.text(id, Some(pane), "");
+                self.pane(id, pane, |row, at| {
+                    row.note_output(at);
+                    row.printed = None;
+                });
             }
             TdEvent::OutputRevised { text, .. }
             | TdEvent::ExecutionOutput { text, .. }
@@ -596,8 +599,8 @@ impl Fold<'_> {
             if line.is_some() {
                 row.note_news();
             }
-            if let Some(line) = line.filter(|_| !row.has_last_words(at) && !row.is_view()) {
-                row.last_line = line;
+            if let Some(line) = line.filter(|_| !row.is_view()) {
+                row.print(line, at);
             }
         });
     }

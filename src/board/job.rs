@@ -14,6 +14,10 @@ const JOB_NAMED_AFTER: Duration = Duration::from_secs(3);
 /// The time after the end of a job in which its last lines are still read.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
+/// The time before the report of a job in which it may have printed its first lines: it is reported when it is 0.5 s old,
+/// and later on a busy machine.
+const FIRST_WORDS_TIME: Duration = Duration::from_secs(1);
+
 /// The exit status of a program that `kill` has ended: 128 and SIGTERM.
 const KILLED: i32 = 128 + 15;
 
@@ -31,12 +35,15 @@ impl Row {
         let is_idle = self.is_idle();
         let works_again = std::mem::take(&mut self.works_again) && !is_script;
         let has_failed = self.state == RowState::Failed;
-        if has_failed {
-            self.forget_failure();
-        }
         if has_failed || self.stopped_job.is_some() {
             // The row has the name of another job.
             self.set_agent("shell".to_owned());
+        }
+        if !self.is_agents() {
+            // What was printed before is the line of another job.
+            let printed = self.printed.clone();
+            let own = printed.filter(|(_, printed)| at <= after(*printed, FIRST_WORDS_TIME));
+            self.last_line = own.map(|(line, _)| line).unwrap_or_default();
         }
         if has_failed || is_script && is_idle {
             self.set_question(None, None, None);
@@ -47,13 +54,6 @@ impl Row {
                 self.source = Some(StateSource::Screen.into());
                 self.enter(RowState::Agent(AgentState::Working.into()), at);
             }
-        }
-    }
-
-    /// Forgets the words of a failure as the last line, because another program begins.
-    fn forget_failure(&mut self) {
-        if self.asks.as_ref() == Some(&self.last_line) {
-            self.last_line.clear();
         }
     }
 
@@ -77,8 +77,16 @@ impl Row {
         self.set_question(words, None, None);
     }
 
+    /// Takes a line that was printed.
+    pub(super) fn print(&mut self, line: String, at: Timestamp) {
+        if !self.has_last_words(at) {
+            self.last_line.clone_from(&line);
+        }
+        self.printed = Some((line, at));
+    }
+
     /// Returns true if what is printed now is not the last line of a job that has failed: it is known, or too long ago.
-    pub(super) fn has_last_words(&self, at: Timestamp) -> bool {
+    fn has_last_words(&self, at: Timestamp) -> bool {
         let is_late = at > after(self.since, LAST_WORDS_TIME);
         self.state == RowState::Failed && (is_late || self.failed_after.is_none())
     }

@@ -217,7 +217,8 @@ pub struct Row {
     pub exit_status: Option<i32>,
     /// What matters now, in one line: the words of an error or a limit; of an agent that works, its present tool or
     /// its last sentence; the question of one that waits; `interrupted` or `refused: …` of one that was stopped; the
-    /// conclusion of its turn; else the last line that is not decoration.
+    /// conclusion of its turn; else the last line that is not decoration, which is empty while a job in a shell has
+    /// printed none.
     pub last_line: String,
     /// The time of the last output.
     pub last_output: Option<Timestamp>,
@@ -250,6 +251,9 @@ pub struct Row {
     /// The name of the job in the pane's shell, and when it began. Not part of the JSON.
     #[serde(skip)]
     pub(super) job: Option<(String, Timestamp)>,
+    /// The last line that was printed, and when; it may be another job's than [`Row::last_line`]. Not part of the JSON.
+    #[serde(skip)]
+    pub(super) printed: Option<(String, Timestamp)>,
     /// The name of the last job of the pane's shell that was stopped. Not part of the JSON.
     #[serde(skip)]
     pub(super) stopped_job: Option<String>,
@@ -346,6 +350,7 @@ impl Row {
             began: None,
             is_new: false,
             job: None,
+            printed: None,
             stopped_job: None,
             job_ended: None,
             failed_after: None,
@@ -522,6 +527,8 @@ impl Row {
         self.exit_status = None;
         self.evidence = None;
         (self.job, self.earlier) = (None, None);
+        // A job that an earlier observer has seen begin is reported again, and has printed this.
+        self.printed = Some((self.last_line.clone(), at));
         self.set_question(None, None, None);
         self.began.get_or_insert(at);
         self.is_new = is_new;

@@ -332,7 +332,7 @@ fn the_last_line_is_neither_what_was_typed_nor_a_frame() {
     home.wait_for_row("sh", |row| row["last_line"] == "hello");
     home.server.types("sh", "cat");
     let row = home.wait_for_row("sh", |row| row["agent"] == "cat");
-    assert_eq!(row["last_line"], "hello");
+    assert_eq!(row["last_line"], "");
     home.server.tmux(&["send-keys", "-t", "sh", "C-d"]);
     home.wait_for_row("sh", |row| row["agent"] == "shell");
     let (data, program) = (home.data(), env!("CARGO_BIN_EXE_td-observe"));
@@ -353,4 +353,47 @@ fn the_last_line_is_neither_what_was_typed_nor_a_frame() {
     let row = home.wait_for_row("sh", |row| row["state"] == "idle");
     assert_eq!(row["last_line"], "built");
     assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn the_first_line_of_a_job_counts_and_no_line_of_an_earlier_one() {
+    for source in ["stream", "poll"] {
+        let home = Home::new();
+        let pane = home.server.shell("sh");
+        home.start_with(&["--source", source]);
+        home.wait_for_row("sh", |row| row["state"] == "idle");
+        let prints = script(&home, "prints.sh", "echo checking out; read x");
+        let is_silent = script(&home, "silent.sh", "read x");
+        let fails = script(&home, "fails.sh", "read x; exit 5");
+        let run = format!(
+            "TD_DATA_DIR={} {} run sh -c 'echo broken; exit 2'",
+            home.data().display(),
+            env!("CARGO_BIN_EXE_td-observe")
+        );
+        let types = |line: &str, name: &str| {
+            home.server.types("sh", line);
+            let row = home.wait_for_row("sh", |row| row["agent"] == name);
+            row["last_line"].as_str().unwrap_or_default().to_owned()
+        };
+        home.server.types("sh", &run);
+        wait_for("the failure of the run", CEILING, || {
+            let rows = home.rows();
+            let is_failed = |row: &Value| row["pane"] == pane && row["state"] == "failed";
+            let is_said = |row: &Value| is_failed(row) && row["last_line"] == "broken";
+            rows.iter().any(is_said).then_some(()).ok_or(rows)
+        });
+        assert_eq!(types(&prints, "prints.sh"), "checking out", "{source}");
+        home.server.types("sh", "");
+        home.wait_for_row("sh", |row| row["state"] == "idle");
+        assert_eq!(types(&is_silent, "silent.sh"), "", "{source}");
+        home.server.types("sh", "");
+        home.wait_for_row("sh", |row| row["state"] == "idle");
+        home.server.types("sh", "echo short");
+        home.wait_for_row("sh", |row| row["last_line"] == "short");
+        assert_eq!(types(&fails, "fails.sh"), "", "{source}");
+        home.server.types("sh", "");
+        let row = home.wait_for_row("sh", |row| row["state"] == "failed");
+        assert_eq!(row["last_line"], "", "{source}");
+        assert_code(&home.run(&["stop"]), 0);
+    }
 }
