@@ -136,13 +136,20 @@ impl StateRules {
         input.map_or(rows.len(), |typed| typed.start)
     }
 
-    /// Infers that a shell works from the program it runs, for a screen that shows no state.
+    /// Infers from the program that a shell runs that it works, or that a pager waits, for a screen that shows no state.
     /// Returns `None` if the program is itself a shell.
     pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {
         let agent = self.shell()?;
         let (shell, name) = (agent.shell.as_ref()?, program_name(program));
         let is_work = !name.is_empty() && !shell.programs.contains(name);
-        is_work.then(|| inferred_work(&agent.name, "program", name))
+        is_work.then(|| DetectedState {
+            state: if shell.pagers.contains(name) {
+                AgentState::Waiting
+            } else {
+                AgentState::Working
+            },
+            ..inferred_work(&agent.name, "program", name)
+        })
     }
 
     /// Returns true if a row is the prompt of a shell, with nothing typed.

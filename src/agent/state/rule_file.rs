@@ -91,6 +91,8 @@ struct InputSpec {
 struct ShellSpec {
     programs: Vec<String>,
     readers: Vec<String>,
+    #[serde(default)]
+    pagers: Vec<String>,
     prompt: String,
     command: String,
 }
@@ -366,6 +368,7 @@ impl ShellRules {
         Ok(Self {
             programs: spec.programs.into_iter().collect(),
             readers: spec.readers.into_iter().collect(),
+            pagers: spec.pagers.into_iter().collect(),
             prompt: regex("shell: prompt", &spec.prompt)?,
             command: regex("shell: command", &spec.command)?,
         })

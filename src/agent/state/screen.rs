@@ -436,6 +436,8 @@ pub(super) struct ShellRules {
     pub programs: FxHashSet<String>,
     /// Programs that display files.
     pub readers: FxHashSet<String>,
+    /// Programs that wait for the reader after each page.
+    pub pagers: FxHashSet<String>,
     /// Matches a prompt with nothing typed.
     pub prompt: Regex,
     /// Matches a prompt with a typed command.

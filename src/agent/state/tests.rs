@@ -597,6 +597,14 @@ fn the_shell_is_the_fallback() {
         ("[sudo] password for me: ", "shell waiting?"),
         ("Remove it? [y/N] ", "shell waiting?"),
         ("Remove it? [y/N] y\nremoved", "none"),
+        ("all:\nMakefile (END)", "shell waiting?"),
+        ("all:\n:", "shell waiting?"),
+        (
+            " Manual page ls(1) line 12 (press h for help or q to quit)",
+            "shell waiting?",
+        ),
+        ("Waiting for data... (interrupt to abort)", "shell working?"),
+        ("(END) of it", "none"),
         ("cost is 3$", "none"),
         ("", "none"),
     ] {
@@ -612,6 +620,16 @@ fn the_shell_is_the_fallback() {
     ] {
         let detected = detect(screen).unwrap();
         assert_eq!(detected.asks.as_deref(), asks, "{screen}");
+    }
+    // The first page of less has the name of its file.
+    for (program, state) in [
+        ("less", AgentState::Waiting),
+        ("man", AgentState::Waiting),
+        ("vim", AgentState::Working),
+        ("make", AgentState::Working),
+    ] {
+        let detected = StateRules::builtin().detect_program(program).unwrap();
+        assert_eq!(detected.state, state, "{program}");
     }
     let rows = ["me@host:~$ ", "the rest of another program"];
     let detected = StateRules::builtin().detect(&AgentScreen {

@@ -285,6 +285,23 @@ fn script(home: &Home, name: &str, text: &str) -> String {
 }
 
 #[test]
+fn a_pager_waits_for_its_reader() {
+    let (home, _) = observed_shell();
+    // Its first page ends with the name of the file.
+    let pager = home.directory().join("less");
+    std::os::unix::fs::symlink("/bin/cat", &pager).unwrap();
+    home.server.types("sh", &pager.display().to_string());
+    let row = home.wait_for_row("sh", |row| row["agent"] == "less");
+    assert_eq!(
+        (&row["state"], &row["last_line"]),
+        (&"waiting".into(), &"".into())
+    );
+    home.server.tmux(&["send-keys", "-t", "sh", "C-d"]);
+    home.wait_for_row("sh", |row| row["state"] == "idle");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
 fn a_job_that_fails_has_its_own_name() {
     let (home, pane) = observed_shell();
     for (name, status) in [("first.sh", 3), ("second.sh", 4), ("third.sh", 5)] {
