@@ -127,12 +127,30 @@ impl Input<'_> {
                 ))),
                 None => {
                     if is_agent_that_reads(row) {
+                        self.check_input(row, look)?;
                         check_process(row, look, false, clock)?;
                     }
                     Ok(Permission::Program)
                 }
             },
         }
+    }
+
+    /// Checks that an agent at rest shows where it takes a prompt: a menu that its user has opened, such as a list of
+    /// sessions or models, takes letters for keys, and Enter for the selected row.
+    fn check_input(&self, row: &Row, look: &Look) -> Result<()> {
+        let agent = row.agent.as_deref().unwrap_or_default();
+        let is_at_work = matches!(&row.state, RowState::Agent(state) if state.known() == Some(AgentState::Working));
+        let rows: Vec<&str> = look.rows.iter().map(String::as_str).collect();
+        let is_text = matches!(self.typing, Typing::Text { .. });
+        if !is_text || is_at_work || StateRules::builtin().shows_input(agent, &rows) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{agent} in pane {} shows no input box, so that a menu may be open, which would take the text: look at the \
+             pane",
+            look.pane
+        )))
     }
 
     /// Checks that a text is not typed into a menu, which would take its letters for keys, and Enter for the selected

@@ -27,19 +27,26 @@ struct Claude {
     written: usize,
 }
 
+/// Draws an input box in the last of 24 rows, below what is printed.
+const BOX: &str = r#"
+line='────────────────────────────────────────────────────────'
+printf '\033[2J\033[21;1H%s\n❯ \n%s\n  ? for shortcuts\033[1;20r\033[H' "$line" "$line""#;
+
 impl Claude {
     fn new() -> Self {
-        Self::started("exec bash -c 'exec -a claude cat'")
+        Self::started("exec bash -c '. ./box; exec -a claude cat'")
     }
 
     /// Starts the agent as the command of `td-observe run`.
     fn in_command() -> Self {
-        let run = format!("exec '{PROGRAM}' run --pty --stdin bash -c 'exec -a claude cat'");
+        let run =
+            format!("exec '{PROGRAM}' run --pty --stdin bash -c '. ./box; exec -a claude cat'");
         Self::started(&run)
     }
 
     fn started(line: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("box"), BOX).unwrap();
         let server = TmuxServer::with_env(&[("HOME", home.path().to_str().unwrap())]);
         let agent = format!("cd '{}' && {line}", home.path().display());
         let pane = server.new_session("agent", 80, 24, &agent);

@@ -20,6 +20,7 @@ draw() {
     waiting) printf '%s\n Bash command\n\n   rm -rf build\n\n Do you want to proceed?\n ❯ 1. Yes\n' "$line"
       printf '   2. No, and tell Claude what to do differently (esc)\n\n Esc to cancel · Tab to amend';;
     idle) box;;
+    menu) printf 'Pick a session\n\n  fix the test\n  build it\n';;
     done) printf '✻ Baked for 1m 2s\n\n'; box;;
   esac
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{assert_code, text};
 use crate::observer::{Home, Reply, post, reply};
+use crate::states;
 use crate::support::{CEILING, Dice, wait_for};
 
 fn input(home: &Home, pane: &str, body: &Value) -> Reply {
@@ -120,6 +121,28 @@ fn a_question_is_answered_only_with_its_id() {
     home.server.wait_for_text(&pane, "got <no> for 2");
     let screen = home.server.screen(&pane);
     assert_eq!(screen.matches("got <").count(), 2, "{screen}");
+}
+
+#[test]
+fn no_prompt_is_typed_into_a_menu() {
+    let home = Home::new();
+    let pane = home
+        .server
+        .new_session("agent", 70, 20, &states::claude(&home.server));
+    home.start_with(&["--allow-input"]);
+    home.wait_for_row("agent", |row| row["state"] == "idle");
+    states::set_state(&home.server, &pane, "menu");
+    home.server.wait_for_text(&pane, "Pick a session");
+    let (status, problem) = input(&home, &pane, &json!({"text": "hello"}));
+    assert_eq!(status, 409, "{problem}");
+    let asked = home.run(&["ask", "agent", "hello", "--timeout", "5s"]);
+    assert_code(&asked, 2);
+    let said = text(&asked.stderr);
+    assert!(said.contains("shows no input box"), "{said}");
+    // Keys leave the menu.
+    assert_eq!(input(&home, &pane, &json!({"keys": ["Escape"]})).0, 200);
+    let screen = home.server.screen(&pane);
+    assert!(!screen.contains("hello"), "{screen}");
 }
 
 /// A script that a shell runs reads lines, so that a single letter needs Enter.

@@ -136,6 +136,18 @@ impl StateRules {
         input.map_or(rows.len(), |typed| typed.start)
     }
 
+    /// Returns false if this agent's screen does not show the agent's input box, where a text could be typed.
+    #[cfg(feature = "cli")]
+    pub(crate) fn shows_input(&self, agent: &str, rows: &[&str]) -> bool {
+        let known = self.0.iter().find(|known| known.name == agent);
+        let input = known.and_then(|known| known.input.as_ref());
+        input.is_none_or(|input| {
+            input
+                .find(&RuleScreen::new(&AgentScreen::of(rows)))
+                .is_some()
+        })
+    }
+
     /// Infers from the program that a shell runs that it works, or that a pager waits, for a screen that shows no state.
     /// Returns `None` if the program is itself a shell.
     pub(crate) fn detect_program(&self, program: &str) -> Option<DetectedState> {
