@@ -76,9 +76,15 @@ pub(crate) fn last_sentence(line: &str) -> &str {
     &line[start.unwrap_or(0)..]
 }
 
+/// Returns the first sentence of a line.
+pub(crate) fn first_sentence(line: &str) -> &str {
+    let end = sentence_ends(line).next().unwrap_or(line.len());
+    &line[..end]
+}
+
 /// Returns the byte positions after the ends of sentences in a line: a mark that a blank follows, or one of a
 /// script without blanks. A number at the beginning of a list is no sentence, nor is an abbreviation of one letter.
-pub(crate) fn sentence_ends(line: &str) -> impl DoubleEndedIterator<Item = usize> {
+fn sentence_ends(line: &str) -> impl DoubleEndedIterator<Item = usize> {
     let chars: Vec<(usize, char)> = line.char_indices().collect();
     let mut ends = Vec::new();
     for (index, (at, mark)) in chars.iter().enumerate() {

@@ -39,4 +39,4 @@ pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp};
 pub(crate) use summary::{exit_status_in_words, exit_status_of_detail, failure_in_words};
 pub(crate) use summary::{is_limit, one_line, permission_question, tool_question};
 pub use turn::Markers;
-pub(crate) use turn::{ChangeContext, DEFAULT_MARKER, RedrawDetector, Turn, TurnDetector};
+pub(crate) use turn::{ChangeContext, RedrawDetector, Turn, TurnDetector, is_default_marker};

@@ -174,6 +174,12 @@ impl StateResolver {
         reported.map(|report| report.claim.state)
     }
 
+    /// Returns true if the last report infers that the turn has ended.
+    pub fn infers_end(&self) -> bool {
+        let reported = self.reported.as_ref().map(|report| &report.claim);
+        reported.is_some_and(|claim| claim.state == AgentState::Done && !claim.is_confirmed)
+    }
+
     /// Returns the state on the screen.
     pub fn shown_now(&self) -> Option<&DetectedState> {
         self.on_screen.as_ref().map(|(shown, _)| shown)
@@ -789,6 +795,37 @@ mod tests {
                 let state = claims.reported.as_ref().map(|report| report.claim.state);
                 assert_eq!(state, Some(Error), "{source:?}");
             }
+        }
+
+        /// Qwen Code writes its answer late, even after the next prompt, and the screen has shown the end before.
+        #[test]
+        fn an_answer_that_is_written_late_does_not_end_the_next_turn() {
+            let mut claims = StateResolver::new(true);
+            let transcript = |state, is_confirmed, turn| {
+                claim(state, None).map(|claim| StateClaim {
+                    is_confirmed,
+                    turn,
+                    ..claim
+                })
+            };
+            let state = |claims: &mut StateResolver, now| {
+                claims.next_change(ms(now));
+                claims.state()
+            };
+            claims.set_claim(Title, claim(Working, None), ms(0));
+            claims.set_claim(Transcript, transcript(Working, true, 1), ms(100));
+            assert_eq!(state(&mut claims, 100), Some(Working));
+            claims.set_claim(Transcript, transcript(Done, false, 1), ms(2_000));
+            claims.set_claim(Title, claim(Idle, None), ms(2_100));
+            assert_eq!(state(&mut claims, 4_000), Some(Done));
+            assert!(claims.infers_end());
+            claims.set_claim(Title, claim(Working, None), ms(9_000));
+            assert_eq!(state(&mut claims, 9_000), Some(Working));
+            // The end of the first turn, as it is read now.
+            claims.set_claim(Transcript, transcript(Done, false, 1), ms(9_900));
+            assert_eq!(state(&mut claims, 9_900), Some(Working));
+            claims.set_claim(Transcript, transcript(Working, true, 2), ms(12_000));
+            assert_eq!(state(&mut claims, 12_000), Some(Working));
         }
 
         #[test]

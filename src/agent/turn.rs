@@ -262,7 +262,13 @@ impl TurnDetector {
 // The markers that end a turn (pure).
 
 /// The default marker.
-pub(crate) const DEFAULT_MARKER: &str = "[Output Complete]";
+const DEFAULT_MARKER: &str = "[Output Complete]";
+
+/// Returns true for the default marker alone in a line, also where an agent takes its brackets for Markdown.
+pub(crate) fn is_default_marker(line: &str) -> bool {
+    let brackets = ['[', ']'];
+    line.trim_matches(brackets) == DEFAULT_MARKER.trim_matches(brackets)
+}
 
 /// The markers that end a turn, each alone on its line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -139,10 +139,7 @@ impl Fold<'_> {
             // The transcript follows, by whole messages. What it has already is older than what it had last.
             TdEvent::AgentActivity { pane, text, .. } => {
                 let says = one_line(&plain(text));
-                self.says(id, Some(pane), |row| {
-                    let is_working = row.state == RowState::Agent(AgentState::Working.into());
-                    (is_working && !row.answer.contains(&says)).then_some(says)
-                });
+                self.says(id, Some(pane), |row| row.is_ahead(&says).then_some(says));
             }
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
             TdEvent::RowDismissed {

@@ -101,9 +101,13 @@ impl Row {
         self.agent = name;
     }
 
-    /// An agent begins, which has no state before it shows its screen.
+    /// An agent begins, which has no state before it shows its screen, and has said nothing. One that goes on under another
+    /// observer has.
     pub(super) fn begin_agent(&mut self, at: Timestamp) {
         self.set_question(None, None, None);
+        if self.last_observed.is_none() && self.earlier.is_none() {
+            self.forget_words();
+        }
         (self.evidence, self.source) = (Some(StateEvidence::Inferred.into()), None);
         self.enter(RowState::Agent(AgentState::Unknown.into()), at);
     }

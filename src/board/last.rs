@@ -1,7 +1,7 @@
 //! What a row's last line says of an agent: the present tool or sentence, and the conclusion of a turn (pure).
 
-use crate::agent::{DEFAULT_MARKER, one_line, tool_question};
-use crate::text::{TextEnd, last_sentence, letters, sentence_ends};
+use crate::agent::{is_default_marker, one_line, tool_question};
+use crate::text::{TextEnd, first_sentence, last_sentence, letters};
 
 /// The end of an agent's answer, as it arrives in pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,8 +74,7 @@ pub(super) fn conclusion(text: &str) -> Option<String> {
         return Some(one_line(&cells.join(" | ")));
     };
     let paragraph = paragraph.join(" ");
-    let end = sentence_ends(&paragraph).next().unwrap_or(paragraph.len());
-    let sentence = one_line(&paragraph[..end]);
+    let sentence = one_line(first_sentence(&paragraph));
     Some(sentence).filter(|sentence| !sentence.is_empty())
 }
 
@@ -100,7 +99,7 @@ fn prose(text: &str) -> Vec<Vec<String>> {
             paragraphs.push(Vec::new());
         } else if !is_code
             && !line.starts_with('|')
-            && !is_marker(line)
+            && !is_default_marker(line)
             && line.contains(char::is_alphanumeric)
         {
             let line = line.trim_start_matches(['#', '>', '*', '-', '+', '•', '●', ' ']);
@@ -112,12 +111,6 @@ fn prose(text: &str) -> Vec<Vec<String>> {
     }
     paragraphs.retain(|lines| !lines.is_empty());
     paragraphs
-}
-
-/// Returns true for the marker that ends a turn, also where an agent takes its brackets for Markdown.
-fn is_marker(line: &str) -> bool {
-    let brackets = ['[', ']'];
-    line.trim_matches(brackets) == DEFAULT_MARKER.trim_matches(brackets)
 }
 
 #[cfg(test)]

@@ -571,8 +571,7 @@ impl Row {
             self.agent != Some(before) && (!is_shell || !has_spoken)
         });
         if is_other && self.agent.as_deref() != Some("shell") {
-            self.last_line.clear();
-            self.answer.clear();
+            self.forget_words();
         }
     }
 
@@ -650,13 +649,6 @@ impl Row {
         }
     }
 
-    /// Notes that the agent has said or done something.
-    pub(super) fn note_words(&mut self, at: Timestamp) {
-        self.note_output(at);
-        self.note_news();
-        self.earlier = None;
-    }
-
     /// Enters the state of an agent. Restores the times of a state that only ended with its observer.
     pub(super) fn enter_agent(
         &mut self,
@@ -667,6 +659,10 @@ impl Row {
     ) {
         // Another question is a new dialogue, whose wait begins now.
         let is_waiting = state == RowState::Agent(AgentState::Waiting.into());
+        if self.last_observed.take_if(|before| before.ended).is_some() {
+            // Its program had ended, and was started anew.
+            self.forget_words();
+        }
         if self.asks != asks && is_waiting {
             self.since = self.since_before(&state, at).unwrap_or(at);
             self.dismissed = false;

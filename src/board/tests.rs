@@ -1318,8 +1318,20 @@ fn a_turn_that_was_stopped_says_so() {
         pane: pane(),
         evidence: None,
     };
+    let shows = |text: &str| TdEvent::AgentActivity {
+        execution_id: id(),
+        pane: "%1".into(),
+        text: text.into(),
+    };
     let is = |state_of| state("a", "%1", state_of, None);
     let asks = |question| state("a", "%1", Waiting, Some(question));
+    let is_done = || {
+        let mut event = is(Done);
+        if let TdEvent::AgentState { evidence, .. } = &mut event {
+            *evidence = StateEvidence::Inferred.into();
+        }
+        event
+    };
     let by_file = || {
         let mut event = is(Idle);
         if let TdEvent::AgentState { source, .. } = &mut event {
@@ -1342,12 +1354,42 @@ fn a_turn_that_was_stopped_says_so() {
             (tokens("I look. First"), "First"),
             // A screen shows an empty box for a moment.
             (is(Idle), "interrupted"),
-            (is(Working), "interrupted"),
+            (is(Working), "First"),
             (tokens(" there are"), "First there are"),
             (by_file(), "interrupted"),
             // A menu is no part of the turn.
             (asks("Select model"), "Select model"),
-            (is(Idle), "Select model"),
+            (is(Idle), ""),
+        ],
+        // The state of the next turn comes before its prompt, or after its first words.
+        &[
+            (prompt(), ""),
+            (is(Working), ""),
+            (tokens("I look."), "I look."),
+            (by_file(), "interrupted"),
+            (is(Working), ""),
+            (prompt(), ""),
+            (by_file(), "interrupted"),
+            (prompt(), ""),
+            (tokens("I run it."), ""),
+            (is(Working), "I run it."),
+        ],
+        // Before the first turn.
+        &[
+            (asks("Do you trust it?"), "Do you trust it?"),
+            (is(Idle), ""),
+        ],
+        // The agent is done before it has written its answer.
+        &[
+            (prompt(), ""),
+            (is(Working), ""),
+            (tokens("I will create a file."), "I will create a file."),
+            (is_done(), "I will create a file."),
+            (shows("All is well"), "All is well"),
+            (tokens("\n\nIt is made. All is well."), "All is well."),
+            (turn(), "It is made."),
+            (shows("All"), "It is made."),
+            (shows("Tips"), "It is made."),
         ],
         // Of two tools, the first asks, and then the other one.
         &[
@@ -1369,7 +1411,7 @@ fn a_turn_that_was_stopped_says_so() {
             (is(Working), ""),
             (is(Idle), ""),
             (asks("Select model"), "Select model"),
-            (is(Idle), "Select model"),
+            (is(Idle), ""),
         ],
         // An observer that begins later, and an agent that notes the interruption late.
         &[(by_file(), "interrupted")],
@@ -1454,6 +1496,77 @@ fn an_agent_that_starts_has_no_state_yet() {
     // It shows no screen at all.
     let over = began(vec![idle, job("claude"), job_over(0, 700)]);
     assert_eq!(over, ("shell".to_owned(), "idle".to_owned(), 3));
+}
+
+#[test]
+fn an_agent_that_starts_has_said_nothing_though_its_predecessor_was_killed() {
+    let agent = || {
+        let mut event = found(true);
+        if let TdEvent::ConversationFound {
+            answer,
+            turn_began,
+            turn_ended,
+            ..
+        } = &mut event
+        {
+            (*answer, *turn_began, *turn_ended) = (None, None, None);
+        }
+        event
+    };
+    let prompt = TdEvent::PromptSent {
+        execution_id: "a".into(),
+        iteration: 1,
+        prompt_summary: "go".into(),
+        token_count: None,
+        pane: Some("%1".into()),
+    };
+    let killed = || {
+        let mut event = state("a", "%1", AgentState::Error, Some("claude killed (137)"));
+        if let TdEvent::AgentState { source, detail, .. } = &mut event {
+            *source = Some(crate::event::StateSource::Process.into());
+            *detail = Some(Box::new("exit status 137".into()));
+        }
+        event
+    };
+    let is = |state_of| state("a", "%1", state_of, None);
+    let in_turn = [
+        opened("a", "%1", "bash"),
+        agent(),
+        prompt,
+        is(AgentState::Working),
+    ];
+    let by_shell = [killed(), shell(AgentState::Idle), job("claude"), agent()];
+    let closed = TdEvent::PaneClosed {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        reason: crate::event::PaneCloseReason::Closed.into(),
+        exit_status: Some(137),
+    };
+    let in_kept_pane = [
+        killed(),
+        closed,
+        opened_anew(Some(false), "a", "%1", "claude"),
+        agent(),
+    ];
+    // Its title shows work while it starts.
+    let starts = [
+        is(AgentState::Idle),
+        is(AgentState::Working),
+        is(AgentState::Idle),
+    ];
+    for again in [&by_shell[..], &in_kept_pane] {
+        let events = in_turn.iter().chain(again).chain(&starts);
+        let mut board = Board::default();
+        for (second, event) in (1..).zip(events) {
+            board.apply(&at(second, event.clone()));
+        }
+        let row = board.rows().next().unwrap();
+        assert_eq!(
+            (row.state.as_str(), row.last_line.as_str()),
+            ("idle", ""),
+            "{again:?}"
+        );
+    }
 }
 
 #[test]
@@ -1984,7 +2097,7 @@ fn a_state_from_before_the_observation_has_its_time_and_the_words_of_its_turn() 
         (
             vec![found(false), asks("rm x"), is(Idle), is(Idle), is(Working)],
             Err(5),
-            "refused: rm x",
+            "Bye.",
         ),
         // A question that comes later is a new one.
         (

@@ -2,12 +2,35 @@
 
 use super::last::conclusion;
 use super::row::{Row, RowState};
-use crate::event::AgentState;
+use crate::event::{AgentState, StateEvidence};
+use crate::timestamp::Timestamp;
 
 impl Row {
     /// Returns true if the row's agent waits for an answer.
     pub(crate) fn is_waiting(&self) -> bool {
         self.state == RowState::Agent(AgentState::Waiting.into())
+    }
+
+    /// Notes that the agent has said or done something.
+    pub(super) fn note_words(&mut self, at: Timestamp) {
+        self.note_output(at);
+        self.note_news();
+        self.earlier = None;
+    }
+
+    /// Forgets what was said by a program that has ended, or is another's.
+    pub(super) fn forget_words(&mut self) {
+        self.last_line.clear();
+        self.answer.clear();
+    }
+
+    /// Returns true if the words on an agent's screen are ahead of what it has written. The screen may show the end of a
+    /// turn first.
+    pub(super) fn is_ahead(&self, words: &str) -> bool {
+        let is = |state: AgentState| self.state == RowState::Agent(state.into());
+        let is_inferred = self.evidence == Some(StateEvidence::Inferred.into());
+        let is_unwritten = is(AgentState::Done) && is_inferred && self.answer.is_open();
+        (is(AgentState::Working) || is_unwritten) && !self.answer.contains(words)
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -30,8 +53,11 @@ impl Row {
     /// the stop, and the turn is over; a screen may show an agent at rest for a moment.
     pub(super) fn stop_turn(&mut self, is_written: bool) {
         let is_open = self.answer.is_open();
-        if self.is_busy() && is_open || is_written {
-            let asks = self.asks.as_ref();
+        let asks = self.asks.as_ref();
+        if !is_open && !is_written && asks == Some(&self.last_line) {
+            // The question of a menu, or of a command of the user, is answered.
+            self.last_line.clear();
+        } else if self.is_busy() && is_open || is_written {
             self.last_line = match asks.filter(|_| is_open && self.is_waiting()) {
                 Some(asks) => format!("refused: {asks}"),
                 None => "interrupted".to_owned(),
@@ -51,7 +77,7 @@ impl Row {
         }
     }
 
-    /// Forgets the conclusion or the failure of the last turn as the last line, because the agent works again.
+    /// Forgets as the last line how the last turn ended, because the agent works again.
     pub(super) fn forget_last_turn(&mut self) {
         let is_failure = self.asks.as_ref() == Some(&self.last_line);
         let concludes = || self.answer.conclusion().as_ref() == Some(&self.last_line);
@@ -60,7 +86,15 @@ impl Row {
         };
         match before.known() {
             Some(AgentState::Error | AgentState::Limited) if is_failure => self.last_line.clear(),
-            Some(AgentState::Done | AgentState::Idle) if concludes() => self.last_line.clear(),
+            Some(AgentState::Done) if concludes() => self.last_line.clear(),
+            // What an agent at rest has written already is of the turn that begins.
+            Some(AgentState::Idle) => {
+                let said = self
+                    .answer
+                    .last_sentence()
+                    .filter(|_| self.answer.is_open());
+                self.last_line = said.unwrap_or_default();
+            }
             _ => {}
         }
     }

@@ -134,11 +134,12 @@ pub(super) struct Candidate<'p, 'a> {
 }
 
 impl AgentRules {
-    /// Returns the screen and the confidence, if the screen belongs to this agent.
+    /// Returns the screen and the confidence, if the screen belongs to this agent. `is_running`: its process was found.
     pub fn match_screen<'p, 'a>(
         &'p self,
         screen: &'p RuleScreen<'a>,
         shell: Option<&ShellRules>,
+        is_running: bool,
     ) -> Option<(Confidence, Candidate<'p, 'a>)> {
         let input = self.input.as_ref().and_then(|input| input.find(screen));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
@@ -180,7 +181,8 @@ impl AgentRules {
         };
         let confidence = if shows(false) {
             Confidence::Strong
-        } else if shows(true) {
+        } else if shows(true) || is_running && is_printer {
+            // What identifies an agent that prints lines may have scrolled off.
             Confidence::Weak
         } else {
             return None;
@@ -234,14 +236,17 @@ impl Candidate<'_, '_> {
                 asks: asked.as_ref().and_then(|found| self.asks(found.from)),
                 dialogue: asked.and_then(|found| found.dialogue),
                 shells: self.shells(),
-                says: rule.says(line).or_else(|| self.says()),
+                says: rule
+                    .says(line)
+                    .or_else(|| self.says(rule.state == AgentState::Done)),
                 rows_below: self.view.screen.rows_below(),
             })
         })
     }
 
-    /// Returns what the agent says or does: the end of the rows above its input box, without its status.
-    fn says(&self) -> Option<String> {
+    /// Returns what the agent says or does, or has said in a turn that `is_over`: the end of the rows above its input box,
+    /// without its status.
+    fn says(&self, is_over: bool) -> Option<String> {
         let (rules, message) = (self.agent.says.as_ref()?, self.view.message?);
         let screen = self.view.screen;
         let rows = screen.last_of(0..self.view.above, LINES_MAX);
@@ -251,7 +256,7 @@ impl Candidate<'_, '_> {
         });
         let rows: Vec<&str> = rows.collect();
         let is_status = |row: &str| self.agent.row_kind(row) == RowKind::Status;
-        rules.read(&rows, |row| message.is_match(row), is_status)
+        rules.read(&rows, is_over, |row| message.is_match(row), is_status)
     }
 
     /// Returns the number of shells that run in the background. Agents say it beside their input box.

@@ -197,7 +197,7 @@ impl StateRules {
     pub(crate) fn detect_without_agents(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
         let screen = RuleScreen::new(screen);
         let mut rules = self.0.iter().filter(|agent| agent.is_fallback);
-        rules.find_map(|agent| agent.match_screen(&screen, None)?.1.detect())
+        rules.find_map(|agent| agent.match_screen(&screen, None, false)?.1.detect())
     }
 
     /// Infers a shell's state from what is in the foreground after the end of its agent, for a screen that
@@ -258,6 +258,15 @@ impl StateRules {
     /// Returns the state that a screen shows; `None` if no rule matches.
     #[must_use]
     pub fn detect(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
+        self.detect_running(None, screen)
+    }
+
+    /// Returns the state that a screen shows, as [`StateRules::detect`] does, where the process of this agent was found.
+    pub(crate) fn detect_running(
+        &self,
+        running: Option<&str>,
+        screen: &AgentScreen<'_>,
+    ) -> Option<DetectedState> {
         let screen_rows = RuleScreen::new(screen);
         let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
         let has_terminal = |shell: &ShellRules| {
@@ -266,7 +275,10 @@ impl StateRules {
         let only_fallback = shell.is_some_and(has_terminal);
         let agents = self.0.iter();
         let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
-        let matches = agents.filter_map(|agent| agent.match_screen(&screen_rows, shell));
+        let matches = agents.filter_map(|agent| {
+            let is_running = running == Some(agent.name.as_str());
+            agent.match_screen(&screen_rows, shell, is_running)
+        });
         let mut matches: Vec<(Confidence, Candidate<'_, '_>)> = matches.collect();
         // Of two strong matches, the agent with the lower input box started later.
         matches.sort_by_key(|(confidence, candidate)| {

@@ -4,7 +4,8 @@ use regex::Regex;
 
 use super::super::decoration::{LineKind, bare_line};
 use super::super::one_line;
-use crate::text::last_sentence;
+use super::super::turn::is_default_marker;
+use crate::text::{first_sentence, last_sentence};
 
 /// How an agent draws what it says and does.
 #[derive(Clone, Debug)]
@@ -29,11 +30,13 @@ enum Head<'r> {
 }
 
 impl SaysRules {
-    /// Returns the tool or the last sentence at the end of the rows above an input box. `is_message` tells the first
-    /// rows of all messages, `is_status` the rows of the agent's progress.
+    /// Returns the tool or the last sentence at the end of the rows above an input box; if the turn `is_over`, the first
+    /// sentence of the last paragraph. `is_message` tells the first rows of all messages, `is_status` the rows of the
+    /// agent's progress.
     pub fn read(
         &self,
         rows: &[&str],
+        is_over: bool,
         is_message: impl Fn(&str) -> bool,
         is_status: impl Fn(&str) -> bool,
     ) -> Option<String> {
@@ -47,7 +50,8 @@ impl SaysRules {
         }
         let Some(text) = &self.text else {
             let is_text = |row: &&str| !(is_message(row) || is_status(row) || self.is_end(row));
-            return last_sentence_of(unmarked(rows, &is_status, is_text)?.iter().copied());
+            let text = unmarked(rows, &is_status, is_text)?;
+            return sentence_of(text.iter().copied(), is_over);
         };
         let heads = rows.iter().enumerate().rev();
         let mut heads = heads.filter(|(_, row)| !is_status(row));
@@ -66,7 +70,7 @@ impl SaysRules {
         };
         let rest = rest.iter().copied();
         let rest = rest.take_while(|row| !self.is_end(row) && !is_status(row));
-        last_sentence_of(first.into_iter().chain(rest))
+        sentence_of(first.into_iter().chain(rest), is_over)
     }
 
     fn head<'r>(
@@ -111,9 +115,14 @@ fn unmarked<'a, 'r>(
     below.get(blank..)
 }
 
-/// Returns the last sentence of a text, if it has words.
-fn last_sentence_of<'r>(rows: impl Iterator<Item = &'r str>) -> Option<String> {
-    let sentence = one_line(last_sentence(&last_paragraph(rows)));
+/// Returns the last sentence of a text, or the first one of the last paragraph of a text that `is_over`, if it has words.
+fn sentence_of<'r>(rows: impl Iterator<Item = &'r str>, is_over: bool) -> Option<String> {
+    let text = last_paragraph(rows);
+    let sentence = one_line(if is_over {
+        first_sentence(&text)
+    } else {
+        last_sentence(&text)
+    });
     Some(sentence).filter(|sentence| sentence.contains(char::is_alphanumeric))
 }
 
@@ -124,6 +133,7 @@ fn last_paragraph<'r>(rows: impl Iterator<Item = &'r str>) -> String {
         let bare = bare_line(row);
         match bare.kind {
             LineKind::Blank | LineKind::Rule => open = false,
+            _ if is_default_marker(bare.text) => open = false,
             LineKind::Input | LineKind::Bullet | LineKind::Text => {
                 let item = item(bare.text);
                 if !open || item.is_some() || bare.kind != LineKind::Text {
@@ -173,6 +183,23 @@ mod tests {
     const COPILOT: &str = " /tmp/work [⎇ master%]\n──────────────────────────\n❯\n──────────────────────────\n ◎ Working · 494 B esc esc interrupt";
     const AIDER: &str =
         "Repo-map: using 1024 tokens, auto refresh\n──────────────────────────\n> tidy up\n\n";
+
+    #[test]
+    fn what_an_agent_has_said_is_its_conclusion_without_the_marker() {
+        let input = "──────────────────────────\n>   Type your message or @path/to/file\n──────────────────────────\n  Auto mode (shift + tab to cycle)";
+        for (above, expected) in [
+            ("  ◆︎ I look. All is\n    well.", "I look."),
+            ("  ◆︎ I look.\n\n    It is\n    well. Bye.\n", "It is well."),
+            ("  ◆︎ It is well.\n\n    [Output Complete]\n", "It is well."),
+        ] {
+            let screen = format!("│ >_ Qwen Code (v0.24.4) │\n  > tidy up\n\n{above}\n{input}");
+            let rows: Vec<&str> = screen.lines().collect();
+            let detected = StateRules::builtin().detect(&AgentScreen::of(&rows));
+            let detected = detected.unwrap();
+            assert_eq!(detected.state.as_str(), "done", "{screen}");
+            assert_eq!(detected.says.as_deref(), Some(expected), "{screen}");
+        }
+    }
 
     #[test]
     fn what_an_agent_says_is_the_end_of_its_last_message() {

@@ -591,6 +591,28 @@ fn gemini_opencode_and_aider_are_read() {
 }
 
 #[test]
+fn an_agent_that_prints_lines_is_known_by_its_process_where_its_name_has_scrolled_off() {
+    let rule = "─".repeat(60);
+    let asked = "Add 0.0k tokens of command output to the chat? (Y)es/(N)o [Yes]: n";
+    let is = |foot: &str, running| {
+        let screen = format!("{rule}\n> /run sleep 4; echo c\n\nc\n{asked}\n{rule}\n{foot}");
+        let rows: Vec<&str> = screen.lines().collect();
+        let detected = StateRules::builtin().detect_running(running, &AgentScreen::of(&rows));
+        detected.map(|detected| (detected.agent, detected.state))
+    };
+    let aider = |state| Some(("aider".to_owned(), state));
+    assert_eq!(is(">", Some("aider")), aider(AgentState::Idle));
+    assert_eq!(is("nosuch.txt\n>", Some("aider")), aider(AgentState::Idle));
+    assert_eq!(
+        is("> /run make\n\nok", Some("aider")),
+        aider(AgentState::Working)
+    );
+    for running in [None, Some("claude")] {
+        assert_ne!(is(">", running), aider(AgentState::Idle), "{running:?}");
+    }
+}
+
+#[test]
 fn the_shell_is_the_fallback() {
     for (screen, expected) in [
         ("$ ls\nme@host:~/a$ ", "shell idle?"),

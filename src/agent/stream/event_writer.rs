@@ -211,7 +211,7 @@ impl EventWriter {
     pub fn end_turn(&mut self) {
         if self.status == StreamStatus::MaybeDone {
             self.turn_completed("an answer without tools");
-            self.set_status(StreamStatus::Done, "an answer without tools");
+            self.set_status(StreamStatus::Done, "inferred: an answer without tools");
         }
     }
 

@@ -1,7 +1,9 @@
 //! Gemini CLI (pure): the output of `--output-format stream-json`, runs from an init to a result; and
 //! session files, which rewrite messages as they grow and do not record the end of a turn.
 
-use super::{EventTime, EventWriter, Json, RecentIds, RecordHandler, TokenUsage, first};
+use super::{
+    EventTime, EventWriter, Json, RecentIds, RecordHandler, StreamStatus, TokenUsage, first,
+};
 use crate::agent::summary::TextPrefix;
 
 #[derive(Debug, Default)]
@@ -179,11 +181,13 @@ impl GeminiSession {
                     return;
                 }
                 self.complete(writer);
-                // Empty for tool results, which the answer has reported.
-                if text.is_empty() {
-                    return writer.working("a tool's result");
+                // Empty for tool results, which the answer has reported. The tools of a turn that the user has stopped,
+                // and their results, are written after its end.
+                if !text.is_empty() {
+                    writer.prompt_sent(text);
+                } else if writer.status != StreamStatus::Interrupted {
+                    writer.working("a tool's result");
                 }
-                writer.prompt_sent(text);
             }
             "gemini" => self.answer(record, text, writer),
             "error" if self.seen.insert(id) => {
@@ -231,7 +235,9 @@ impl GeminiSession {
         for call in calls {
             tool(call, when, writer);
         }
-        writer.answered(text, open.has_tool_calls);
+        if writer.status != StreamStatus::Interrupted {
+            writer.answered(text, open.has_tool_calls);
+        }
     }
 
     /// Reports the answer, which will not be rewritten.

@@ -770,6 +770,14 @@ mod gemini {
             status_of(&[text, cancelled].concat()),
             StreamStatus::Interrupted
         );
+        // The tools that were cancelled follow, and their results.
+        let result = r#"{"id":"10","type":"gemini","content":"","toolCalls":[{"id":"u","name":"ls","args":{},"status":"cancelled"}],"timestamp":"2026-06-11T21:05:31.000Z"}
+{"id":"9","type":"user","content":[{"functionResponse":{"id":"t","name":"ls","response":{"output":"x"}}}],"timestamp":"2026-06-11T21:05:31.000Z"}
+"#;
+        assert_eq!(
+            status_of(&[text, cancelled, result].concat()),
+            StreamStatus::Interrupted
+        );
         let again = r#"{"id":"8","type":"user","content":[{"text":"once more"}],"timestamp":"2026-06-11T21:05:32.000Z"}
 "#;
         assert_eq!(

@@ -305,6 +305,10 @@ impl Joined {
             StreamStatus::Unknown => return None,
             StreamStatus::Working => (AgentState::Working, true),
             StreamStatus::MaybeDone => (AgentState::Done, false),
+            // The screen has shown the end, and may show that the agent goes on.
+            StreamStatus::Done if transcript.evidence().starts_with("inferred") => {
+                (AgentState::Done, false)
+            }
             StreamStatus::Done | StreamStatus::Background { .. } => (AgentState::Done, true),
             StreamStatus::Interrupted => (AgentState::Idle, true),
             StreamStatus::Failed => {

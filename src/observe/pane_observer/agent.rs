@@ -134,8 +134,8 @@ impl Pane {
     /// Emits what the agent says or does, if that is due.
     pub(super) fn emit_activity(&mut self, out: &mut PaneOutput<'_>) {
         let states = self.agent.states.as_ref();
-        let is_working = states.is_some_and(AgentStates::is_working);
-        if let Some(text) = self.agent.activity.take(is_working, out.now) {
+        let may_be_ahead = states.is_some_and(AgentStates::may_be_ahead);
+        if let Some(text) = self.agent.activity.take(may_be_ahead, out.now) {
             out.emit(TdEvent::AgentActivity {
                 execution_id: out.execution_id.clone(),
                 pane: self.id.clone(),
@@ -147,6 +147,12 @@ impl Pane {
     /// Gives up the search for the conversation of an agent that works.
     pub(super) fn give_up_joining(&mut self, out: &mut PaneOutput<'_>) {
         if !matches!(self.agent.joining, Joining::Searching(Some(until)) if until <= out.now) {
+            return;
+        }
+        // Codex shows in its title that it starts, and then waits for a prompt.
+        let states = self.agent.states.as_ref();
+        if states.is_some_and(AgentStates::is_at_prompt) {
+            self.agent.joining = Joining::Searching(None);
             return;
         }
         self.agent.joining = Joining::None;

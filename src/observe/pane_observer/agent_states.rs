@@ -300,6 +300,17 @@ impl AgentStates {
         self.resolver.state() == Some(AgentState::Working)
     }
 
+    /// Returns true if the agent is reported to rest, and no turn to have ended.
+    pub fn is_at_prompt(&self) -> bool {
+        self.resolver.state() == Some(AgentState::Idle)
+    }
+
+    /// Returns true if the screen may show words that the agent has not written yet: while it works, and at the end of a
+    /// turn of which it has not recorded the end. Qwen Code 0.24 writes an answer seconds later, or with the next key.
+    pub fn may_be_ahead(&self) -> bool {
+        self.is_working() || self.resolver.infers_end()
+    }
+
     /// Returns when [`AgentStates::handle_timeout`] is due if no evidence arrives.
     pub fn deadline(&self) -> Option<Instant> {
         self.resolver.deadline
@@ -342,7 +353,8 @@ impl AgentStates {
         let detected = if is_left {
             self.rules.detect_without_agents(&screen)
         } else {
-            self.rules.detect(&screen)
+            let running = self.program.as_ref().map(AgentProgram::name);
+            self.rules.detect_running(running, &screen)
         };
         let settled = self.resolver.settled.as_ref();
         let is_answered = |shown: &DetectedState| {

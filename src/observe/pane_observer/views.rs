@@ -163,10 +163,10 @@ impl Activity {
         self.due
     }
 
-    /// Returns what is to be reported, if that is due and the agent works.
-    pub fn take(&mut self, is_working: bool, now: Instant) -> Option<String> {
+    /// Returns what is to be reported, if that is due and the screen `may_be_ahead` of what the agent writes.
+    pub fn take(&mut self, may_be_ahead: bool, now: Instant) -> Option<String> {
         self.due.take_if(|due| *due <= now)?;
-        let said = self.shown.clone().filter(|_| is_working)?;
+        let said = self.shown.clone().filter(|_| may_be_ahead)?;
         self.reported_at = Some(now);
         Some(said)
     }
