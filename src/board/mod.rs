@@ -172,6 +172,14 @@ impl Board {
         has_changed
     }
 
+    /// Lets the rows of panes tell how the commands ended that were their own programs, in whatever order the rows were
+    /// added.
+    #[cfg(feature = "cli")]
+    pub(crate) fn tell_ends(&mut self) {
+        let mut keys = self.rows.map.keys().cloned().collect();
+        one_row::tell_ends(&mut self.rows, &mut keys);
+    }
+
     /// Returns true if the state of a pane is not known yet, and is about to be.
     pub(crate) fn is_reading(&self) -> bool {
         self.rows.map.values().any(Row::is_unread)

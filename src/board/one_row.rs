@@ -81,10 +81,16 @@ impl Row {
     /// Returns true for a pane that has ended with this command or loop, which was its own program.
     fn has_ended_with(&self, command: &Row) -> bool {
         let noticed_until = after(command.since, NOTICED_AFTER);
-        self.state == RowState::Exited
-            && self.exit_status.is_some()
+        let is_seen = self.exit_status.is_some()
             && self.exit_status == command.exit_status
-            && (command.since..noticed_until).contains(&self.since)
+            && (command.since..noticed_until).contains(&self.since);
+        self.state == RowState::Exited && (is_seen || self.has_ended_unseen())
+    }
+
+    /// Returns true for a pane whose own program was `td-observe`, and that has ended while nothing observed it: when, and
+    /// with which status, only what ran in it knows.
+    fn has_ended_unseen(&self) -> bool {
+        self.exit_status.is_none() && self.agent.as_deref() == Some(env!("CARGO_PKG_NAME"))
     }
 
     /// Returns true for a pane whose row says how this command or loop has ended.
@@ -120,6 +126,9 @@ impl Row {
             self.job_ended = Some(command.since);
         } else if let (Some(_), Some(status)) = (&self.asks, self.exit_status) {
             self.asks = Some(failure_in_words(&name, status));
+        }
+        if self.has_ended_unseen() {
+            (self.exit_status, self.since) = (command.exit_status, command.since);
         }
         self.agent = Some(name);
         self.last_line.clone_from(&command.last_line);
@@ -374,6 +383,23 @@ mod tests {
             own
         };
         let (state, name, _, line) = told(ends(15, 0));
+        assert_eq!((state, line.as_str()), (RowState::Exited, "it broke"));
+        assert_eq!(name.as_deref(), Some("make"));
+        // Nobody has seen its end.
+        let mut own = begin();
+        own.remove(1);
+        let TdEvent::PaneOpened { command, .. } = &mut own[0].1 else {
+            unreachable!("the first event opens the pane");
+        };
+        "td-observe".clone_into(command);
+        let unseen = TdEvent::PaneClosed {
+            execution_id: "work".into(),
+            pane: "%1".into(),
+            reason: PaneCloseReason::Closed.into(),
+            exit_status: None,
+        };
+        own.extend([(4, unseen), (14, completed("make", None, 2))]);
+        let (state, name, _, line) = told(own);
         assert_eq!((state, line.as_str()), (RowState::Exited, "it broke"));
         assert_eq!(name.as_deref(), Some("make"));
         // The shell around it has gone on.

@@ -70,6 +70,7 @@ pub(crate) fn board_of_history(
             Err(error) => log::warn!("{error:?}"),
         }
     }
+    board.tell_ends();
     board.tick(now);
     Ok((board, numbers))
 }

@@ -24,6 +24,8 @@ pub(crate) struct ResumePoint {
     /// The time of the last event of the agent's conversation, and of any event.
     conversation_at: Option<Timestamp>,
     event_at: Option<Timestamp>,
+    /// The pane was open when its last observer ended.
+    is_open: bool,
 }
 
 impl Default for ResumePoint {
@@ -33,6 +35,7 @@ impl Default for ResumePoint {
             next_line: 1,
             conversation_at: None,
             event_at: None,
+            is_open: false,
         }
     }
 }
@@ -76,6 +79,11 @@ impl ResumePoint {
         };
         let point = points.entry(pane.clone()).or_default();
         point.event_at = Some(envelope.ts);
+        match event {
+            TdEvent::PaneOpened { .. } => point.is_open = true,
+            TdEvent::PaneClosed { .. } => point.is_open = false,
+            _ => {}
+        }
         if is_of_conversation(event) {
             point.conversation_at = point.event_at;
         }
@@ -84,6 +92,16 @@ impl ResumePoint {
             point.note_event(event);
             point.forget_redacted();
         }
+    }
+
+    /// Removes the points of panes that were open when their last observer ended and are not present; returns these panes.
+    pub fn take_lost(points: &mut HashMap<PaneId, Self>, present: &[PaneId]) -> Vec<PaneId> {
+        let is_lost = |(pane, point): &(&PaneId, &Self)| point.is_open && !present.contains(pane);
+        let lost: Vec<PaneId> = (points.iter().filter(is_lost))
+            .map(|(pane, _)| pane.clone())
+            .collect();
+        points.retain(|pane, _| !lost.contains(pane));
+        lost
     }
 
     /// Returns the time of the last reported event of the pane's conversation; without one, that of

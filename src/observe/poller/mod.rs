@@ -20,7 +20,7 @@ use super::session_outcome::SessionOutcome;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{PaneId, SessionEndReason};
+use crate::event::{PaneCloseReason, PaneId, SessionEndReason, TdEvent};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ServerIdentity,
@@ -411,12 +411,20 @@ impl Poller {
         let are_panes_ready = again || !self.panes.lists_unopened_pane(&panes);
         if first && are_panes_ready {
             self.progress.started = true;
-            let ids: Vec<PaneId> = panes
-                .iter()
-                .map(|reply| reply.state().pane())
-                .filter(|id| self.panes.is_watched(id))
-                .collect();
+            let mut ids: Vec<PaneId> = panes.iter().map(|reply| reply.state().pane()).collect();
+            let present = ids.clone();
+            ids.retain(|id| self.panes.is_watched(id));
             self.emitter.session_started(&self.name, ids);
+            for pane in self.panes.take_lost(&present) {
+                let execution_id = self.emitter.execution_id().clone();
+                // A closed bus means that the engine is at its end.
+                let _ = self.emitter.emit(TdEvent::PaneClosed {
+                    execution_id,
+                    pane,
+                    reason: PaneCloseReason::Closed.into(),
+                    exit_status: None,
+                });
+            }
         }
         let context = ReplyContext {
             name: &self.name,

@@ -180,6 +180,11 @@ impl SessionPanes {
         }
     }
 
+    /// Returns the panes that have closed while nothing observed them, once. `present` are all panes of the session.
+    pub fn take_lost(&mut self, present: &[PaneId]) -> Vec<PaneId> {
+        ResumePoint::take_lost(&mut self.emitter.resume_points, present)
+    }
+
     pub fn select(&mut self, selection: Selection) {
         self.config.selection = selection;
     }

@@ -283,6 +283,72 @@ fn a_command_that_is_the_program_of_a_pane_is_one_row_when_it_has_ended() {
 }
 
 #[test]
+fn a_command_and_its_pane_that_ended_without_an_observer_are_one_row() {
+    let home = Home::new();
+    let keeper = home.server.new_session("own", 80, 24, "exec cat");
+    home.start();
+    let data = format!("TD_DATA_DIR={}", home.data().display());
+    let window = [
+        "new-window",
+        "-d",
+        "-t",
+        "=own:",
+        "-PF",
+        "#{pane_id}",
+        "-e",
+        &data,
+    ];
+    let gate = home.directory().join("gate");
+    let script = format!(
+        "mkfifo {0}; echo begun; read x < {0}; echo ended; exit 3",
+        gate.display()
+    );
+    let program = env!("CARGO_BIN_EXE_td-observe");
+    let command = [program, "run", "sh", "-c", &script];
+    let pane = home.server.tmux(&[&window[..], &command].concat());
+    home.server.wait_for_text(&pane, "begun");
+    wait_for("the command in its pane", CEILING, || {
+        let rows = home.rows();
+        let is_there = |row: &serde_json::Value| row["in_pane"]["pane"] == pane.as_str();
+        rows.iter().any(is_there).then_some(()).ok_or(rows)
+    });
+    let log = ["log", "own", "--json", "--type", "PaneOpened"];
+    wait_for("the pane in the log", CEILING, || {
+        let log = String::from_utf8_lossy(&home.run(&log).stdout).into_owned();
+        log.contains(&pane).then_some(()).ok_or(log)
+    });
+    assert_code(&home.run(&["stop"]), 0);
+    std::fs::write(&gate, "go\n").unwrap();
+    wait_for("the end of the pane", CEILING, || {
+        let panes = home.server.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]);
+        (panes == keeper).then_some(()).ok_or(panes)
+    });
+    let is_one = || {
+        let rows = home.rows();
+        let ended = rows.iter().filter(|row| row["pane"] != keeper.as_str());
+        let ended: Vec<_> = ended
+            .map(|row| (&row["exit_status"], &row["last_line"]))
+            .collect();
+        let is_one = ended == [(&3.into(), &"ended".into())];
+        is_one.then_some(()).ok_or(rows)
+    };
+    wait_for("one row without an observer", CEILING, is_one);
+    home.start();
+    wait_for("one row", CEILING, is_one);
+    home.wait_for_row("own", |row| row["state"] == "running");
+    wait_for("one row", CEILING, is_one);
+    // A pane that has closed just before its observation begins has an end, too.
+    wait_for("the end of the pane in the log", CEILING, || {
+        let log = home
+            .run(&["log", "own", "--json", "--type", "PaneClosed"])
+            .stdout;
+        let log = String::from_utf8_lossy(&log).into_owned();
+        log.contains(&pane).then_some(()).ok_or(log)
+    });
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
 fn what_a_pane_runs_again_is_one_row_with_the_last_result() {
     let (home, _) = observed_shell();
     let line = "for i in 1 2 3; do td-observe run --quiet sh -c 'echo turn'; done; td-observe run --quiet echo o\"ther\"";
