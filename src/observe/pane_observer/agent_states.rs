@@ -47,6 +47,8 @@ pub(in crate::observe) struct AgentStates {
     /// The end of the last agent, as long as its screen may still stand.
     over: Option<Over>,
     title: String,
+    /// The title that an agent has left which has ended, until another one is set.
+    left_title: Option<String>,
     /// The name of the machine.
     host: String,
     /// What was last reported to run in the background.
@@ -61,6 +63,7 @@ impl AgentStates {
             rules: rules.clone(),
             program: None,
             title: String::new(),
+            left_title: None,
             front: None,
             last_group: None,
             client_since: None,
@@ -151,6 +154,7 @@ impl AgentStates {
         let program = self.program.take();
         self.resolver = StateResolver::new(false);
         self.is_suspended = false;
+        self.left_title = Some(self.title.clone());
         self.over = Some(Over { group, since: now });
         program
     }
@@ -222,6 +226,7 @@ impl AgentStates {
     /// Sets the pane's title.
     pub fn set_title(&mut self, title: &str, now: Instant) {
         title.clone_into(&mut self.title);
+        self.left_title.take_if(|left| left != title);
         self.set_claim(StateSource::Title, self.title_claim(), now);
     }
 
@@ -233,7 +238,8 @@ impl AgentStates {
             None => (self.agent_on_screen(), false),
         };
         // tmux's default title is the name of the machine.
-        let state = state_of_title(known?, &self.title).filter(|_| self.title != self.host)?;
+        let is_own = self.title != self.host && self.left_title.is_none();
+        let state = state_of_title(known?, &self.title).filter(|_| is_own)?;
         Some(StateClaim {
             is_confirmed,
             ..own_claim(state, None, &self.title)
@@ -243,7 +249,10 @@ impl AgentStates {
     /// Takes a message of the program to its terminal.
     pub fn handle_notice(&mut self, notice: &TerminalNotice, now: Instant) {
         match notice {
-            TerminalNotice::Title(title) => self.set_title(title, now),
+            TerminalNotice::Title(title) => {
+                self.left_title = None;
+                self.set_title(title, now);
+            }
             // Files and titles are the better evidence for known agents.
             TerminalNotice::Progress(is_on)
                 if matches!(self.program, Some(AgentProgram::Other(_))) =>
@@ -482,4 +491,38 @@ fn is_status_line(row: &str) -> bool {
     let rest = row.strip_prefix('[').and_then(|row| row.split_once("] "));
     let window = rest.and_then(|(_, windows)| windows.trim_start().split_once(':'));
     window.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn the_title_that_an_agent_has_left_says_nothing_of_the_next_one() {
+        let start = Clock::system().now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut states = AgentStates::new(&StateRules::builtin(), "host");
+        let begin = |states: &mut AgentStates, seconds: u64| {
+            states.set_program(AgentProgram::Known(KnownAgent::Codex));
+            states.set_title("[ ! ] Action Required | work", at(seconds));
+        };
+        let state = |states: &mut AgentStates, seconds: u64| {
+            let report = states.handle_timeout(at(seconds));
+            report.map(|(_, report)| report.claim.state)
+        };
+        begin(&mut states, 0);
+        assert_eq!(state(&mut states, 2), Some(AgentState::Waiting));
+        states.end(at(3));
+        begin(&mut states, 4);
+        assert_eq!(state(&mut states, 6), None);
+        // It may set the same one.
+        let title = TerminalNotice::Title("[ ! ] Action Required | work".into());
+        states.handle_notice(&title, at(7));
+        assert_eq!(state(&mut states, 9), Some(AgentState::Waiting));
+        states.end(at(10));
+        begin(&mut states, 11);
+        states.set_title("⠙ work", at(12));
+        assert_eq!(state(&mut states, 12), Some(AgentState::Working));
+    }
 }
