@@ -1466,32 +1466,19 @@ fn an_agent_that_starts_has_no_state_yet() {
             row.since.micros() / SECOND,
         )
     };
-    let found = || {
-        let mut event = found(true);
-        if let TdEvent::ConversationFound {
-            answer,
-            turn_began,
-            turn_ended,
-            ..
-        } = &mut event
-        {
-            (*answer, *turn_began, *turn_ended) = (None, None, None);
-        }
-        event
-    };
     let unknown = |since| ("claude".to_owned(), "unknown".to_owned(), since);
     let idle = shell(AgentState::Idle);
     let typed = began(vec![idle.clone(), job("claude --model x")]);
     assert_eq!(typed, unknown(2));
     // Its first screen is not read yet.
-    let typed = began(vec![idle.clone(), job("claude"), found()]);
+    let typed = began(vec![idle.clone(), job("claude"), found_anew()]);
     assert_eq!(typed, unknown(2));
     // By a script, and as the pane's own program.
-    let by_script = began(vec![idle.clone(), job("npx claude"), found()]);
+    let by_script = began(vec![idle.clone(), job("npx claude"), found_anew()]);
     assert_eq!(by_script, unknown(3));
-    let own = began(vec![opened("a", "%1", "node"), found()]);
+    let own = began(vec![opened("a", "%1", "node"), found_anew()]);
     assert_eq!(own.1, "unknown");
-    let known = began(vec![state("a", "%1", AgentState::Done, None), found()]);
+    let known = began(vec![state("a", "%1", AgentState::Done, None), found_anew()]);
     assert_eq!(known.1, "done");
     // It shows no screen at all.
     let over = began(vec![idle, job("claude"), job_over(0, 700)]);
@@ -1500,19 +1487,6 @@ fn an_agent_that_starts_has_no_state_yet() {
 
 #[test]
 fn an_agent_that_starts_has_said_nothing_though_its_predecessor_was_killed() {
-    let agent = || {
-        let mut event = found(true);
-        if let TdEvent::ConversationFound {
-            answer,
-            turn_began,
-            turn_ended,
-            ..
-        } = &mut event
-        {
-            (*answer, *turn_began, *turn_ended) = (None, None, None);
-        }
-        event
-    };
     let prompt = TdEvent::PromptSent {
         execution_id: "a".into(),
         iteration: 1,
@@ -1531,11 +1505,16 @@ fn an_agent_that_starts_has_said_nothing_though_its_predecessor_was_killed() {
     let is = |state_of| state("a", "%1", state_of, None);
     let in_turn = [
         opened("a", "%1", "bash"),
-        agent(),
+        found_anew(),
         prompt,
         is(AgentState::Working),
     ];
-    let by_shell = [killed(), shell(AgentState::Idle), job("claude"), agent()];
+    let by_shell = [
+        killed(),
+        shell(AgentState::Idle),
+        job("claude"),
+        found_anew(),
+    ];
     let closed = TdEvent::PaneClosed {
         execution_id: "a".into(),
         pane: "%1".into(),
@@ -1546,7 +1525,7 @@ fn an_agent_that_starts_has_said_nothing_though_its_predecessor_was_killed() {
         killed(),
         closed,
         opened_anew(Some(false), "a", "%1", "claude"),
-        agent(),
+        found_anew(),
     ];
     // Its title shows work while it starts.
     let starts = [
@@ -2006,6 +1985,20 @@ fn a_pane_that_ended_within_two_seconds_and_is_not_known_to_have_failed_is_no_ro
         assert_eq!(row.attention(), attention, "{command} {status}");
         assert!(row.has_ended());
         assert_eq!(row.exit_status, Some(status));
+    }
+}
+
+/// The agent whose conversation was found, which has no turn yet.
+fn found_anew() -> TdEvent {
+    TdEvent::ConversationFound {
+        execution_id: "a".into(),
+        pane: Some("%1".into()),
+        agent: Some(Box::new("claude".into())),
+        file: None,
+        answer: None,
+        turn_began: None,
+        turn_ended: None,
+        acted: None,
     }
 }
 

@@ -73,6 +73,16 @@ fn views(home: &Home, session: &str) -> Vec<Value> {
         .collect()
 }
 
+/// Ends a turn of the agent that nobody looks at.
+fn finish(home: &Home, agent: &str) {
+    states::set_state(&home.server, agent, "working");
+    home.wait_for_row("agent", |row| row["state"] == "working");
+    states::set_state(&home.server, agent, "done");
+    home.wait_for_row("agent", |row| {
+        row["state"] == "done" && row["attention"] == "finished"
+    });
+}
+
 #[test]
 fn a_pane_shown_by_a_client_needs_no_attention_when_it_has_finished() {
     let home = Home::new();
@@ -135,13 +145,7 @@ fn who_attaches_a_client_has_seen_what_it_shows_then_and_nothing_later() {
     let server = &home.server;
     let agent = states::start(server);
     home.start();
-    let finish = || {
-        states::set_state(server, &agent, "working");
-        home.wait_for_row("agent", |row| row["state"] == "working");
-        states::set_state(server, &agent, "done");
-        home.wait_for_row("agent", |row| row["state"] == "done");
-    };
-    finish();
+    finish(&home, &agent);
     let client = Client::attach(server, "agent");
     home.wait_for_row("agent", |row| row["attention"] == "quiet");
 
@@ -153,9 +157,7 @@ fn who_attaches_a_client_has_seen_what_it_shows_then_and_nothing_later() {
         let second: i64 = second.trim().parse().unwrap();
         (second - attached >= 6).then_some(()).ok_or(second)
     });
-    finish();
-    let row = home.wait_for_row("agent", |row| row["state"] == "done");
-    assert_eq!(row["attention"], "finished", "{row}");
+    finish(&home, &agent);
     client.touch();
     home.wait_for_row("agent", |row| row["attention"] == "quiet");
 }
@@ -163,23 +165,14 @@ fn who_attaches_a_client_has_seen_what_it_shows_then_and_nothing_later() {
 #[test]
 fn a_pane_shown_by_a_face_counts_as_seen() {
     let home = Home::new();
-    let server = &home.server;
-    let agent = states::start(server);
+    let agent = states::start(&home.server);
     home.start();
-    let finish = || {
-        states::set_state(server, &agent, "working");
-        home.wait_for_row("agent", |row| row["state"] == "working");
-        states::set_state(server, &agent, "done");
-        home.wait_for_row("agent", |row| {
-            row["state"] == "done" && row["attention"] == "finished"
-        });
-    };
     let screen = |method: &str, query: &str| {
         let path = format!("/api/v1/panes/{}/screen{query}", agent.replace('%', "%25"));
         let answer = request(&home.socket(), &format!("{method} {path} HTTP/1.1\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     };
-    finish();
+    finish(&home, &agent);
     // A request without a body shows nothing.
     screen("HEAD", "?viewed=true");
     // A script is no person.
@@ -194,7 +187,7 @@ fn a_pane_shown_by_a_face_counts_as_seen() {
     screen("GET", "?viewed=true");
     assert_eq!(views(&home, "agent").len(), 1);
     // Work that has ended since counts as seen at once.
-    finish();
+    finish(&home, &agent);
     screen("GET", "?viewed=true");
     home.wait_for_row("agent", |row| row["attention"] == "quiet");
     assert_eq!(views(&home, "agent").len(), 2);
