@@ -7,7 +7,7 @@
 use std::fmt;
 use std::path::Path;
 
-/// An agent whose files and screens are known.
+/// An agent whose screens are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KnownAgent {
     Claude,
@@ -17,12 +17,20 @@ pub(crate) enum KnownAgent {
     Aider,
     Qwen,
     Copilot,
+    Cline,
+    Kilo,
+    Vibe,
+    Kimi,
+    Cn,
+    Pi,
+    Agy,
+    Cursor,
 }
 
 /// The interactive agent that a process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentProgram {
-    /// An agent whose files and screens are known.
+    /// An agent whose screens are known.
     Known(KnownAgent),
     /// An agent whose name alone is known.
     Other(String),
@@ -32,8 +40,8 @@ pub(crate) enum AgentProgram {
 pub(crate) const VIEWER: &str = "tmux";
 
 /// Command names of other agents. Events use these names; no rules exist for these agents.
-const OTHERS: &str = "amp auggie cline codebuff continue crush cursor-agent droid goose grok kimi \
-                      kiro-cli openhands plandex vibe";
+const OTHERS: &str =
+    "amp auggie codebuff continue crush droid goose grok kiro-cli openhands plandex";
 
 /// Options that make any agent print information and exit.
 const INFORMATION_OPTIONS: &[&str] = &["--version", "--help", "-h"];
@@ -43,15 +51,167 @@ const INTERPRETERS: &[&str] = &[
     "node", "nodejs", "bun", "deno", "python", "pypy", "uv", "ruby",
 ];
 
-/// Package paths and the agents in these packages. The script that starts a package may have any
-/// name (`cli.js`, `index.js`).
-const PACKAGES: &[(&str, KnownAgent)] = &[
-    ("@anthropic-ai/claude-code", KnownAgent::Claude),
-    ("@openai/codex", KnownAgent::Codex),
-    ("@google/gemini-cli", KnownAgent::Gemini),
-    ("opencode-ai", KnownAgent::Opencode),
-    ("@qwen-code/qwen-code", KnownAgent::Qwen),
-    ("@github/copilot", KnownAgent::Copilot),
+/// What identifies the processes of an agent.
+struct ProgramFacts {
+    agent: KnownAgent,
+    /// The name of the agent's command, as events and rules use it.
+    name: &'static str,
+    /// Other names of its program.
+    aliases: &'static [&'static str],
+    /// Directories of its package. The script that starts a package may have any name (`cli.js`, `index.js`).
+    packages: &'static [&'static str],
+    /// Options besides [`INFORMATION_OPTIONS`] with which the agent answers one prompt and exits, or does not answer
+    /// at all.
+    batch_options: &'static [&'static str],
+    /// Subcommands that do the same.
+    batch_commands: &'static str,
+}
+
+/// The subcommands of opencode, and of its fork kilo.
+const OPENCODE_COMMANDS: &str = "run serve web auth agent models upgrade uninstall stats export import github mcp acp \
+                                 session debug db plugin pr completion providers plug console cloud roll-call profile \
+                                 remote daemon config worktree help";
+
+const FACTS: [ProgramFacts; 15] = [
+    ProgramFacts {
+        agent: KnownAgent::Claude,
+        name: "claude",
+        aliases: &[],
+        packages: &["/node_modules/@anthropic-ai/claude-code"],
+        batch_options: &["-p", "--print", "-v"],
+        batch_commands: "mcp config doctor update install migrate-installer setup-token plugin auth agents daemon",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Codex,
+        name: "codex",
+        aliases: &[],
+        packages: &["/node_modules/@openai/codex"],
+        batch_options: &["-V"],
+        batch_commands: "exec e review login logout mcp mcp-server app-server app completion sandbox debug apply a \
+                         cloud exec-server features proto",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Gemini,
+        name: "gemini",
+        aliases: &[],
+        packages: &["/node_modules/@google/gemini-cli"],
+        batch_options: &["-p", "--prompt", "--acp", "--experimental-acp", "-v"],
+        batch_commands: "mcp extensions hooks skills",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Opencode,
+        name: "opencode",
+        aliases: &[],
+        packages: &["/node_modules/opencode-ai"],
+        batch_options: &["-v"],
+        batch_commands: OPENCODE_COMMANDS,
+    },
+    ProgramFacts {
+        agent: KnownAgent::Aider,
+        name: "aider",
+        aliases: &[],
+        packages: &[],
+        batch_options: &["-m", "--message", "--msg", "-f", "--message-file"],
+        batch_commands: "",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Qwen,
+        name: "qwen",
+        aliases: &[],
+        packages: &["/node_modules/@qwen-code/qwen-code"],
+        batch_options: &["-p", "--prompt", "--acp", "--experimental-acp", "-v"],
+        batch_commands: "mcp extensions hooks skills",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Copilot,
+        name: "copilot",
+        aliases: &[],
+        packages: &["/node_modules/@github/copilot"],
+        batch_options: &["-p", "--prompt", "--acp"],
+        batch_commands: "help update login version plugin mcp",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Cline,
+        name: "cline",
+        aliases: &[],
+        packages: &["/node_modules/cline", "/node_modules/@cline/cli"],
+        batch_options: &["-V", "--json", "--acp", "--update", "--kanban"],
+        batch_commands: "auth config plugin skill connect mcp doctor history h hook schedule hub dashboard update \
+                         version kanban",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Kilo,
+        name: "kilo",
+        aliases: &["kilocode"],
+        packages: &["/node_modules/@kilocode/cli"],
+        batch_options: &["-v"],
+        batch_commands: OPENCODE_COMMANDS,
+    },
+    ProgramFacts {
+        agent: KnownAgent::Vibe,
+        name: "vibe",
+        aliases: &["vibe-rs"],
+        packages: &[],
+        batch_options: &[
+            "-p",
+            "--prompt",
+            "--prompt-file",
+            "--setup",
+            "--check-upgrade",
+            "-v",
+        ],
+        batch_commands: "mcp help update",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Kimi,
+        name: "kimi",
+        // It sets the title of its process.
+        aliases: &["kimi-cli", "Kimi Code"],
+        packages: &[],
+        batch_options: &[
+            "-p",
+            "--prompt",
+            "-c",
+            "--command",
+            "--print",
+            "--acp",
+            "--wire",
+            "-V",
+        ],
+        batch_commands: "login logout info acp mcp web term",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Cn,
+        name: "cn",
+        aliases: &[],
+        packages: &["/node_modules/@continuedev/cli"],
+        batch_options: &["-p", "--print", "-v"],
+        batch_commands: "ls checks review login logout serve remote",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Pi,
+        name: "pi",
+        aliases: &[],
+        packages: &["/node_modules/@mariozechner/pi-coding-agent"],
+        batch_options: &["-p", "--print", "--mode", "-v"],
+        batch_commands: "install remove update list config",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Agy,
+        name: "agy",
+        aliases: &[],
+        packages: &[],
+        batch_options: &["-p", "--print", "--prompt"],
+        batch_commands: "",
+    },
+    ProgramFacts {
+        agent: KnownAgent::Cursor,
+        name: "cursor",
+        aliases: &["cursor-agent"],
+        packages: &["/cursor-agent"],
+        batch_options: &["-p", "--print", "-v"],
+        batch_commands: "login logout mcp status whoami update ls models about",
+    },
 ];
 
 impl KnownAgent {
@@ -61,64 +221,26 @@ impl KnownAgent {
         name.is_some_and(|name| Self::named(name).is_some() && name != "aider")
     }
 
-    pub const ALL: [Self; 7] = [
-        Self::Claude,
-        Self::Codex,
-        Self::Gemini,
-        Self::Opencode,
-        Self::Aider,
-        Self::Qwen,
-        Self::Copilot,
-    ];
+    #[cfg(test)]
+    pub fn all() -> impl Iterator<Item = Self> {
+        FACTS.iter().map(|facts| facts.agent)
+    }
 
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.name() == name)
+        FACTS
+            .iter()
+            .find(|facts| facts.name == name)
+            .map(|facts| facts.agent)
     }
 
     /// Returns the name of the agent's command, as events and rules use it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Opencode => "opencode",
-            Self::Aider => "aider",
-            Self::Qwen => "qwen",
-            Self::Copilot => "copilot",
-        }
+        self.facts().name
     }
 
-    /// Options besides [`INFORMATION_OPTIONS`] with which the agent answers one prompt and exits,
-    /// or does not answer at all.
-    fn batch_options(self) -> &'static [&'static str] {
-        match self {
-            Self::Claude => &["-p", "--print", "-v"],
-            Self::Codex => &["-V"],
-            Self::Gemini | Self::Qwen => &["-p", "--prompt", "--acp", "--experimental-acp", "-v"],
-            Self::Opencode => &["-v"],
-            Self::Aider => &["-m", "--message", "--msg", "-f", "--message-file"],
-            Self::Copilot => &["-p", "--prompt", "--acp"],
-        }
-    }
-
-    fn batch_commands(self) -> &'static str {
-        match self {
-            Self::Claude => {
-                "mcp config doctor update install migrate-installer setup-token plugin auth agents \
-                 daemon"
-            }
-            Self::Codex => {
-                "exec e review login logout mcp mcp-server app-server app completion sandbox debug \
-                 apply a cloud exec-server features proto"
-            }
-            Self::Gemini | Self::Qwen => "mcp extensions hooks skills",
-            Self::Opencode => {
-                "run serve web auth agent models upgrade uninstall stats export import github mcp acp \
-                 session debug db plugin pr"
-            }
-            Self::Aider => "",
-            Self::Copilot => "help update login version plugin mcp",
-        }
+    fn facts(self) -> &'static ProgramFacts {
+        // A test proves that each agent stands at its place.
+        &FACTS[self as usize]
     }
 
     fn is_interactive(self, arguments: &[String]) -> bool {
@@ -130,7 +252,7 @@ impl KnownAgent {
             let name = argument.split('=').next().unwrap_or_default();
             if argument.starts_with('-') {
                 is_batch |= INFORMATION_OPTIONS.contains(&name);
-                is_batch |= self.batch_options().contains(&name);
+                is_batch |= self.facts().batch_options.contains(&name);
             } else {
                 command = command.or(Some(argument.as_str()));
             }
@@ -138,7 +260,7 @@ impl KnownAgent {
         let is_command = command.is_some_and(|command| {
             // A later argument could be the value of an option.
             arguments.first().is_some_and(|first| first == command)
-                && has_word(self.batch_commands(), command)
+                && has_word(self.facts().batch_commands, command)
         });
         !is_batch && !is_command
     }
@@ -200,16 +322,20 @@ fn has_word(words: &str, word: &str) -> bool {
 }
 
 fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
-    let by_name = |path: &Path| KnownAgent::named(name_of(path)?);
+    let by_name = |path: &Path| {
+        let name = name_of(path)?;
+        let is_name = |facts: &&ProgramFacts| facts.name == name || facts.aliases.contains(&name);
+        FACTS.iter().find(is_name).map(|facts| facts.agent)
+    };
     let in_package = |path: &Path| {
         let path = path.to_str()?;
-        let (_, inside) = path.split_once("/node_modules/")?;
-        let is_in = |(package, _): &&(&str, KnownAgent)| {
-            let rest = inside.strip_prefix(package);
+        let is_inside = |package: &&str| {
+            let inside = path.split_once(*package).map(|(_, inside)| inside);
             // Platform-specific packages append the name of the platform.
-            rest.is_some_and(|rest| rest.starts_with(['/', '-']))
+            inside.is_some_and(|inside| inside.starts_with(['/', '-']))
         };
-        PACKAGES.iter().find(is_in).map(|(_, agent)| *agent)
+        let is_in = |facts: &&ProgramFacts| facts.packages.iter().any(is_inside);
+        FACTS.iter().find(is_in).map(|facts| facts.agent)
     };
     by_name(program)
         .or_else(|| in_package(program))
@@ -298,6 +424,33 @@ mod tests {
                 "/x/copilot",
                 "copilot",
             ),
+            (
+                "/x/node_modules/@cline/cli-linux-x64/bin/cline",
+                "cline -i --auto-approve false",
+                "cline",
+            ),
+            ("/x/node", "node /x/node_modules/.bin/kilo", "kilo"),
+            (
+                "/x/node_modules/@kilocode/cli-linux-x64/bin/kilo",
+                "/x/node_modules/@kilocode/cli-linux-x64/bin/kilo",
+                "kilo",
+            ),
+            (
+                "/x/python3.13/site-packages/vibe/_bin/vibe-rs",
+                "/x/python3.13/site-packages/vibe/_bin/vibe-rs --trust --agent ask",
+                "vibe",
+            ),
+            ("/usr/bin/python3.13", "'Kimi Code'", "kimi"),
+            (
+                "/x/node",
+                "node /x/node_modules/.bin/cn --config /x/config.yaml",
+                "cn",
+            ),
+            (
+                "/a/.local/share/cursor-agent/versions/2026.11.1/node",
+                "/a/.local/share/cursor-agent/versions/2026.11.1/node /a/.local/share/cursor-agent/versions/2026.11.1/index.js",
+                "cursor",
+            ),
             ("", "codex resume --last", "codex"),
             ("", "claude 'fix the tests'", "claude"),
             ("", "codex -m exec", "codex"),
@@ -328,12 +481,27 @@ mod tests {
             "gemini -p hello",
             "opencode run hello",
             "opencode serve",
+            "kilo run hello",
+            "kimi --print -p hello",
+            "vibe -p hello",
+            "cn -p hello",
+            "cline auth",
+            "cline --json hello",
             "aider --message hi",
             "node",
             "node --version",
         ] {
             assert_eq!(recognised("", line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn each_agent_has_its_facts() {
+        for (index, facts) in FACTS.iter().enumerate() {
+            assert_eq!(facts.agent as usize, index);
+            assert_eq!(KnownAgent::named(facts.agent.name()), Some(facts.agent));
+        }
+        assert_eq!(KnownAgent::Cursor as usize + 1, FACTS.len());
     }
 
     proptest! {

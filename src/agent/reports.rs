@@ -183,9 +183,7 @@ pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentStat
                 title.starts_with("Qwen - "),
             )
         }
-        KnownAgent::Claude | KnownAgent::Opencode | KnownAgent::Aider | KnownAgent::Copilot => {
-            return None;
-        }
+        _ => return None,
     };
     match () {
         () if asks => Some(AgentState::Waiting),
@@ -348,7 +346,7 @@ mod tests {
         proptest! {
             #[test]
             fn any_title_is_accepted(title in ".{0,40}") {
-                for agent in KnownAgent::ALL {
+                for agent in KnownAgent::all() {
                     let _ = state_of_title(agent, &title);
                     let _ = work_in_title(agent.name(), &title);
                 }

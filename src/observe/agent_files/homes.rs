@@ -218,7 +218,7 @@ impl Places {
             }
             (KnownAgent::Copilot, _) => copilot_session(&self.sessions, &agent.processes())
                 .map(|session| session.join("events.jsonl")),
-            (KnownAgent::Opencode, _) => None,
+            _ => None,
         };
         match found.filter(|file| file.is_file()) {
             Some(file) => Located::File(file),
