@@ -30,9 +30,11 @@ mod tests;
 
 // Detects states with the rules of all agents, built in or supplied by the user (pure).
 
-/// The built-in rules, in the order in which they are tried.
+/// The built-in rules, in the order in which they are tried. An agent that draws in several ways has several files, one
+/// after the other; the first describes its rows.
 const BUILTIN: &[&str] = &[
     include_str!("rules/claude.toml"),
+    include_str!("rules/claude-plain.toml"),
     include_str!("rules/codex.toml"),
     include_str!("rules/gemini.toml"),
     include_str!("rules/qwen.toml"),
@@ -96,10 +98,9 @@ impl StateRules {
         let agent = read(text)?;
         let name = agent.name.clone();
         let mut agents = Vec::clone(&self.0);
-        match agents.iter_mut().find(|known| known.name == agent.name) {
-            Some(known) => *known = agent,
-            None => agents.insert(0, agent),
-        }
+        let replaced = agents.iter().position(|known| known.name == name);
+        agents.retain(|known| known.name != name);
+        agents.insert(replaced.unwrap_or(0), agent);
         if agents.len() > AGENTS_MAX {
             return Err(Error::invalid(format!("more than {AGENTS_MAX} agents")));
         }
@@ -110,14 +111,17 @@ impl StateRules {
     /// Returns the agents that have rules, in the order in which they are tried.
     #[cfg(feature = "cli")]
     pub(crate) fn agents(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|agent| agent.name.as_str())
+        let agents = self.0.chunk_by(|a, b| a.name == b.name);
+        agents.filter_map(|looks| Some(looks.first()?.name.as_str()))
     }
 
     /// Returns the TOML text of an agent's built-in rules.
     #[cfg(feature = "cli")]
     pub(crate) fn builtin_text(agent: &str) -> Option<&'static str> {
-        let named = Self::builtin();
-        let index = named.agents().position(|name| name == agent)?;
+        let index = Self::builtin()
+            .0
+            .iter()
+            .position(|known| known.name == agent)?;
         BUILTIN.get(index).copied()
     }
 

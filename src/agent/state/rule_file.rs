@@ -234,8 +234,11 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
             return Err(at("another rule has this id: choose a unique one".into()));
         }
         let is_done = rule.state == AgentState::Done;
-        if is_done && rule.input != Some(InputCondition::Empty) {
-            return Err(at("typed input excludes done: add input = \"empty\"".into()));
+        let may_be_typed = matches!(rule.input, None | Some(InputCondition::Shown));
+        if is_done && may_be_typed {
+            return Err(at(
+                "typed input excludes done: add input = \"empty\" or \"absent\"".into(),
+            ));
         }
         let query = query(rule.region, rule.lines, &rule.pattern, rule.also.as_deref());
         rules.push(StateRule {
