@@ -392,6 +392,61 @@ fn shells_in_the_background_are_counted_on_the_row_until_they_end() {
 }
 
 #[test]
+fn a_turn_is_not_over_while_background_agents_run() {
+    let mut claude = Claude::new();
+    claude.turn("before");
+    let mut observed = claude.observed();
+    claude.draws();
+    observed.until("its state", |seen| {
+        seen.iter()
+            .any(|envelope| matches!(&envelope.event, TdEvent::AgentState { .. }))
+    });
+    claude.is("busy");
+    let launch = |id: &str| {
+        format!(
+            r#"{{"type":"user","sessionId":"{SESSION}","timestamp":"{}","isSidechain":false,"message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t-{id}","content":"Async agent launched successfully."}}]}},"toolUseResult":{{"isAsync":true,"status":"async_launched","agentId":"{id}"}}}}"#,
+            now()
+        )
+    };
+    let end = |id: &str, status: &str| {
+        format!(
+            r#"{{"type":"user","sessionId":"{SESSION}","timestamp":"{}","origin":{{"kind":"task-notification"}},"message":{{"role":"user","content":"<task-notification>\n<task-id>{id}</task-id>\n<status>{status}</status>\n</task-notification>"}}}}"#,
+            now()
+        )
+    };
+    let has_said = |text: &'static str| {
+        move |seen: &[Envelope]| {
+            seen.iter().any(|envelope| matches!(&envelope.event, TdEvent::TokenReceived { token, .. } if token == text))
+        }
+    };
+    let ends = |seen: &[Envelope]| -> Vec<String> {
+        let summaries = seen.iter().filter_map(|envelope| match &envelope.event {
+            TdEvent::TurnCompleted { summary, .. } => Some(summary.clone()),
+            _ => None,
+        });
+        summaries.collect()
+    };
+    claude.write(&prompted(now()));
+    claude.write(&launch("a1"));
+    claude.write(&answered(now(), "I wait."));
+    observed.until("the answer", has_said("I wait."));
+    // The end of the agent sends the session on, to the only end of this turn.
+    claude.write(&end("a1", "completed"));
+    claude.write(&answered(now(), "All is done."));
+    observed.until("the end", |seen| ends(seen) == ["All is done."]);
+    // The user has killed this one, which sends nothing on.
+    claude.write(&prompted(now()));
+    claude.write(&launch("a2"));
+    claude.write(&answered(now(), "I wait again."));
+    observed.until("the next answer", has_said("I wait again."));
+    assert_eq!(ends(&observed.seen), ["All is done."]);
+    claude.write(&end("a2", "killed"));
+    observed.until("the next end", |seen| {
+        ends(seen) == ["All is done.", "I wait again."]
+    });
+}
+
+#[test]
 fn only_an_agent_that_is_ready_is_asked() {
     let claude = Claude::new();
     for (status, more, words) in [

@@ -149,6 +149,14 @@ impl CodexExec {
     }
 }
 
+/// Returns the command and the result of a message that stands for a command of the user's (`!make`).
+fn user_command<'a>(message: &'a Json<'_>) -> Option<(&'a str, &'a str)> {
+    let text = message["content"].list().first()?["text"].text();
+    let text = text.strip_prefix("<user_shell_command>\n<command>\n")?;
+    let (command, rest) = text.split_once("\n</command>\n<result>\n")?;
+    Some((command, rest.split("\n</result>").next().unwrap_or(rest)))
+}
+
 // Determines from a tool's output in a rollout, by the exit code at its head, whether it succeeded (pure).
 
 /// Returns true if the command succeeded, and its output, which may be a JSON object in a string.
@@ -204,6 +212,8 @@ pub struct CodexRollout {
     /// An error of the turn, which its end may not contain.
     error: String,
     is_compacted: bool,
+    /// True if the turn has a prompt. Others are commands of the user's (`/compact`, `!make`).
+    is_prompted: bool,
 }
 
 impl RecordHandler for CodexRollout {
@@ -243,7 +253,7 @@ impl CodexRollout {
                 }
                 id.clone_into(&mut self.turn_id);
                 self.error.clear();
-                self.is_compacted = false;
+                (self.is_compacted, self.is_prompted) = (false, false);
                 writer.working("task_started");
             }
             "task_complete" | "turn_complete" => self.turn_complete(event, writer),
@@ -292,6 +302,9 @@ impl CodexRollout {
             let error = std::mem::take(&mut self.error);
             return writer.failed(&error, "an error, and task_complete without an answer");
         }
+        if last.is_empty() && !self.is_prompted {
+            return writer.set_status(StreamStatus::Done, "task_complete without a prompt");
+        }
         if last.is_empty() && !self.is_compacted {
             writer.warn("a turn is complete without an answer".to_owned());
         }
@@ -304,6 +317,13 @@ impl CodexRollout {
         let id = item["call_id"].as_str().unwrap_or(item["id"].text());
         let name = item["name"].text();
         match item["type"].text() {
+            "message" if item["role"].text() == "user" && user_command(item).is_some() => {
+                if let Some((command, result)) = user_command(item) {
+                    let (success, output) = parse_output(result);
+                    writer.user_command(id, command, when);
+                    writer.tool_completed(id, success, &output, when);
+                }
+            }
             "message" if is_bare && self.uses(MessageSource::Messages) => {
                 match item["role"].text() {
                     "user" => self.message(&item["content"], true, writer),

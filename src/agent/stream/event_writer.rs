@@ -81,6 +81,9 @@ pub(super) struct EventWriter {
     foreign_format: Option<StreamFormat>,
 }
 
+/// The name of the tool that runs the user's own commands.
+const USER_SHELL: &str = "user shell";
+
 impl EventWriter {
     /// Creates a writer for records of this format.
     pub fn of(format: StreamFormat) -> Self {
@@ -176,6 +179,11 @@ impl EventWriter {
                 tool_args_summary,
             });
         }
+    }
+
+    /// Reports a command that the user has run in the agent's own shell (`!make`).
+    pub fn user_command(&mut self, id: &str, command: &str, when: EventTime) {
+        self.tool_started(id, USER_SHELL, command.trim(), when, false);
     }
 
     /// Reports the result of a tool, once for each id.

@@ -388,6 +388,24 @@ mod codex {
     }
 
     #[test]
+    fn commands_of_the_user_are_no_turns() {
+        let text = r#"{"type":"event_msg","payload":{"type":"task_started","turn_id":"a"}}
+{"type":"compacted","payload":{"message":"m"}}
+{"type":"event_msg","payload":{"type":"task_complete","turn_id":"a","last_agent_message":null}}
+{"type":"event_msg","payload":{"type":"task_started","turn_id":"b"}}
+{"type":"response_item","payload":{"type":"message","id":"m1","role":"user","content":[{"type":"input_text","text":"<user_shell_command>\n<command>\necho hello\n</command>\n<result>\nExit code: 0\nDuration: 0.1 seconds\nOutput:\nhello\n\n</result>\n</user_shell_command>"}]}}
+{"type":"event_msg","payload":{"type":"task_complete","turn_id":"b","last_agent_message":null}}
+"#;
+        let events = events_of(Format::Codex, text);
+        assert_eq!(events[0], "tool user shell echo hello");
+        assert!(events[1].starts_with("ok user shell Exit code: 0") && events[1].contains("hello"));
+        assert!(
+            !events.iter().any(|event| event.starts_with("turn")),
+            "{events:?}"
+        );
+    }
+
+    #[test]
     fn an_error_without_the_end_of_its_turn() {
         let text = r#"{"type":"turn.started"}
 {"type":"error","message":"gone"}"#;

@@ -67,6 +67,8 @@ pub(super) struct Joined {
     hook_session: Option<FoundHooks>,
     claims: Vec<(StateSource, Option<StateClaim>)>,
     failure: Option<String>,
+    /// The end of a turn that is not reported while background agents run: their ends send the agent on.
+    held_turn: Option<AgentEvent>,
     /// The number of turns that have begun.
     turn: u64,
     /// True while the conversation that was found is not reported yet.
@@ -102,6 +104,7 @@ impl Joined {
             hook_session: None,
             claims: Vec::new(),
             failure: None,
+            held_turn: None,
             turn: 0,
             is_new: false,
             is_suspended: false,
@@ -193,6 +196,7 @@ impl Joined {
             });
             self.failure = failure.flatten().or(self.failure.take());
         }
+        self.hold_turn(&mut result.events);
         for event in &result.events {
             match event {
                 AgentEvent::PromptSent { .. } => self.turn += 1,
@@ -228,6 +232,26 @@ impl Joined {
         self.claim(StateSource::Transcript, transcript_claim, &mut result);
         self.claim(StateSource::Hook, hook_claim, &mut result);
         result
+    }
+
+    /// Takes the end of a turn out of the events while background agents run, and adds it if none of them has sent the
+    /// agent on.
+    fn hold_turn(&mut self, events: &mut Vec<AgentEvent>) {
+        let Some(transcript) = &self.transcript else {
+            return;
+        };
+        let is_end = |event: &AgentEvent| matches!(event, AgentEvent::TurnCompleted { .. });
+        if transcript.background(self.started).agents > 0 {
+            self.held_turn = events
+                .extract_if(.., |event| is_end(event))
+                .last()
+                .or(self.held_turn.take());
+        } else if let Some(held) = self.held_turn.take()
+            && transcript.status() == StreamStatus::Done
+            && !events.iter().any(is_end)
+        {
+            events.push(held);
+        }
     }
 
     /// Returns true if the session differs from that of the file that is read.

@@ -130,14 +130,26 @@ fn is_hook_feedback(text: &str) -> bool {
 
 /// Returns true if the text is a command or its output, which is not sent to the model as a prompt.
 fn is_aside(text: &str) -> bool {
-    [
-        "<command-name>",
-        "<local-command-",
-        "<bash-input>",
-        "<bash-stdout>",
-    ]
-    .iter()
-    .any(|begin| text.starts_with(begin))
+    ["<command-name>", "<local-command-", BASH_INPUT, BASH_OUTPUT]
+        .iter()
+        .any(|begin| text.starts_with(begin))
+}
+
+const BASH_INPUT: &str = "<bash-input>";
+const BASH_OUTPUT: &str = "<bash-stdout>";
+
+/// Reports a command of the user's (`!make`) or its output, which are records of their own.
+fn report_user_command(record: &Json<'_>, text: &str, when: EventTime, writer: &mut EventWriter) {
+    if let Some(command) = text.strip_prefix(BASH_INPUT) {
+        let command = command.strip_suffix("</bash-input>").unwrap_or(command);
+        writer.user_command(record["uuid"].text(), command, when);
+    } else if let Some(output) = text.strip_prefix(BASH_OUTPUT) {
+        let parts = output.split_once("</bash-stdout><bash-stderr>");
+        let (out, errors) = parts.unwrap_or((output, ""));
+        let errors = errors.strip_suffix("</bash-stderr>").unwrap_or(errors);
+        let output = format!("{out}{errors}");
+        writer.tool_completed(record["parentUuid"].text(), true, &output, when);
+    }
 }
 
 // Tracks the work that remains after a turn of a transcript: tasks, a wake-up, a goal, a hook (pure).

@@ -12,7 +12,7 @@ use super::super::{
 };
 use super::{
     Notification, PendingWork, SYNTHETIC, Speaker, is_aside, is_hook_feedback, is_interruption,
-    report_assistant, report_tool_result, text_of, tool_results,
+    report_assistant, report_tool_result, report_user_command, text_of, tool_results,
 };
 use crate::agent::summary::summary;
 use crate::event::Background;
@@ -147,8 +147,11 @@ impl ClaudeTranscript {
             self.pending.continues = true;
             return writer.working("a stop hook sends it on");
         }
-        if is_set(record, "isMeta") || is_set(record, "isCompactSummary") || is_aside(text) {
+        if is_set(record, "isMeta") || is_set(record, "isCompactSummary") {
             return;
+        }
+        if is_aside(text) {
+            return report_user_command(record, text, when, writer);
         }
         if is_interruption(text) {
             self.messages.complete_own(writer);
