@@ -43,7 +43,7 @@ pub(super) fn bare_line(line: &str) -> BareLine<'_> {
     let is_apart = rest.is_empty() || rest.starts_with(char::is_whitespace);
     let (kind, text) = match first {
         None => (LineKind::Blank, ""),
-        Some(_) if is_frame(inner) => (LineKind::Rule, inner),
+        Some(_) if is_frame(inner) || is_titled(inner) => (LineKind::Rule, inner),
         Some(c) if is_apart && INPUTS.contains(&c) => (LineKind::Input, inner),
         Some(c) if is_apart && BULLETS.contains(&c) => (LineKind::Bullet, rest.trim_start()),
         Some(_) => (LineKind::Text, inner),
@@ -54,6 +54,18 @@ pub(super) fn bare_line(line: &str) -> BareLine<'_> {
 /// Returns true if a text consists of box-drawing characters and blanks.
 pub(super) fn is_frame(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || is_box_drawing(c))
+}
+
+/// Returns true if a text is a horizontal line, or the side of a box, with a title: `── input ──────────`.
+fn is_titled(text: &str) -> bool {
+    // The minimum length of the longer end of the line. Lists and trees have a few of these characters.
+    const LINE_CHARS_MIN: usize = 10;
+    let is_line = |c: &char| *c == '─' || *c == '╌';
+    let (first, last) = (text.chars().next(), text.chars().next_back());
+    let before = text.chars().skip(1).take_while(is_line).count();
+    let after = text.chars().rev().skip(1).take_while(is_line).count();
+    [first, last].iter().all(|c| c.is_some_and(is_box_drawing))
+        && before.max(after) >= LINE_CHARS_MIN
 }
 
 /// Returns true if a character is a box-drawing or block character.
@@ -100,6 +112,20 @@ mod tests {
             ("•DONE", 0, LineKind::Text, "•DONE"),
             ("╭─────╮", 0, LineKind::Rule, "╭─────╮"),
             ("│     │", 6, LineKind::Blank, ""),
+            (
+                "── input ────────────",
+                0,
+                LineKind::Rule,
+                "── input ────────────",
+            ),
+            (
+                "──────────── ask ─",
+                0,
+                LineKind::Rule,
+                "──────────── ask ─",
+            ),
+            ("── DONE ──", 0, LineKind::Text, "── DONE ──"),
+            ("──────────── DONE", 0, LineKind::Text, "──────────── DONE"),
             ("", 0, LineKind::Blank, ""),
             ("---", 0, LineKind::Text, "---"),
             ("\u{a0}DONE\u{a0}", 1, LineKind::Text, "DONE"),

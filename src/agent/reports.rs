@@ -183,6 +183,8 @@ pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentStat
                 title.starts_with("Qwen - "),
             )
         }
+        // Without a mark, it does not say whether the turn has ended or failed.
+        KnownAgent::Vibe => (title.starts_with("? "), title.starts_with(">> "), false),
         _ => return None,
     };
     match () {
@@ -200,8 +202,8 @@ pub(crate) fn work_in_title<'a>(agent: &str, title: &'a str) -> Option<&'a str> 
     let title = title.strip_prefix("[ . ]").unwrap_or(title);
     let title = title.trim_start_matches(|c: char| !c.is_alphanumeric() && !"(~/.".contains(c));
     let mut work = title.trim();
-    // `Action Required | DIR`, `OC | SUMMARY`, `Qwen - DIR`, `Working… (DIR)`
-    for mark in ["Action Required | ", "OC | ", "Qwen - "] {
+    // `Action Required | DIR`, `OC | SUMMARY`, `Kilo CLI | SUMMARY`, `Qwen - DIR`, `Working… (DIR)`
+    for mark in ["Action Required | ", "OC | ", "Kilo CLI | ", "Qwen - "] {
         work = work.strip_prefix(mark).unwrap_or(work);
     }
     for state in ["Working…", "Ready", "Action Required"] {
@@ -297,7 +299,7 @@ mod tests {
         #[test]
         fn titles_of_real_agents_show_their_states() {
             use AgentState::{Idle, Waiting, Working};
-            use KnownAgent::{Claude, Codex, Gemini, Qwen};
+            use KnownAgent::{Claude, Codex, Gemini, Qwen, Vibe};
             for (agent, title, expected) in [
                 (Gemini, "✦  Working… (work)       ", Some(Working)),
                 (Gemini, "◇  Ready (work)   ", Some(Idle)),
@@ -311,6 +313,9 @@ mod tests {
                 (Qwen, "✳\u{fe0e} Qwen - work", Some(Waiting)),
                 (Qwen, "Qwen - work", Some(Idle)),
                 (Qwen, "vm", None),
+                (Vibe, ">> Vibe", Some(Working)),
+                (Vibe, "? Tidy up the parser", Some(Waiting)),
+                (Vibe, "Tidy up the parser", None),
                 (Claude, "✳ Claude Code", None),
                 (Codex, "", None),
             ] {
@@ -336,6 +341,14 @@ mod tests {
                 ("qwen", "◐\u{fe0e} Qwen - work", Some("work")),
                 ("opencode", "OC | Parser of dates", Some("Parser of dates")),
                 ("opencode", "OpenCode", None),
+                (
+                    "kilo",
+                    "Kilo CLI | Parser of dates",
+                    Some("Parser of dates"),
+                ),
+                ("kilo", "Kilo CLI", None),
+                ("vibe", ">> Tidy up", Some("Tidy up")),
+                ("vibe", ">> Vibe", None),
                 ("codex", "⠙", None),
                 ("goose", "", None),
             ] {

@@ -19,7 +19,10 @@ pub(super) enum Layout {
 impl Layout {
     pub fn of(program: &AgentProgram) -> Self {
         match program {
-            AgentProgram::Known(KnownAgent::Opencode) => Self::Opencode(OpencodeLayout::default()),
+            // Kilo is a fork of opencode.
+            AgentProgram::Known(KnownAgent::Opencode | KnownAgent::Kilo) => {
+                Self::Opencode(OpencodeLayout::default())
+            }
             AgentProgram::Known(_) | AgentProgram::Other(_) => Self::Unknown,
         }
     }

@@ -1,5 +1,6 @@
 //! Applies the rules of one agent to a screen (pure).
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::super::decoration::{LineKind, bare_line};
@@ -162,6 +163,8 @@ impl AgentRules {
             agent: self,
             view: ScreenView {
                 screen,
+                has_boxes: (self.input.as_ref())
+                    .is_some_and(|input| input.frame == InputFrame::Bar),
                 message: self.message.as_ref(),
                 above: screen.above(above, hints),
                 input,
@@ -209,6 +212,11 @@ fn without_signs(row: &str) -> &str {
 }
 
 impl Candidate<'_, '_> {
+    /// Returns the name of the agent.
+    pub fn name(&self) -> &str {
+        &self.agent.name
+    }
+
     pub fn detect(&self) -> Option<DetectedState> {
         self.agent.rules.iter().find_map(|rule| {
             if !self.holds(rule.input) {
@@ -221,7 +229,7 @@ impl Candidate<'_, '_> {
                 .then(|| rule.query.find_also(&self.view))
                 .flatten();
             let line = if is_failure {
-                without_signs(words.unwrap_or(line))
+                without_signs(words.as_deref().unwrap_or(line))
             } else {
                 line
             };
@@ -443,6 +451,8 @@ pub(super) struct ScreenView<'p, 'a> {
     pub input: Option<Range<usize>>,
     /// The end of the rows above the input box.
     pub above: usize,
+    /// True if the agent draws texts in boxes with a bar on the left.
+    pub has_boxes: bool,
     /// True if a row within a frame does not count as the row of the cursor.
     pub only_unframed: bool,
 }
@@ -455,10 +465,10 @@ impl RowQuery {
     }
 
     /// Returns the lowest row of the region that the pattern for another row matches.
-    fn find_also<'p>(&self, view: &ScreenView<'p, '_>) -> Option<&'p str> {
-        let (also, mut rows) = (self.also.as_ref()?, view.rows(self.region, self.lines)?);
-        let row = rows.rfind(|row| also.is_match(view.screen.row(*row)))?;
-        Some(view.screen.row(row))
+    fn find_also<'p>(&self, view: &ScreenView<'p, '_>) -> Option<Cow<'p, str>> {
+        let (also, rows) = (self.also.as_ref()?, view.rows(self.region, self.lines)?);
+        let mut lines = rows.rev().map(|row| view.whole(row));
+        lines.find(|line| also.is_match(line))
     }
 
     /// Searches the rows of the region from `from` on.
@@ -481,12 +491,28 @@ impl RowQuery {
         } else {
             rows.clone().rfind(is_match)
         }?;
-        let has = |also: &Regex| rows.clone().any(|row| also.is_match(text(row)));
+        let is_also = |also: &Regex, row: usize| {
+            also.is_match(text(row)) || view.has_boxes && also.is_match(&view.whole(row))
+        };
+        let has = |also: &Regex| rows.clone().any(|row| is_also(also, row));
         self.also.as_ref().is_none_or(has).then(|| text(found))
     }
 }
 
-impl ScreenView<'_, '_> {
+impl<'p> ScreenView<'p, '_> {
+    /// Returns a row or, within a box with a bar, the whole text of the box, which a narrow pane breaks.
+    fn whole(&self, row: usize) -> Cow<'p, str> {
+        let screen = self.screen;
+        match self.has_boxes.then(|| screen.boxed(row)).flatten() {
+            Some(rows) => {
+                let rows = rows.map(|row| inner(screen.row(row)));
+                let text: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
+                Cow::Owned(format!("┃ {}", text.join(" ")))
+            }
+            None => Cow::Borrowed(screen.row(row)),
+        }
+    }
+
     fn rows(&self, region: Region, lines: usize) -> Option<Range<usize>> {
         let screen = self.screen;
         Some(match (region, &self.input) {

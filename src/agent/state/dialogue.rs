@@ -61,7 +61,7 @@ pub(super) struct DialogueRules {
     pub omit: Option<Regex>,
     /// Matches the label of a choice in which the user types a text.
     pub entry: Option<Regex>,
-    /// The keys of choices that show none, by their labels.
+    /// The keys of choices that show none, by their labels, and of those that show another name of it, by that name.
     pub keys: BTreeMap<String, String>,
 }
 
@@ -72,20 +72,20 @@ struct Choices {
 }
 
 impl DialogueRules {
-    /// Returns true if a dialogue takes a typed text: it has no choices, or the selected one is such a text.
+    /// Returns true if a dialogue takes a typed text: no choice has a key, or the selected one is such a text.
     pub fn takes_text(&self, dialogue: &Dialogue) -> bool {
         let is_entry = |choice: &DialogueChoice| {
             let entry = self.entry.as_ref();
             choice.selected && entry.is_some_and(|entry| entry.is_match(&choice.label))
         };
-        dialogue.choices.is_empty()
+        dialogue.choices.iter().all(|choice| choice.key.is_empty())
             || self.inline.is_some()
             || dialogue.choices.iter().any(is_entry)
     }
 
     /// Returns the dialogue at the foot of a screen that shows one, and its first row.
     pub fn read(&self, screen: &RuleScreen<'_>) -> Option<(usize, Dialogue)> {
-        let found = self.numbered(screen);
+        let found = self.listed(screen);
         let found = found.or_else(|| self.in_one_row(screen));
         let Choices { start, list } = found?;
         let first = (0..start)
@@ -106,8 +106,8 @@ impl DialogueRules {
         Some((from, dialogue))
     }
 
-    /// Returns the lowest list of choices with ascending numbers.
-    fn numbered(&self, screen: &RuleScreen<'_>) -> Option<Choices> {
+    /// Returns the lowest list of choices with ascending numbers, or of adjacent choices with other keys.
+    fn listed(&self, screen: &RuleScreen<'_>) -> Option<Choices> {
         let pattern = self.choice.as_ref()?;
         let mut found: Vec<(usize, Captures<'_>)> = Vec::new();
         let mut expected: Option<u32> = None;
@@ -116,6 +116,10 @@ impl DialogueRules {
                 continue;
             };
             let Some(number) = group(&captures, "key").parse::<u32>().ok() else {
+                if found.last().is_some_and(|(below, _)| *below != row + 1) {
+                    break;
+                }
+                found.push((row, captures));
                 continue;
             };
             // Rows that only look like choices, such as those of a plan above them, are passed over.
@@ -137,8 +141,9 @@ impl DialogueRules {
             let column = screen.row(*row).get(..label).map_or(0, columns);
             let below = (row + 1..end).map(|row| screen.row(row));
             let below = below.take_while(|row| indent(row) >= column && !inner(row).is_empty());
+            let key = group(captures, "key");
             DialogueChoice {
-                key: group(captures, "key").to_owned(),
+                key: self.keys.get(key).map_or(key, String::as_str).to_owned(),
                 label: label_of(
                     screen.row(*row),
                     group(captures, "label"),

@@ -30,18 +30,23 @@ mod tests;
 
 // Detects states with the rules of all agents, built in or supplied by the user (pure).
 
-/// The built-in rules, in the order in which they are tried. An agent that draws in several ways has several files, one
-/// after the other; the first describes its rows.
-const BUILTIN: &[&str] = &[
-    include_str!("rules/claude.toml"),
-    include_str!("rules/claude-plain.toml"),
-    include_str!("rules/codex.toml"),
-    include_str!("rules/gemini.toml"),
-    include_str!("rules/qwen.toml"),
-    include_str!("rules/copilot.toml"),
-    include_str!("rules/opencode.toml"),
-    include_str!("rules/aider.toml"),
-    include_str!("rules/shell.toml"),
+/// The built-in rules and the names of their agents, in the order in which they are tried. An agent that draws in several
+/// ways has several files, one after the other; the first describes its rows.
+const BUILTIN: &[(&str, &str)] = &[
+    ("claude", include_str!("rules/claude.toml")),
+    ("claude", include_str!("rules/claude-plain.toml")),
+    ("codex", include_str!("rules/codex.toml")),
+    ("gemini", include_str!("rules/gemini.toml")),
+    ("qwen", include_str!("rules/qwen.toml")),
+    ("copilot", include_str!("rules/copilot.toml")),
+    ("kilo", include_str!("rules/kilo.toml")),
+    ("opencode", include_str!("rules/opencode.toml")),
+    ("cline", include_str!("rules/cline.toml")),
+    ("vibe", include_str!("rules/vibe.toml")),
+    ("kimi", include_str!("rules/kimi.toml")),
+    ("cn", include_str!("rules/cn.toml")),
+    ("aider", include_str!("rules/aider.toml")),
+    ("shell", include_str!("rules/shell.toml")),
 ];
 
 /// The maximum number of agents, because each is tried on each capture.
@@ -74,7 +79,10 @@ impl StateRules {
     #[must_use]
     pub fn builtin() -> Self {
         static ALL: LazyLock<StateRules> = LazyLock::new(|| {
-            let agents: Result<Vec<AgentRules>> = BUILTIN.iter().map(|text| read(text)).collect();
+            let agents = BUILTIN
+                .iter()
+                .map(|(_, text)| read(text, StateRules::builtin_text));
+            let agents: Result<Vec<AgentRules>> = agents.collect();
             #[expect(
                 clippy::expect_used,
                 reason = "the texts are fixed, and a test reads them"
@@ -95,7 +103,7 @@ impl StateRules {
 
     /// Adds the rules of an agent; also returns the name of the agent.
     pub(crate) fn with_toml_of(&self, text: &str) -> Result<(Self, String)> {
-        let agent = read(text)?;
+        let agent = read(text, Self::builtin_text)?;
         let name = agent.name.clone();
         let mut agents = Vec::clone(&self.0);
         let replaced = agents.iter().position(|known| known.name == name);
@@ -116,13 +124,9 @@ impl StateRules {
     }
 
     /// Returns the TOML text of an agent's built-in rules.
-    #[cfg(feature = "cli")]
     pub(crate) fn builtin_text(agent: &str) -> Option<&'static str> {
-        let index = Self::builtin()
-            .0
-            .iter()
-            .position(|known| known.name == agent)?;
-        BUILTIN.get(index).copied()
+        let known = BUILTIN.iter().find(|(name, _)| *name == agent);
+        known.map(|(_, text)| *text)
     }
 
     /// Returns the kind of a row of this agent's screen; `Text` if the agent has no rules.
@@ -284,9 +288,10 @@ impl StateRules {
             agent.match_screen(&screen_rows, shell, is_running)
         });
         let mut matches: Vec<(Confidence, Candidate<'_, '_>)> = matches.collect();
-        // Of two strong matches, the agent with the lower input box started later.
+        // The agent that runs comes first. Of two strong matches, the agent with the lower input box started later.
         matches.sort_by_key(|(confidence, candidate)| {
-            (*confidence, std::cmp::Reverse(candidate.foot()))
+            let is_other = running.is_some_and(|name| name != candidate.name());
+            (is_other, *confidence, std::cmp::Reverse(candidate.foot()))
         });
         matches.iter().find_map(|(_, candidate)| candidate.detect())
     }

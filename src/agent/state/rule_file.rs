@@ -11,7 +11,7 @@ use super::agent_rules::{LINES_MAX, Region, RowQuery};
 use super::dialogue::DialogueRules;
 use super::says::SaysRules;
 use super::screen::ShellRules;
-use super::screen::{InputBox, InputFrame};
+use super::screen::{INDENT_MAX, InputBox, InputFrame};
 use crate::error::{Error, Result};
 
 /// The maximum size of a file; the built-in files are ten times smaller.
@@ -22,6 +22,7 @@ const RULES_MAX: usize = 100;
 #[serde(deny_unknown_fields)]
 struct RuleFile {
     agent: String,
+    like: Option<String>,
     #[serde(default)]
     fallback: bool,
     input: Option<InputSpec>,
@@ -83,6 +84,7 @@ struct InputSpec {
     below: usize,
     #[serde(default)]
     foot: String,
+    indent: Option<usize>,
     hints: Option<String>,
 }
 
@@ -125,16 +127,62 @@ struct RuleSpec {
     inferred: bool,
 }
 
-/// Parses the rules of an agent. An error states the position, the problem and the fix in one line.
-pub(super) fn read(text: &str) -> Result<AgentRules> {
+/// Parses the rules of an agent. An error states the position, the problem and the fix in one line. `builtin` returns the
+/// text of the built-in rules of an agent.
+pub(super) fn read(
+    text: &str,
+    builtin: impl Fn(&str) -> Option<&'static str>,
+) -> Result<AgentRules> {
+    let mut file = parse(text)?;
+    let name = quote(&file.agent);
+    let wrong = |why: String| Error::invalid(format!("state rules of {name:?}: {why}"));
+    if let Some(like) = file.like.take() {
+        let base = builtin(&like).ok_or_else(|| {
+            let like = quote(&like);
+            wrong(format!(
+                "like: {like:?} has no built-in rules: td-observe states lists those that have"
+            ))
+        })?;
+        file = file.over(parse(base)?);
+    }
+    compile(file).map_err(wrong)
+}
+
+fn parse(text: &str) -> Result<RuleFile> {
     if text.len() > FILE_BYTES_MAX {
         let why = format!("state rules are longer than {FILE_BYTES_MAX} bytes: write fewer");
         return Err(Error::invalid(why));
     }
-    let file: RuleFile =
-        toml::from_str(text).map_err(|error| Error::invalid(describe_toml_error(text, &error)))?;
-    let name = quote(&file.agent);
-    compile(file).map_err(|why| Error::invalid(format!("state rules of {name:?}: {why}")))
+    toml::from_str(text).map_err(|error| Error::invalid(describe_toml_error(text, &error)))
+}
+
+impl RuleFile {
+    /// Returns this file with what it does not set from the file of another agent, whose signs are weak ones here.
+    fn over(self, base: Self) -> Self {
+        fn list<T>(own: Vec<T>, base: Vec<T>) -> Vec<T> {
+            if own.is_empty() { base } else { own }
+        }
+        let shared = base
+            .sign
+            .into_iter()
+            .map(|sign| SignatureSpec { weak: true, ..sign });
+        Self {
+            agent: self.agent,
+            like: None,
+            fallback: self.fallback,
+            input: self.input.or(base.input),
+            message: self.message.or(base.message),
+            left: self.left.or(base.left),
+            decoration: self.decoration.or(base.decoration),
+            shells: self.shells.or(base.shells),
+            shell: self.shell.or(base.shell),
+            sign: self.sign.into_iter().chain(shared).collect(),
+            rule: list(self.rule, base.rule),
+            asks: list(self.asks, base.asks),
+            dialogue: self.dialogue.or(base.dialogue),
+            says: self.says.or(base.says),
+        }
+    }
 }
 
 /// Describes a TOML error without its excerpt of the source.
@@ -320,6 +368,7 @@ impl InputBox {
             empty: regex("input: empty", &spec.empty)?,
             below: spec.below,
             foot: regex("input: foot", &spec.foot)?,
+            indent: spec.indent.unwrap_or(INDENT_MAX),
             hints: optional("input: hints", spec.hints.as_deref())?,
         })
     }

@@ -49,6 +49,10 @@ impl SaysRules {
             return Some(words);
         }
         let Some(text) = &self.text else {
+            let last = rows.iter().rfind(|row| !row.is_empty() && !is_status(row));
+            if let Some(words) = last.and_then(|row| self.tool_in(row)) {
+                return Some(words);
+            }
             let is_text = |row: &&str| !(is_message(row) || is_status(row) || self.is_end(row));
             let text = unmarked(rows, &is_status, is_text)?;
             return sentence_of(text.iter().copied(), is_over);
@@ -79,16 +83,21 @@ impl SaysRules {
         text: &Regex,
         is_message: impl Fn(&str) -> bool,
     ) -> Option<Head<'r>> {
-        let tool = self.tool.as_ref().and_then(|tool| tool.captures(row));
-        if let Some(tool) = tool {
-            let groups = tool.iter().skip(1).flatten().map(|group| group.as_str());
-            return Some(Head::Tool(one_line(&groups.collect::<Vec<_>>().join(" "))));
+        if let Some(words) = self.tool_in(row) {
+            return Some(Head::Tool(words));
         }
         let text = text.captures(row).filter(|_| !self.is_end(row));
         if let Some(text) = text {
             return Some(Head::Text(text.get(1).map_or("", |text| text.as_str())));
         }
         is_message(row).then_some(Head::Other)
+    }
+
+    /// Returns the tool in its first row, and what it does.
+    fn tool_in(&self, row: &str) -> Option<String> {
+        let tool = self.tool.as_ref()?.captures(row)?;
+        let groups = tool.iter().skip(1).flatten().map(|group| group.as_str());
+        Some(one_line(&groups.collect::<Vec<_>>().join(" ")))
     }
 
     fn is_end(&self, row: &str) -> bool {

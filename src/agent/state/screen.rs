@@ -15,7 +15,7 @@ use serde::Deserialize;
 pub(super) const EDGES: &[char] = &['│', '┃', '║'];
 
 /// The tracks and handles of scroll bars.
-const BARS: &[char] = &['│', '┃', '║', '█'];
+const BARS: &[char] = &['│', '┃', '║', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A screen, from which rules detect an agent's state.
 ///
@@ -185,6 +185,14 @@ impl<'a> RuleScreen<'a> {
         start..range.end
     }
 
+    /// Returns the rows of the box with a bar on the left to which `row` belongs.
+    pub fn boxed(&self, row: usize) -> Option<Range<usize>> {
+        let is_bar = |row: &usize| self.row(*row).trim_start().starts_with(EDGES);
+        let start = (0..=row).rev().take_while(is_bar).last()?;
+        let end = (row..self.rows.len()).take_while(is_bar).last()? + 1;
+        Some(start..end)
+    }
+
     /// Returns the first rows of a range, of which `count` are not blank.
     pub fn first_of(&self, range: Range<usize>, count: usize) -> Range<usize> {
         let mut shown = range.clone().filter(|row| self.is_shown(*row));
@@ -293,8 +301,8 @@ fn is_across(row: &str) -> bool {
     let is_side = |c: char| is_box_drawing(c) && !EDGES.contains(&c);
     let row = row.trim_start();
     let mut first = row.chars();
-    let begins = (0..3).all(|_| first.next().is_some_and(is_side));
-    begins && first.next().is_some() && row.ends_with(is_side)
+    let begins = (0..2).all(|_| first.next().is_some_and(is_side));
+    begins && first.nth(1).is_some() && row.ends_with(is_side)
 }
 
 // Finds an agent's input box on its screen (pure).
@@ -302,8 +310,8 @@ fn is_across(row: &str) -> bool {
 /// The maximum height of an input box.
 const BOX_ROWS_MAX: usize = 60;
 
-/// The maximum indent of an agent's own box; quoted boxes are indented further.
-const INDENT_MAX: usize = 1;
+/// The maximum indent of an agent's own box, unless its rules say another one; quoted boxes are indented further.
+pub(super) const INDENT_MAX: usize = 1;
 
 /// Separates typed text from the decoration to the right of the box.
 const ASIDE: &str = "    ";
@@ -316,6 +324,8 @@ pub(super) struct InputBox {
     /// The maximum number of rows below the box, and the pattern that each of them matches.
     pub below: usize,
     pub foot: Regex,
+    /// The maximum indent of a box between two lines.
+    pub indent: usize,
     /// Matches rows directly above the box that belong to it rather than to the conversation.
     pub hints: Option<Regex>,
 }
@@ -359,9 +369,9 @@ impl InputBox {
             InputFrame::Bar => {
                 let is_bar = |row: &usize| screen.row(*row).trim_start().starts_with(EDGES);
                 let end = (foot..screen.all().end).rfind(is_bar)? + 1;
-                let start = (0..end).rev().take_while(is_bar).last()?;
+                let rows = screen.boxed(end - 1)?;
                 let is_prompt = |row: usize| prompt.is_match(inner(screen.row(row)));
-                (start..end).any(is_prompt).then_some(start..end)
+                rows.clone().any(is_prompt).then_some(rows)
             }
             InputFrame::Open => {
                 let rows = foot..screen.all().end;
@@ -388,13 +398,13 @@ impl InputBox {
 
     fn between_lines(&self, screen: &RuleScreen<'_>, foot: usize) -> Option<Range<usize>> {
         let is_edge =
-            |row: &usize| screen.is_across(*row) && indent(screen.row(*row)) <= INDENT_MAX;
+            |row: &usize| screen.is_across(*row) && indent(screen.row(*row)) <= self.indent;
         let mut end = None;
         for row in (0..screen.all().end).rev().filter(is_edge) {
             if let Some(end) = end
                 && end - row <= BOX_ROWS_MAX
                 && row + 1 < end
-                && indent(screen.row(row + 1)) <= INDENT_MAX
+                && indent(screen.row(row + 1)) <= self.indent
                 && self.prompt.is_match(inner(screen.row(row + 1)))
             {
                 return Some(row + 1..end);

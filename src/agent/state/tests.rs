@@ -168,6 +168,44 @@ mod own {
     }
 
     #[test]
+    fn rules_build_on_those_of_another_agent() {
+        let own = "agent = \"mine\"\nlike = \"opencode\"\n[[sign]]\nwhere = \"screen\"\npattern = '^mine'";
+        let rules = StateRules::builtin().with_toml(own).unwrap();
+        let rows = |above| {
+            let asks = [
+                "  ┃  △ Permission required",
+                "  ┃  $ make",
+                "  ┃  Allow once   Allow always   Reject",
+            ];
+            [above].into_iter().chain(asks).collect::<Vec<_>>()
+        };
+        for (above, running, expected) in [
+            ("mine", None, "mine"),
+            ("", None, "opencode"),
+            ("", Some("kilo"), "kilo"),
+            ("", Some("mine"), "mine"),
+            ("mine", Some("opencode"), "opencode"),
+        ] {
+            let rows = rows(above);
+            let detected = rules
+                .detect_running(running, &AgentScreen::of(&rows))
+                .unwrap();
+            assert_eq!(detected.agent, expected, "{above} {running:?}");
+            assert_eq!(detected.asks.as_deref(), Some("make"));
+            assert_eq!(detected.dialogue.unwrap().choices.len(), 3);
+        }
+        let error = StateRules::builtin()
+            .with_toml("agent = \"a\"\nlike = \"nobody\"")
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("\"nobody\" has no built-in rules"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn an_error_names_the_rule_and_what_to_do() {
         let file = |rule: &str| {
             let rule = format!("agent = \"a\"\nfallback = true\n[[rule]]\nid = \"r\"\n{rule}");
@@ -418,6 +456,11 @@ mod screens {
         include_str!("tests/screens/qwen.txt"),
         include_str!("tests/screens/copilot.txt"),
         include_str!("tests/screens/opencode.txt"),
+        include_str!("tests/screens/kilo.txt"),
+        include_str!("tests/screens/cline.txt"),
+        include_str!("tests/screens/vibe.txt"),
+        include_str!("tests/screens/kimi.txt"),
+        include_str!("tests/screens/cn.txt"),
         include_str!("tests/screens/aider.txt"),
         include_str!("tests/screens/nobody.txt"),
     ];
