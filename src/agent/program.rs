@@ -150,7 +150,8 @@ const FACTS: [ProgramFacts; 15] = [
     ProgramFacts {
         agent: KnownAgent::Vibe,
         name: "vibe",
-        aliases: &["vibe-rs"],
+        // Its server, which is its child, sets the title of its process.
+        aliases: &["vibe-rs", "vibe-app-server"],
         packages: &[],
         batch_options: &[
             "-p",
@@ -441,6 +442,7 @@ mod tests {
                 "vibe",
             ),
             ("/usr/bin/python3.13", "'Kimi Code'", "kimi"),
+            ("/usr/bin/python3.13", "vibe-app-server", "vibe"),
             (
                 "/x/node",
                 "node /x/node_modules/.bin/cn --config /x/config.yaml",

@@ -95,6 +95,7 @@ impl TextPrefix {
 const SPECIFIC_ARGUMENTS: &[&str] = &[
     "command",
     "cmd",
+    "commands",
     "question",
     "plan",
     "file_path",

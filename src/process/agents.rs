@@ -15,6 +15,9 @@ use crate::agent::AgentProgram;
 /// The most processes of a pane that are searched: a build below a shell may have thousands.
 const PROCESSES_MAX: usize = 64;
 
+/// The most open files of an agent that are searched: its limit is usually 1,024.
+const FILES_MAX: usize = 4_096;
+
 /// The variables that locate the files of agents.
 const DIRECTORY_VARIABLES: &[&str] = &[
     "HOME",
@@ -23,6 +26,10 @@ const DIRECTORY_VARIABLES: &[&str] = &[
     "GEMINI_CLI_HOME",
     "QWEN_RUNTIME_DIR",
     "COPILOT_HOME",
+    "KIMI_SHARE_DIR",
+    "VIBE_HOME",
+    "CLINE_DATA_DIR",
+    "CONTINUE_GLOBAL_DIR",
 ];
 
 /// The relation of an agent to its terminal.
@@ -116,6 +123,19 @@ impl RunningAgent {
             at += 1;
         }
         pids
+    }
+
+    /// Returns the files that its processes have open.
+    pub fn open_files(&self) -> Vec<PathBuf> {
+        let of = |pid| {
+            fs::read_dir(format!("/proc/{pid}/fd"))
+                .into_iter()
+                .flatten()
+        };
+        let open = self.processes().into_iter().flat_map(of).flatten();
+        open.take(FILES_MAX)
+            .filter_map(|file| fs::read_link(file.path()).ok())
+            .collect()
     }
 
     fn of(program: AgentProgram, process: &Stat) -> Self {

@@ -186,6 +186,14 @@ pub enum StreamFormat {
     QwenSession,
     /// Session files of Copilot CLI.
     CopilotSession,
+    /// Session files of Kimi.
+    KimiSession,
+    /// Session journals of Vibe.
+    VibeJournal,
+    /// Session files of Cline, each of which is one document.
+    ClineSession,
+    /// Session files of Continue CLI, each of which is one document.
+    CnSession,
     /// `opencode run --format json`.
     OpenCodeRun,
     /// The chat history of aider.
@@ -203,6 +211,11 @@ pub enum StreamFormat {
 }
 
 impl StreamFormat {
+    /// Returns true if a file of this format is one document, which its agent writes anew with each message.
+    pub(crate) fn is_document(self) -> bool {
+        matches!(self, Self::ClineSession | Self::CnSession)
+    }
+
     /// Returns the format's name.
     pub fn name(self) -> &'static str {
         match self {
@@ -214,6 +227,10 @@ impl StreamFormat {
             Self::GeminiSession => "gemini session",
             Self::QwenSession => "qwen session",
             Self::CopilotSession => "copilot session",
+            Self::KimiSession => "kimi session",
+            Self::VibeJournal => "vibe journal",
+            Self::ClineSession => "cline session",
+            Self::CnSession => "cn session",
             Self::OpenCodeRun => "opencode run --format json",
             Self::AiderHistory => "aider history",
             Self::AnthropicSse => "anthropic sse",
@@ -287,7 +304,8 @@ impl Format {
     pub fn formats(self) -> &'static [StreamFormat] {
         use StreamFormat::{
             AnthropicSse, ClaudeStream, ClaudeTranscript, CodexExec, CodexRollout, GeminiSession,
-            GeminiStream, OpenAiChatSse, OpenAiResponsesSse, OpenCodeRun, QwenSession,
+            GeminiStream, KimiSession, OpenAiChatSse, OpenAiResponsesSse, OpenCodeRun, QwenSession,
+            VibeJournal,
         };
         match self {
             Self::Auto => &[
@@ -299,6 +317,8 @@ impl Format {
                 GeminiStream,
                 GeminiSession,
                 QwenSession,
+                KimiSession,
+                VibeJournal,
                 OpenCodeRun,
                 AnthropicSse,
                 OpenAiChatSse,

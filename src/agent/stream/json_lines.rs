@@ -403,6 +403,17 @@ pub(super) fn format_of(record: &Json<'_>) -> Option<StreamFormat> {
     if is_session {
         return Some(StreamFormat::GeminiSession);
     }
+    // Kimi.
+    let message = &record["message"];
+    if kind == "metadata" && has_text("protocol_version")
+        || kind.is_empty() && message["type"].as_str().is_some() && message["payload"].is_object()
+    {
+        return Some(StreamFormat::KimiSession);
+    }
+    // Vibe.
+    if has_any("recovery_journal_record_version") {
+        return Some(StreamFormat::VibeJournal);
+    }
     // opencode.
     let is_run = match kind {
         "step_start" | "text" | "tool_use" | "step_finish" => has_object("part"),

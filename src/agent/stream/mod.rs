@@ -16,12 +16,17 @@ mod json_lines;
 mod aider;
 mod api;
 mod claude;
+mod cline;
+mod cn;
 mod codex;
 mod copilot;
+mod document;
 mod gemini;
+mod kimi;
 mod opencode;
 mod qwen;
 mod sse;
+mod vibe;
 
 mod parser;
 
@@ -42,3 +47,4 @@ pub(crate) use event::FollowUp;
 pub use event::StreamStatus;
 pub use event::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;
+pub(crate) use parser::record_time;

@@ -3,19 +3,25 @@
 use super::aider::AiderHistory;
 use super::api::{ApiAnswers, ApiDialect};
 use super::claude::{ClaudePrint, ClaudeTranscript};
+use super::cline::ClineMessages;
+use super::cn::CnHistory;
 use super::codex::{CodexExec, CodexRollout};
 use super::copilot::CopilotEvents;
+use super::document::{Document, TakeMessage};
 use super::event::{AgentEvent, FollowUp, Format, StreamFormat, StreamStatus};
 use super::event_writer::{EventWriter, RecordHandler};
 use super::gemini::{GeminiPrint, GeminiSession};
 use super::json::Json;
 use super::json_lines;
 use super::json_lines::{ByteLine, GenericJson, LineEnd, LineSplitter};
+use super::kimi::KimiWire;
 use super::opencode::OpenCodeRun;
 use super::qwen::QwenSession;
 use super::sse::{Framing, SseEvent, SseFrames};
+use super::vibe::{self, VibeJournal};
 use crate::event::Background;
 use crate::timestamp::Timestamp;
+use serde::Deserialize;
 
 /// Converts the output of an agent to events.
 ///
@@ -49,6 +55,8 @@ enum Reader {
         framing: Framing,
         handler: Box<dyn RecordHandler>,
     },
+    /// A document, of which each version is read as a whole.
+    Document(Document),
     /// Plain text, which has no events.
     Text,
 }
@@ -98,7 +106,7 @@ impl StreamParser {
     }
 
     /// Processes bytes, cut anywhere, and appends their events to `events`. `now` is the time of
-    /// records without a timestamp.
+    /// records without a timestamp. Of a format whose files are documents, `bytes` is the whole of a version.
     pub fn push(&mut self, bytes: &[u8], now: Timestamp, events: &mut Vec<AgentEvent>) {
         self.with_events(now, events, |reader, writer| match reader {
             Reader::Detecting(detector) => {
@@ -108,6 +116,14 @@ impl StreamParser {
             }
             _ => reader.push(bytes, writer),
         });
+    }
+
+    /// Processes a version of a document as [`StreamParser::push`] does, and gives what each message shows to `take`.
+    pub(crate) fn read_document(&mut self, bytes: &[u8], now: Timestamp, take: TakeMessage<'_>) {
+        self.writer.now = now;
+        if let Reader::Document(document) = &mut self.reader {
+            document.read(bytes, &mut self.writer, take);
+        }
     }
 
     /// Processes a last record that lacks only its newline, after no bytes have arrived for a
@@ -135,10 +151,10 @@ impl StreamParser {
             self.status(),
             StreamStatus::MaybeDone | StreamStatus::Working
         ) {
-            self.with_events(now, events, |reader, writer| {
-                if let Reader::Records { handler, .. } = reader {
-                    handler.end_turn(writer);
-                }
+            self.with_events(now, events, |reader, writer| match reader {
+                Reader::Records { handler, .. } => handler.end_turn(writer),
+                Reader::Document(_) => writer.end_turn(),
+                Reader::Detecting(_) | Reader::Text => {}
             });
         }
     }
@@ -200,7 +216,7 @@ impl StreamParser {
     pub(crate) fn background(&self, since: Timestamp) -> Background {
         match &self.reader {
             Reader::Records { handler, .. } => handler.background(since),
-            Reader::Detecting(_) | Reader::Text => Background::default(),
+            _ => Background::default(),
         }
     }
 
@@ -208,7 +224,7 @@ impl StreamParser {
     pub(crate) fn end_of_task(&self, id: &str) -> Option<&'static str> {
         match &self.reader {
             Reader::Records { handler, .. } => handler.end_of_task(id),
-            Reader::Detecting(_) | Reader::Text => None,
+            _ => None,
         }
     }
 
@@ -222,7 +238,7 @@ impl StreamParser {
         match &self.reader {
             Reader::Detecting(detector) => json_lines::is_begun(detector.lines.open()),
             Reader::Records { framing, .. } => framing.is_open(),
-            Reader::Text => false,
+            Reader::Document(_) | Reader::Text => false,
         }
     }
 
@@ -278,6 +294,10 @@ impl Reader {
             StreamFormat::GeminiSession => lines(Box::<GeminiSession>::default()),
             StreamFormat::QwenSession => lines(Box::<QwenSession>::default()),
             StreamFormat::CopilotSession => lines(Box::<CopilotEvents>::default()),
+            StreamFormat::KimiSession => lines(Box::<KimiWire>::default()),
+            StreamFormat::VibeJournal => lines(Box::<VibeJournal>::default()),
+            StreamFormat::ClineSession => Self::Document(Document::new(Box::new(ClineMessages))),
+            StreamFormat::CnSession => Self::Document(Document::new(Box::new(CnHistory))),
             StreamFormat::OpenCodeRun => lines(Box::<OpenCodeRun>::default()),
             StreamFormat::AiderHistory => lines(Box::<AiderHistory>::default()),
             StreamFormat::AnthropicSse => events(ApiDialect::Anthropic),
@@ -289,9 +309,17 @@ impl Reader {
     }
 
     fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        if let Self::Records { framing, handler } = self {
-            framing.push(bytes, &mut |record| take(record, &mut **handler, writer));
-            handler.bytes_end(writer);
+        match self {
+            Self::Records { framing, handler } => {
+                framing.push(bytes, &mut |record| take(record, &mut **handler, writer));
+                handler.bytes_end(writer);
+            }
+            Self::Document(document) => {
+                let mut all = std::mem::take(&mut writer.out);
+                document.read(bytes, writer, &mut |_, events, _| all.extend(events));
+                writer.out = all;
+            }
+            Self::Detecting(_) | Self::Text => {}
         }
     }
 
@@ -305,6 +333,21 @@ impl Reader {
         reader.push(&detector.pending, writer);
         *self = reader;
     }
+}
+
+/// Returns the time of a record in a line.
+pub(crate) fn record_time(line: &[u8]) -> Option<Timestamp> {
+    #[derive(Deserialize)]
+    struct Dated<'a> {
+        #[serde(borrow)]
+        timestamp: Json<'a>,
+    }
+    // The records of Vibe have sorted fields, and no time of their own.
+    if line.starts_with(br#"{"payload":{"delta":"#) {
+        return vibe::time_of(&serde_json::from_slice(line).ok()?);
+    }
+    let dated: Dated<'_> = serde_json::from_slice(line).ok()?;
+    dated.timestamp.time()
 }
 
 fn take(record: SseEvent<'_>, handler: &mut dyn RecordHandler, writer: &mut EventWriter) {

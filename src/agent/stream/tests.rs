@@ -599,6 +599,14 @@ mod cuts {
         r#"{"type":"init","timestamp":"x","session_id":"s","model":"m"}"#,
         r#"{"type":"tool_use","tool_id":"t","tool_name":"n","parameters":[1,{"a":null}]}"#,
         r#"{"sessionId":"s","projectHash":"h"}"#,
+        r#"{"type":"metadata","protocol_version":"1.10"}"#,
+        r#"{"timestamp":-1e9,"message":{"type":"TurnBegin","payload":{"user_input":"p"}}}"#,
+        r#"{"message":{"type":"StepBegin","payload":{"n":1}}}"#,
+        r#"{"message":{"type":"ToolCall","payload":{"id":"t","function":{"name":"n","arguments":{}}}}}"#,
+        r#"{"message":{"type":"StatusUpdate","payload":{"token_usage":{"output":-1}}}}"#,
+        r#"{"message":{"type":"TurnEnd","payload":{}}}"#,
+        r#"{"recovery_journal_record_version":1,"payload":{"delta":[{"op":"append_entry","entry":{"type":"effect","id":"t"}}]},"type":"projection_delta"}"#,
+        r#"{"payload":{"delta":[{"op":"set_envelope","state":{"latestTurn":{"id":"a","status":"completed"}}},1]},"type":"projection_delta"}"#,
         r#"{"id":"2","type":"gemini","content":"x","toolCalls":[{"id":"t","status":"success"}]}"#,
         "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"t\"}}\r\n",
         "data: {\"type\":\"message_stop\"}\r",
@@ -1552,5 +1560,420 @@ fn short(event: &AgentEvent) -> String {
         AgentEvent::AgentCompleted { result, .. } => format!("completed {result}"),
         AgentEvent::AgentFailed { error, .. } => format!("failed {error}"),
         AgentEvent::Warning { message, .. } => format!("! {message}"),
+    }
+}
+mod kimi {
+    //! Kimi: session files.
+
+    use super::*;
+
+    fn events_and_status(lines: &[&str]) -> (Vec<String>, StreamStatus) {
+        let mut parser = StreamParser::of(StreamFormat::KimiSession);
+        let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
+        for line in lines {
+            parser.push(format!("{line}\n").as_bytes(), now, &mut events);
+        }
+        (events.iter().map(short).collect(), parser.status())
+    }
+
+    const HEAD: &str = r#"{"type":"metadata","protocol_version":"1.10"}"#;
+    const PROMPT: &str = r#"{"timestamp":1764403200.25,"message":{"type":"TurnBegin","payload":{"user_input":[{"type":"text","text":"look"}]}}}"#;
+    const STEP: &str =
+        r#"{"timestamp":1764403200.3,"message":{"type":"StepBegin","payload":{"n":1}}}"#;
+    const THINKS: &str = r#"{"timestamp":1764403200.4,"message":{"type":"ContentPart","payload":{"type":"think","think":"hm"}}}"#;
+    const TEXT: &str = r#"{"timestamp":1764403200.5,"message":{"type":"ContentPart","payload":{"type":"text","text":"I look."}}}"#;
+    const TOOL: &str = r#"{"timestamp":1764403201.0,"message":{"type":"ToolCall","payload":{"type":"function","id":"c1","function":{"name":"Shell","arguments":"{\"command\":\"ls\"}"}}}}"#;
+    const USAGE: &str = r#"{"timestamp":1764403201.1,"message":{"type":"StatusUpdate","payload":{"token_usage":{"input_other":7,"output":2}}}}"#;
+    const RESULT: &str = r#"{"timestamp":1764403201.5,"message":{"type":"ToolResult","payload":{"tool_call_id":"c1","return_value":{"is_error":false,"output":"README.md\n","message":"ok"}}}}"#;
+    const REFUSED: &str = r#"{"timestamp":1764403201.5,"message":{"type":"ToolResult","payload":{"tool_call_id":"c1","return_value":{"is_error":true,"output":"","message":"rejected by the user"}}}}"#;
+    const END: &str = r#"{"timestamp":1764403202.0,"message":{"type":"TurnEnd","payload":{}}}"#;
+    const RETRY: &str = r#"{"timestamp":1764403201.0,"message":{"type":"StepRetry","payload":{"n":1,"status_code":429}}}"#;
+    const BROKEN: &str =
+        r#"{"timestamp":1764403201.0,"message":{"type":"StepInterrupted","payload":{}}}"#;
+
+    #[test]
+    fn the_step_without_tools_completes_the_turn() {
+        let lines = [
+            HEAD, PROMPT, STEP, THINKS, TEXT, TOOL, USAGE, RESULT, STEP, TEXT, USAGE, END,
+        ];
+        let (events, status) = events_and_status(&lines);
+        assert_eq!(
+            events,
+            [
+                "prompt look",
+                "token I look.",
+                r#"tool Shell {"command":"ls"}"#,
+                "response 7/2 tools",
+                "ok Shell README.md 500ms",
+                "token I look.",
+                "response 7/2",
+                "turn TurnEnd",
+            ]
+        );
+        assert_eq!(status, StreamStatus::Done);
+        assert_eq!(events_and_status(&lines[..11]).1, StreamStatus::Working);
+        let text = lines[..4].join("\n");
+        let mut parser = StreamParser::new(Format::Auto);
+        parser.push(text.as_bytes(), Timestamp::default(), &mut Vec::new());
+        assert_eq!(parser.format(), Some(StreamFormat::KimiSession));
+    }
+
+    #[test]
+    fn a_turn_that_failed_or_was_stopped_does_not_complete() {
+        use StreamStatus::{Done, Failed, Interrupted};
+        let after: [(&[&str], _, _); 6] = [
+            (
+                &[STEP, RETRY, BROKEN, END],
+                Failed,
+                "failed the model's API has failed with status 429",
+            ),
+            (
+                &[STEP, TEXT, BROKEN, END],
+                Failed,
+                "failed a step of the agent has failed",
+            ),
+            (
+                &[STEP, TEXT, END],
+                Interrupted,
+                "! the turn was stopped: TurnEnd without an answer",
+            ),
+            (
+                &[STEP, TOOL, USAGE, END],
+                Interrupted,
+                "! the turn was stopped: TurnEnd without an answer",
+            ),
+            (
+                &[STEP, TOOL, USAGE, REFUSED, END],
+                Interrupted,
+                "! the turn was stopped: TurnEnd without an answer",
+            ),
+            // `/compact`
+            (&[END], Done, "prompt look"),
+        ];
+        for (lines, expected, last) in after {
+            let (events, status) = events_and_status(&[&[PROMPT], lines].concat());
+            assert_eq!(
+                (status, events.last().map(String::as_str)),
+                (expected, Some(last)),
+                "{lines:?}"
+            );
+            assert!(
+                !events.iter().any(|event| event.starts_with("turn")),
+                "{events:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn tools_of_a_sub_agent_are_reported_and_its_words_are_not() {
+        let of_sub_agent = |line: &str| {
+            let (_, message) = line.split_once("\"message\":").unwrap();
+            let event = message.strip_suffix('}').unwrap();
+            format!(
+                r#"{{"timestamp":1764403201,"message":{{"type":"SubagentEvent","payload":{{"event":{event}}}}}}}"#
+            )
+        };
+        let lines = [TEXT, TOOL, RESULT, BROKEN, END].map(of_sub_agent);
+        let lines: Vec<&str> = [PROMPT, STEP]
+            .into_iter()
+            .chain(lines.iter().map(String::as_str))
+            .collect();
+        let (events, status) = events_and_status(&lines);
+        assert_eq!(
+            events,
+            [
+                "prompt look",
+                r#"tool Shell {"command":"ls"}"#,
+                "ok Shell README.md 0ms"
+            ]
+        );
+        assert_eq!(status, StreamStatus::Working);
+    }
+}
+mod vibe {
+    //! Vibe: session journals.
+
+    use super::*;
+
+    fn entry(op: &str, entry: &str) -> String {
+        format!(
+            r#"{{"payload":{{"delta":[{{"entry":{entry},"op":"{op}"}}]}},"recovery_journal_record_version":1,"type":"projection_delta"}}"#
+        )
+    }
+
+    fn envelope(turn: &str, tokens: u32) -> String {
+        format!(
+            r#"{{"payload":{{"delta":[{{"op":"set_envelope","state":{{"latestTurn":{turn},"session":{{"tokenUsage":{{"inputTokens":{tokens},"outputTokens":2}}}}}}}}]}},"recovery_journal_record_version":1,"type":"projection_delta"}}"#
+        )
+    }
+
+    fn events_and_status(lines: &[String]) -> (Vec<String>, StreamStatus) {
+        let mut parser = StreamParser::of(StreamFormat::VibeJournal);
+        let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
+        for line in lines {
+            parser.push(format!("{line}\n").as_bytes(), now, &mut events);
+        }
+        (events.iter().map(short).collect(), parser.status())
+    }
+
+    const PROMPT: &str = r#"{"content":[{"text":"look","type":"text"}],"id":"u1","role":"user","type":"message","updatedAt":1764403200000}"#;
+    const WORDS: &str = r#"{"content":[{"text":"I look.","type":"text"}],"id":"a1","role":"assistant","type":"message","updatedAt":1764403201000}"#;
+    const BEGUN: &str = r#"{"createdAt":1764403201000,"detail":{"input":{"command":"ls"},"toolName":"bash"},"generationStatus":"in_progress","id":"e1","state":{"status":"running"},"type":"effect","updatedAt":1764403201000}"#;
+    const ENDED: &str = r#"{"createdAt":1764403201000,"detail":{"input":{"command":"ls"},"toolName":"bash"},"generationStatus":"completed","id":"e1","state":{"output":{"structured_content":{"stdout":"README.md"}},"status":"completed"},"type":"effect","updatedAt":1764403201500}"#;
+    const REFUSED: &str = r#"{"createdAt":1764403201000,"detail":{"input":{"command":"ls"},"toolName":"bash"},"generationStatus":"completed","id":"e1","state":{"error":{"message":"denied"},"status":"failed"},"type":"effect","updatedAt":1764403201500}"#;
+    const GOES_ON: &str = r#"{"id":"t1","status":"in_progress"}"#;
+
+    #[test]
+    fn the_envelope_ends_the_turn_once() {
+        let end = envelope(r#"{"id":"t1","status":"completed"}"#, 16);
+        let lines = [
+            envelope(r#"{"id":"t0","status":"completed"}"#, 0),
+            entry("append_entry", PROMPT),
+            envelope(GOES_ON, 0),
+            entry("append_entry", WORDS),
+            envelope(GOES_ON, 7),
+            entry("append_entry", BEGUN),
+            r#"{"payload":{"action_id":"x"},"recovery_journal_record_version":1,"type":"action_intent"}"#.to_owned(),
+            entry("replace_entry", ENDED),
+            entry("append_entry", &WORDS.replace("a1", "a2")),
+            end.clone(),
+            // The next file begins with a copy.
+            end,
+        ];
+        let (events, status) = events_and_status(&lines);
+        assert_eq!(
+            events,
+            [
+                "prompt look",
+                "token I look.",
+                "response 7/0 tools",
+                r#"tool bash {"command":"ls"}"#,
+                "ok bash README.md 500ms",
+                "token I look.",
+                "response 9/0",
+                "turn the turn is completed",
+            ]
+        );
+        assert_eq!(status, StreamStatus::Done);
+        let mut parser = StreamParser::new(Format::Auto);
+        parser.push(
+            format!("{}\n", lines[0]).as_bytes(),
+            Timestamp::default(),
+            &mut Vec::new(),
+        );
+        assert_eq!(parser.format(), Some(StreamFormat::VibeJournal));
+    }
+
+    #[test]
+    fn a_turn_that_failed_or_was_stopped_does_not_complete() {
+        let failed = r#"{"error":{"message":"Invalid API key"},"id":"t1","status":"failed"}"#;
+        let stopped = r#"{"id":"t1","reason":"client interrupt","status":"interrupted"}"#;
+        for (end, expected, last) in [
+            (failed, StreamStatus::Failed, "failed Invalid API key"),
+            (
+                stopped,
+                StreamStatus::Interrupted,
+                "! the turn was stopped: client interrupt",
+            ),
+        ] {
+            let lines = [
+                entry("append_entry", PROMPT),
+                envelope(GOES_ON, 0),
+                envelope(end, 0),
+            ];
+            let (events, status) = events_and_status(&lines);
+            assert_eq!(
+                (status, events.last().map(String::as_str)),
+                (expected, Some(last))
+            );
+        }
+        let lines = [
+            entry("append_entry", BEGUN),
+            entry("replace_entry", REFUSED),
+        ];
+        assert_eq!(events_and_status(&lines).0[1], "failed bash denied 500ms");
+    }
+
+    #[test]
+    fn records_have_the_time_of_what_they_change() {
+        let at = crate::agent::record_time(entry("append_entry", WORDS).as_bytes());
+        assert_eq!(at, Some(Timestamp::from_micros(1_764_403_201_000_000)));
+        assert_eq!(
+            crate::agent::record_time(br#"{"payload":{"delta":[1,{}]}}"#),
+            None
+        );
+    }
+}
+mod documents {
+    //! Cline and Continue CLI: session files that are written anew with each message.
+
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    /// Reads versions of a document; returns the events of each.
+    fn versions(format: StreamFormat, versions: &[&str]) -> (Vec<Vec<String>>, StreamStatus) {
+        let mut parser = StreamParser::of(format);
+        let each = versions.iter().map(|version| {
+            let mut events = Vec::new();
+            parser.push(version.as_bytes(), Timestamp::default(), &mut events);
+            events.iter().map(short).collect()
+        });
+        (each.collect(), parser.status())
+    }
+
+    fn cline(messages: &[&str]) -> String {
+        format!(r#"{{"version":1,"messages":[{}]}}"#, messages.join(","))
+    }
+
+    fn cn(messages: &[&str]) -> String {
+        format!("{{\n  \"history\": [{}]\n}}", messages.join(","))
+    }
+
+    const PROMPT: &str = r#"{"id":"u1","role":"user","content":[{"type":"text","text":"<user_input mode=\"act\">look</user_input>"}],"ts":1764403200000}"#;
+    const CALL: &str = r#"{"id":"m1","role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"run_commands","input":{"commands":["ls"]}}],"ts":1764403201000,"metrics":{"inputTokens":7,"outputTokens":2}}"#;
+    const RESULT: &str = r#"{"id":"m2","role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"query":"ls","result":"README.md","success":true}]}],"ts":1764403201500}"#;
+    const ANSWER: &str = r#"{"id":"m3","role":"assistant","content":[{"type":"text","text":"All is well."}],"ts":1764403202000}"#;
+    const ERROR: &str = r#"{"id":"e1","role":"assistant","content":[{"type":"text","text":"invalid x-api-key"}],"ts":1764403202000,"metadata":{"displayOnly":true,"displayRole":"error"}}"#;
+
+    #[test]
+    fn each_message_of_cline_is_reported_once() {
+        let steps = [
+            cline(&[PROMPT]),
+            cline(&[PROMPT])[..40].to_owned(),
+            cline(&[PROMPT, CALL]),
+            cline(&[PROMPT, CALL, RESULT]),
+            cline(&[PROMPT, CALL, RESULT, ANSWER]),
+            String::new(),
+            cline(&[PROMPT, CALL, RESULT, ANSWER]),
+        ];
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let (events, status) = versions(StreamFormat::ClineSession, &steps);
+        let nothing: [&str; 0] = [];
+        assert_eq!(events[0], ["prompt look"]);
+        assert_eq!(events[1], nothing);
+        assert_eq!(
+            events[2],
+            [
+                "token I look.",
+                "response 7/2 tools",
+                r#"tool run_commands {"commands":["ls"]}"#
+            ]
+        );
+        assert_eq!(events[3], ["ok run_commands README.md 500ms"]);
+        assert_eq!(events[4], ["token All is well.", "response 0/0"]);
+        assert_eq!((&events[5], &events[6]), (&vec![], &vec![]));
+        assert_eq!(status, StreamStatus::MaybeDone);
+        // All at once.
+        let (all, _) = versions(StreamFormat::ClineSession, &steps[6..]);
+        assert_eq!(all.concat(), events.concat());
+    }
+
+    #[test]
+    fn an_error_of_cline_is_no_answer() {
+        let (events, status) = versions(StreamFormat::ClineSession, &[&cline(&[PROMPT, ERROR])]);
+        assert_eq!(events[0], ["prompt look", "failed invalid x-api-key"]);
+        assert_eq!(status, StreamStatus::Failed);
+    }
+
+    #[test]
+    fn what_a_summary_replaces_is_not_reported_again() {
+        let summary = r#"{"id":"s1","role":"user","content":"In short: nothing."}"#;
+        let next = PROMPT.replace("u1", "u2").replace("look", "more");
+        let steps = [
+            cline(&[PROMPT, CALL, RESULT, ANSWER]),
+            cline(&[summary, RESULT, ANSWER, &next]),
+            // The last prompt is given again, with other words.
+            cline(&[summary, RESULT, ANSWER, &PROMPT.replace("u1", "u3")]),
+        ];
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let (events, _) = versions(StreamFormat::ClineSession, &steps);
+        let ends = "turn inferred: the next prompt";
+        assert_eq!(
+            events[1],
+            [ends, "prompt In short: nothing.", "prompt more"]
+        );
+        assert_eq!(events[2], ["prompt look"]);
+    }
+
+    const ASKED: &str = r#"{"message":{"role":"user","content":"look"}}"#;
+    const CALLED: &str = r#"{"message":{"role":"assistant","content":"I look.","toolCalls":[{"id":"c1"}],"usage":{"prompt_tokens":7,"completion_tokens":2}},"toolCallStates":[{"toolCallId":"c1","toolCall":{"function":{"name":"Bash","arguments":"{\"command\":\"ls\"}"}},"status":"calling"}]}"#;
+    const ANSWERED: &str = r#"{"message":{"role":"assistant","content":"All is well."}}"#;
+
+    #[test]
+    fn each_message_of_cn_is_reported_once() {
+        let done = CALLED.replace(
+            r#""calling""#,
+            r#""done","output":[{"content":"README.md"}]"#,
+        );
+        let steps = [
+            cn(&[]),
+            cn(&[ASKED, CALLED]),
+            cn(&[ASKED, &done]),
+            cn(&[ASKED, &done, ANSWERED]),
+            // The same words again.
+            cn(&[ASKED, &done, ANSWERED, ASKED]),
+            cn(&[ASKED, &done, ANSWERED, ASKED, ANSWERED]),
+        ];
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let (events, status) = versions(StreamFormat::CnSession, &steps);
+        let call = r#"tool Bash {"command":"ls"}"#;
+        assert_eq!(
+            events[1],
+            ["prompt look", "token I look.", "response 7/2 tools", call]
+        );
+        assert_eq!(events[2], ["ok Bash README.md 0ms"]);
+        assert_eq!(events[3], ["token All is well.", "response 0/0"]);
+        assert_eq!(events[4], ["turn inferred: the next prompt", "prompt look"]);
+        assert_eq!(events[5], ["token All is well.", "response 0/0"]);
+        assert_eq!(status, StreamStatus::MaybeDone);
+    }
+
+    #[test]
+    fn a_tool_of_cn_that_is_refused_stops_the_turn() {
+        let refused = CALLED.replace(
+            r#""calling""#,
+            r#""canceled","output":[{"content":"denied"}]"#,
+        );
+        let steps = [cn(&[ASKED, CALLED]), cn(&[ASKED, &refused])];
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let (events, status) = versions(StreamFormat::CnSession, &steps);
+        assert_eq!(
+            events[1],
+            [
+                "failed Bash denied 0ms",
+                "! the turn was stopped: a human refused a tool"
+            ]
+        );
+        assert_eq!(status, StreamStatus::Interrupted);
+    }
+
+    proptest! {
+        #[test]
+        fn any_versions_are_accepted_and_a_repeated_one_adds_nothing(
+            messages in proptest::collection::vec(
+                select(vec![PROMPT, CALL, RESULT, ANSWER, ERROR, ASKED, CALLED, ANSWERED, "1", "{}", "[]"]),
+                0..8,
+            ),
+            cut in any::<prop::sample::Index>(),
+            bytes in any::<Vec<u8>>(),
+            is_cline in any::<bool>(),
+        ) {
+            let (format, document) = if is_cline {
+                (StreamFormat::ClineSession, cline(&messages))
+            } else {
+                (StreamFormat::CnSession, cn(&messages))
+            };
+            let part = &document.as_bytes()[..cut.index(document.len())];
+            let mut parser = StreamParser::of(format);
+            let mut counts = Vec::new();
+            for version in [part, document.as_bytes(), &bytes, document.as_bytes(), part] {
+                let mut events = Vec::new();
+                parser.push(version, Timestamp::default(), &mut events);
+                counts.push(events.len());
+            }
+            prop_assert_eq!([counts[0], counts[3], counts[4]], [0; 3]);
+        }
     }
 }

@@ -5,11 +5,11 @@ use std::io;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
-use serde::Deserialize;
 
+use crate::agent::record_time;
 use crate::timestamp::Timestamp;
 
 /// Reads `bytes` bytes from `offset` on, or fewer if the file ends before.
@@ -118,6 +118,14 @@ impl Followed {
 
 // Identifies the versions of a file, to notice that it was changed or replaced.
 
+/// Returns the time at which a file was created, where its file system knows it.
+pub(super) fn created(metadata: &Metadata) -> Option<Timestamp> {
+    let since_epoch = metadata.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since_epoch.as_micros())
+        .ok()
+        .map(Timestamp::from_micros)
+}
+
 /// The properties that reveal a change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileVersion {
@@ -152,18 +160,12 @@ impl FileVersion {
     }
 }
 
-#[derive(Deserialize)]
-struct Dated<'a> {
-    #[serde(borrow)]
-    timestamp: Option<&'a str>,
-}
-
 /// Returns the position of the first line of a text with a new time. Lines without a time belong to their predecessor.
 pub(super) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> bool) -> usize {
     let mut at = 0;
     while at < text.len() {
         let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1);
-        if time(&text[at..end]).is_some_and(&is_new) {
+        if record_time(&text[at..end]).is_some_and(&is_new) {
             return at;
         }
         at = end;
@@ -173,10 +175,5 @@ pub(super) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> bool) -> usi
 
 pub(super) fn last_time(text: &[u8]) -> Option<Timestamp> {
     let mut lines = text.rsplit(|byte| *byte == b'\n');
-    lines.find_map(time)
-}
-
-fn time(line: &[u8]) -> Option<Timestamp> {
-    let dated: Dated<'_> = serde_json::from_slice(line).ok()?;
-    dated.timestamp?.parse().ok()
+    lines.find_map(record_time)
 }

@@ -1,14 +1,17 @@
 //! Finds the files that an agent in a pane writes: its status file and its transcript.
 //!
 //! The places were determined with the agents themselves (Claude Code 2.1.330, Codex 0.169, Gemini CLI
-//! 0.61, Qwen Code 0.24, aider 0.86, Copilot CLI 1.0).
+//! 0.61, Qwen Code 0.24, aider 0.86, Copilot CLI 1.0, Kimi 1.44,
+//! Vibe 3.0, Cline 3.0, Continue CLI 1.5).
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
 use super::file::{FileVersion, read_small};
+use super::md5::md5_hex;
 use crate::agent::{KnownAgent, StatusFile, StreamFormat};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
@@ -46,7 +49,7 @@ pub(super) struct Home {
 }
 
 /// The homes of agents. aider keeps its history in the project, and opencode a database.
-const HOMES: [Home; 5] = [
+const HOMES: [Home; 9] = [
     Home {
         agent: KnownAgent::Claude,
         directory: ".claude",
@@ -97,6 +100,46 @@ const HOMES: [Home; 5] = [
         format: StreamFormat::CopilotSession,
         is_followed: false,
     },
+    Home {
+        agent: KnownAgent::Kimi,
+        directory: ".kimi",
+        variable: "KIMI_SHARE_DIR",
+        below_variable: "",
+        sessions: "sessions",
+        only_in: None,
+        format: StreamFormat::KimiSession,
+        is_followed: false,
+    },
+    Home {
+        agent: KnownAgent::Vibe,
+        directory: ".vibe",
+        variable: "VIBE_HOME",
+        below_variable: "",
+        sessions: "logs/session",
+        only_in: None,
+        format: StreamFormat::VibeJournal,
+        is_followed: false,
+    },
+    Home {
+        agent: KnownAgent::Cline,
+        directory: ".cline/data",
+        variable: "CLINE_DATA_DIR",
+        below_variable: "",
+        sessions: "sessions",
+        only_in: None,
+        format: StreamFormat::ClineSession,
+        is_followed: false,
+    },
+    Home {
+        agent: KnownAgent::Cn,
+        directory: ".continue",
+        variable: "CONTINUE_GLOBAL_DIR",
+        below_variable: "",
+        sessions: "sessions",
+        only_in: None,
+        format: StreamFormat::CnSession,
+        is_followed: false,
+    },
 ];
 
 impl Home {
@@ -135,8 +178,11 @@ pub(super) struct Places {
 impl Places {
     /// Returns the places of an agent; `None` if it keeps no conversation in a readable file.
     pub fn of(agent: &RunningAgent) -> Option<Self> {
-        let user = agent.home()?;
         let known = agent.program.known()?;
+        // The title of its process replaces the environment of Kimi.
+        let own = || std::env::var_os("HOME").filter(|_| known == KnownAgent::Kimi);
+        let user = agent.home().map(Path::to_owned);
+        let user = user.or_else(|| own().map(PathBuf::from))?;
         if known == KnownAgent::Aider {
             return Some(Self {
                 agent: known,
@@ -218,9 +264,26 @@ impl Places {
             }
             (KnownAgent::Copilot, _) => copilot_session(&self.sessions, &agent.processes())
                 .map(|session| session.join("events.jsonl")),
+            (KnownAgent::Kimi, _) => {
+                let open = agent.open_files();
+                let home = kimi_home(&open).unwrap_or(&self.config);
+                let directory = md5_hex(agent.directory.as_os_str().as_bytes());
+                let sessions = home.join("sessions").join(directory);
+                let files = entries(&sessions).into_iter();
+                let files = files.map(|session| session.join("wire.jsonl"));
+                return one_of(written_since(files, since));
+            }
+            (KnownAgent::Vibe, _) => vibe_session(&self.sessions, &agent.open_files())
+                .map(|session| session.join("journal")),
+            (KnownAgent::Cline, _) => cline_session(&self.sessions, &agent.processes(), since),
+            (KnownAgent::Cn, _) => {
+                let mut files = newer_than(&self.sessions, "json", since);
+                files.retain(|file| is_of_cn(file, &agent.directory));
+                return one_of(files);
+            }
             _ => None,
         };
-        match found.filter(|file| file.is_file()) {
+        match found.filter(|file| file.exists()) {
             Some(file) => Located::File(file),
             None => Located::Nowhere,
         }
@@ -268,9 +331,7 @@ fn aider_history(directory: &Path) -> PathBuf {
 /// Returns the session that one of these processes has locked with `inuse.PID.lock`. The owner may be
 /// a launcher's child. With several locks, the newest one belongs to the session that is open now.
 fn copilot_session(sessions: &Path, pids: &[u32]) -> Option<PathBuf> {
-    let entries = fs::read_dir(sessions).ok()?;
-    let directories = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
-    let locked = directories.filter_map(|directory| {
+    let locked = entries(sessions).into_iter().filter_map(|directory| {
         let locks = pids
             .iter()
             .map(|pid| directory.join(format!("inuse.{pid}.lock")));
@@ -278,6 +339,51 @@ fn copilot_session(sessions: &Path, pids: &[u32]) -> Option<PathBuf> {
         Some((at, directory))
     });
     locked.max().map(|(_, directory)| directory)
+}
+
+/// Returns the directory of Kimi whose log is among these open files.
+fn kimi_home(open: &[PathBuf]) -> Option<&Path> {
+    let log = open.iter().find(|file| file.ends_with("logs/kimi.log"))?;
+    log.parent()?.parent()
+}
+
+/// Returns the session whose lock is among these open files.
+fn vibe_session(sessions: &Path, open: &[PathBuf]) -> Option<PathBuf> {
+    let locks = fs::canonicalize(sessions.join("active")).ok()?;
+    let is_lock = |file: &&PathBuf| {
+        file.parent() == Some(&locks) && file.extension().is_some_and(|own| own == "lock")
+    };
+    let lock = open.iter().find(is_lock)?;
+    Some(sessions.join("unified").join(lock.file_stem()?))
+}
+
+#[derive(Deserialize)]
+struct ClineManifest {
+    pid: u32,
+}
+
+/// Returns the messages of the latest session that one of these processes has begun, or goes on with.
+fn cline_session(sessions: &Path, pids: &[u32], since: Timestamp) -> Option<PathBuf> {
+    let manifests = entries(sessions).into_iter().filter_map(|session| {
+        let name = session.file_name()?.to_str()?.to_owned();
+        Some(session.join(format!("{name}.json")))
+    });
+    let own = written_since(manifests, since)
+        .into_iter()
+        .filter(|manifest| {
+            let manifest = read_json::<ClineManifest>(manifest, false);
+            manifest.is_some_and(|manifest| pids.contains(&manifest.pid))
+        });
+    let latest = own.max_by_key(|manifest| modified(manifest))?;
+    Some(latest.with_extension("messages.json"))
+}
+
+/// Returns true if a session of Continue CLI began in a directory, which it names before its messages.
+fn is_of_cn(file: &Path, directory: &Path) -> bool {
+    let head = read_small(file, OFlags::empty(), 64 * 1024).unwrap_or_default();
+    let directory = serde_json::to_string(&directory.to_string_lossy()).unwrap_or_default();
+    let named = format!("\"workspaceDirectory\": {directory}");
+    memchr::memmem::find(&head, named.as_bytes()).is_some()
 }
 
 /// Returns the name that Claude Code and Qwen Code give to a directory: dashes for special characters.
@@ -312,16 +418,21 @@ pub(super) fn modified(file: &Path) -> Option<Timestamp> {
 
 /// Returns the files of a directory with this extension that were written since `since`.
 fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBuf> {
+    let files = entries(directory).into_iter();
+    let files = files.filter(|file| file.extension().is_some_and(|own| own == extension));
+    written_since(files, since)
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.take(FILES_MAX).map(|entry| entry.path()).collect()
+}
+
+fn written_since(files: impl Iterator<Item = PathBuf>, since: Timestamp) -> Vec<PathBuf> {
     // A session file may be dated this much before its process, because clocks of files are coarse.
     let since = Timestamp::from_micros(since.micros().saturating_sub(2_000_000));
-    let Ok(entries) = fs::read_dir(directory) else {
-        return Vec::new();
-    };
-    let files = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
-    files
-        .filter(|file| file.extension().is_some_and(|own| own == extension))
-        .filter(|file| modified(file).is_some_and(|at| at >= since))
-        .collect()
+    let is_new = |file: &PathBuf| modified(file).is_some_and(|at| at >= since);
+    files.filter(is_new).collect()
 }
 
 /// Returns the two latest days with sessions, because a session may have begun before midnight. The
@@ -332,8 +443,7 @@ fn latest_days(sessions: &Path) -> Vec<PathBuf> {
         paths.into_iter().rev().take(2)
     };
     let below = |directory: &Path| {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path());
+        let paths = entries(directory).into_iter();
         latest(paths.filter(|path| path.is_dir()).collect())
     };
     let months = below(sessions).flat_map(|year| below(&year));
@@ -346,4 +456,72 @@ fn read_json<T: serde::de::DeserializeOwned>(file: &Path, is_first_line: bool) -
     let bytes = read_small(file, OFlags::empty(), 256 * 1024)?;
     let end = memchr::memchr(b'\n', &bytes).filter(|_| is_first_line);
     serde_json::from_slice(&bytes[..end.unwrap_or(bytes.len())]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files in a directory, by their paths and contents.
+    fn home(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+        let temp = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(temp.path()).unwrap();
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        (temp, root)
+    }
+
+    #[test]
+    fn two_clines_in_one_directory_have_sessions_of_their_own() {
+        let (_temp, root) = home(&[
+            ("1_a/1_a.json", r#"{"pid":7,"status":"idle"}"#),
+            ("1_a/1_a.messages.json", "{}"),
+            ("2_b/2_b.json", r#"{"pid":8}"#),
+            ("3_c/3_c.json", r#"{"pi"#),
+            ("4_d/other.json", r#"{"pid":9}"#),
+        ]);
+        let of = |pid, since| cline_session(&root, &[pid], since);
+        let since = Timestamp::default();
+        assert_eq!(of(7, since), Some(root.join("1_a/1_a.messages.json")));
+        assert_eq!(of(8, since), Some(root.join("2_b/2_b.messages.json")));
+        assert_eq!(of(9, since), None);
+        // A session of an earlier process with the same id.
+        assert_eq!(of(7, Timestamp::from_micros(i64::MAX)), None);
+    }
+
+    #[test]
+    fn the_lock_that_vibe_holds_names_its_session() {
+        let (_temp, root) = home(&[("active/.registry", ""), ("active/s1.lock", "")]);
+        let open = [
+            root.join("vibe.log"),
+            root.join("other/s2.lock"),
+            root.join("active/s1.lock"),
+        ];
+        assert_eq!(vibe_session(&root, &open), Some(root.join("unified/s1")));
+        assert_eq!(vibe_session(&root, &open[..2]), None);
+        assert_eq!(vibe_session(&root.join("none"), &open), None);
+    }
+
+    #[test]
+    fn the_log_that_kimi_writes_names_its_directory() {
+        let open = [
+            PathBuf::from("/dev/null"),
+            PathBuf::from("/h/.kimi/logs/kimi.log"),
+        ];
+        assert_eq!(kimi_home(&open), Some(Path::new("/h/.kimi")));
+        assert_eq!(kimi_home(&open[..1]), None);
+    }
+
+    #[test]
+    fn a_session_of_cn_names_its_directory_before_its_messages() {
+        let text =
+            "{\n  \"title\": \"t\",\n  \"workspaceDirectory\": \"/w/a\",\n  \"history\": []\n}";
+        let (_temp, root) = home(&[("s.json", text)]);
+        let is_of = |directory: &str| is_of_cn(&root.join("s.json"), Path::new(directory));
+        assert!(is_of("/w/a") && !is_of("/w") && !is_of("/w/a/b"));
+        assert!(!is_of_cn(&root.join("none.json"), Path::new("/w/a")));
+    }
 }

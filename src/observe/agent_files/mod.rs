@@ -20,6 +20,7 @@
 mod file;
 
 mod homes;
+mod md5;
 mod search;
 
 mod title;

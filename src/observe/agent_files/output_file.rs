@@ -445,7 +445,8 @@ impl Content {
             Some(
                 StreamFormat::CodexRollout
                 | StreamFormat::GeminiSession
-                | StreamFormat::QwenSession,
+                | StreamFormat::QwenSession
+                | StreamFormat::KimiSession,
             ) => true,
             _ => false,
         }

@@ -1,15 +1,20 @@
 //! Follows the file of a conversation: added records become events, once and in order.
 //!
 //! Of a file that existed before, the end is read without reporting it, to find the agent's state; a
-//! file of a gigabyte is not read completely.
+//! file of a gigabyte is not read completely. A conversation may also be one document, each version of which is read
+//! as a whole, or a directory of files that continue each other.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use rustix::fs::OFlags;
+
 use super::earlier::{EarlierTurn, LastTurn};
-use super::file::{FileVersion, Followed, first_line, last_time, open, read_tail};
+use super::file::{
+    FileVersion, Followed, created, first_line, last_time, open, read_small, read_tail,
+};
 use super::homes::modified;
 use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
 use crate::event::Background;
@@ -24,8 +29,15 @@ const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The quiet after which the last record counts as complete: agents write a message's parts together.
 const QUIET_MICROS: i64 = 300_000;
 
+/// The most bytes of a document: it is parsed again after each message.
+const DOCUMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The most files of a conversation that are read at once. Vibe keeps two.
+const CONTINUED_MAX: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct Transcript {
+    path: PathBuf,
     file: Followed,
     format: StreamFormat,
     parser: StreamParser,
@@ -49,7 +61,8 @@ impl Transcript {
     /// Creates a transcript whose records are reported if they were written from `since` on.
     pub fn new(path: PathBuf, format: StreamFormat, since: Timestamp) -> Self {
         Self {
-            file: Followed::new(path),
+            file: Followed::new(path.clone()),
+            path,
             format,
             parser: StreamParser::of(format),
             since,
@@ -87,7 +100,7 @@ impl Transcript {
     }
 
     pub fn path(&self) -> &Path {
-        &self.file.path
+        &self.path
     }
 
     /// Returns the time of the latest record, if records have times.
@@ -128,8 +141,90 @@ impl Transcript {
         }
     }
 
-    /// Reads the added records, at most [`PIECE_BYTES_MAX`] of them; the next call reads on.
+    /// Reads what was added, at most [`PIECE_BYTES_MAX`] of a file; the next call reads on.
     pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
+        if self.format.is_document() {
+            return self.read_document(now, events);
+        }
+        for _ in 1..CONTINUED_MAX {
+            let result = self.read_file(now, events);
+            // A file that is gone, or read to its end, is continued by the next one.
+            match self.next_file() {
+                Some(next) if result.is_err() || self.is_read() => self.file = Followed::new(next),
+                _ => return result,
+            }
+        }
+        self.read_file(now, events)
+    }
+
+    /// Returns the file that continues the one that is read, once it has content.
+    fn next_file(&self) -> Option<PathBuf> {
+        if self.format != StreamFormat::VibeJournal {
+            return None;
+        }
+        let entries = fs::read_dir(&self.path).ok()?;
+        let has_content = |path: &PathBuf| fs::metadata(path).is_ok_and(|of| of.len() > 0);
+        let files = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
+        let later = files.filter(|path| *path > self.file.path && has_content(path));
+        later.min()
+    }
+
+    /// Reads the document if it has changed.
+    fn read_document(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
+        let metadata = fs::metadata(&self.path)?;
+        let version = FileVersion::of(&metadata);
+        let before = self.file.seen.replace(version);
+        self.file.offset = version.bytes;
+        // A version that is incomplete, because it is being written, is followed by another one.
+        if before == Some(version) {
+            return Ok(());
+        }
+        if version.bytes > DOCUMENT_BYTES_MAX {
+            return Err(io::Error::other("the document is too long"));
+        }
+        let bytes = read_small(&self.path, OFlags::empty(), DOCUMENT_BYTES_MAX);
+        // Messages without a time that are there at first are as old as the document.
+        let undated = match before {
+            Some(_) => now,
+            None => created(&metadata).unwrap_or_default(),
+        };
+        let Self {
+            since,
+            latest,
+            last_turn,
+            has_old_turn,
+            ..
+        } = self;
+        let first = events.len();
+        let mut take = |time: Option<Timestamp>, own: Vec<AgentEvent>, status: StreamStatus| {
+            if let Some(last_turn) = last_turn {
+                last_turn.add(&own, time);
+            }
+            *latest = (*latest).max(time);
+            if time.unwrap_or(undated) >= *since {
+                events.extend(own);
+            } else {
+                *has_old_turn = status == StreamStatus::MaybeDone;
+            }
+        };
+        self.parser
+            .read_document(&bytes.unwrap_or_default(), now, &mut take);
+        self.report_from(first, events);
+        Ok(())
+    }
+
+    /// Notes that events from this position on are reported.
+    fn report_from(&mut self, first: usize, events: &mut Vec<AgentEvent>) {
+        // A prompt implies the end of the turn before it, which began before `since`.
+        if events.len() > first && std::mem::take(&mut self.has_old_turn) {
+            let is_prompt = |event: &AgentEvent| matches!(event, AgentEvent::PromptSent { .. });
+            let old = events[first..].iter().position(is_prompt).unwrap_or(0);
+            events.drain(first..first + old);
+        }
+        self.is_reported |= events.len() > first;
+    }
+
+    fn read_file(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
         let version = FileVersion::of(&fs::metadata(&self.file.path)?);
         let is_known = self.file.seen.is_some()
             && !self.file.is_replaced(&version)
@@ -147,7 +242,9 @@ impl Transcript {
         let is_first = self.file.seen.replace(version).is_none();
         if !is_known {
             self.rewritten = (!is_first && self.latest.is_some()).then(|| self.status());
-            self.parser = StreamParser::of(self.format);
+            if !is_first {
+                self.parser = StreamParser::of(self.format);
+            }
             self.file.offset = version.bytes.saturating_sub(TAIL_BYTES_MAX);
             if self.rewritten.is_none() {
                 self.begin(&file, version.bytes)?;
@@ -172,13 +269,7 @@ impl Transcript {
         }
         let before = events.len();
         self.push(&piece[new..], now, events);
-        // A prompt implies the end of the turn before it, which began before `since`.
-        if events.len() > before && std::mem::take(&mut self.has_old_turn) {
-            let is_prompt = |event: &AgentEvent| matches!(event, AgentEvent::PromptSent { .. });
-            let old = events[before..].iter().position(is_prompt).unwrap_or(0);
-            events.drain(before..before + old);
-        }
-        self.is_reported |= events.len() > before;
+        self.report_from(before, events);
         self.latest = self.latest.max(last_time(&piece));
         self.read_at = Some(now);
         Ok(())
@@ -196,7 +287,7 @@ impl Transcript {
         // A message that is complete is older, too.
         self.parser.flush_idle(since, &mut Vec::new());
         self.has_old_turn = self.parser.status() == StreamStatus::MaybeDone;
-        self.latest = last_time(&before);
+        self.latest = self.latest.max(last_time(&before));
         Ok(())
     }
 
@@ -338,14 +429,14 @@ pub(super) fn choose(
     screen: &str,
     started: Timestamp,
 ) -> Option<PathBuf> {
-    let ends: Vec<Vec<u8>> = files.iter().map(|file| end_of(file)).collect();
-    let is_own = |end: &[u8]| last_time(end).is_some_and(|at| at >= started);
-    let has_own = ends.iter().any(|end| is_own(end));
-    let messages = |end: &Vec<u8>| match (is_own(end), has_own) {
-        (true, _) => last_messages(end, format, true),
+    let ends: Vec<_> = files.iter().map(|file| end_of(file, format)).collect();
+    let is_own = |at: Option<Timestamp>| at.is_some_and(|at| at >= started);
+    let has_own = ends.iter().any(|(at, _)| is_own(*at));
+    let messages = |(at, events): &(_, Vec<AgentEvent>)| match (is_own(*at), has_own) {
+        (true, _) => last_messages(events, true),
         (false, true) => Vec::new(),
         // The user may give the prompt of an earlier conversation again.
-        (false, false) => last_messages(end, format, false),
+        (false, false) => last_messages(events, false),
     };
     let messages: Vec<Vec<String>> = ends.iter().map(messages).collect();
     lowest(&messages, &letters(screen)).map(|at| files[at].clone())
@@ -387,24 +478,34 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// Returns the end of a file; nothing if it cannot be read.
-fn end_of(file: &Path) -> Vec<u8> {
+/// Returns the events at the end of a file, and the time of the last one; nothing if it cannot be read.
+fn end_of(file: &Path, format: StreamFormat) -> (Option<Timestamp>, Vec<AgentEvent>) {
+    let (mut parser, mut events) = (StreamParser::of(format), Vec::new());
+    if format.is_document() {
+        let mut latest = fs::metadata(file).ok().and_then(|of| created(&of));
+        let bytes = read_small(file, OFlags::empty(), DOCUMENT_BYTES_MAX).unwrap_or_default();
+        parser.read_document(&bytes, Timestamp::default(), &mut |time, own, _| {
+            latest = latest.max(time);
+            events.extend(own);
+        });
+        return (latest, events);
+    }
     // The bytes of a file's end that are read for its last messages.
     let read = open(file).and_then(|file| read_tail(&file, file.metadata()?.len(), 256 * 1024));
-    read.map_or_else(|_| Vec::new(), |(_, bytes)| bytes)
+    let end = read.map_or_else(|_| Vec::new(), |(_, bytes)| bytes);
+    parser.push(&end, Timestamp::default(), &mut events);
+    (last_time(&end), events)
 }
 
 /// Returns the last messages of a conversation: its longer answers and, `with_prompts`, what the user has sent.
-fn last_messages(end: &[u8], format: StreamFormat, with_prompts: bool) -> Vec<String> {
-    let mut events = Vec::new();
-    StreamParser::of(format).push(end, Timestamp::default(), &mut events);
-    let messages = events.into_iter().rev().filter_map(|event| match event {
+fn last_messages(events: &[AgentEvent], with_prompts: bool) -> Vec<String> {
+    let messages = events.iter().rev().filter_map(|event| match event {
         AgentEvent::PromptSent { prompt_summary, .. } => {
-            Some(letters(&prompt_summary)).filter(|_| with_prompts)
+            Some(letters(prompt_summary)).filter(|_| with_prompts)
         }
         // Short answers occur in many conversations, of which not all are known.
         AgentEvent::TokenReceived { token } => {
-            Some(letters(&token)).filter(|letters| letters.chars().count() >= LETTERS)
+            Some(letters(token)).filter(|letters| letters.chars().count() >= LETTERS)
         }
         _ => None,
     });
@@ -547,6 +648,105 @@ mod tests {
                 matches!(&events[..], [AgentEvent::PromptSent { .. }]),
                 "{events:?}"
             );
+        }
+
+        /// Reads a conversation until nothing is new; returns its prompts.
+        fn new_prompts(transcript: &mut Transcript, now: Timestamp) -> Vec<String> {
+            let mut events = Vec::new();
+            transcript.read(now, &mut events).unwrap();
+            prompts(&events).into_iter().map(str::to_owned).collect()
+        }
+
+        #[test]
+        fn a_document_is_reported_from_a_time_on_and_each_message_once() {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("s.messages.json");
+            let message = |number: u32| {
+                let ts = i64::from(number) * 1_000 + 1_764_000_000_000;
+                format!(
+                    r#"{{"id":"{number}","role":"user","content":"prompt {number}","ts":{ts}}}"#
+                )
+            };
+            let write = |numbers: std::ops::Range<u32>| {
+                let messages: Vec<String> = numbers.map(message).collect();
+                let text = format!("{{\"messages\":[{}]}}", messages.join(","));
+                std::fs::write(&path, &text).unwrap();
+                text
+            };
+            let text = write(0..3);
+            let since = Timestamp::from_micros(1_764_000_002_000_000);
+            let mut transcript = Transcript::new(path.clone(), StreamFormat::ClineSession, since);
+            assert_eq!(new_prompts(&mut transcript, since), ["prompt 2"]);
+            assert_eq!(transcript.latest(), Some(since));
+            std::fs::write(&path, &text[..50]).unwrap();
+            assert_eq!(
+                new_prompts(&mut transcript, since),
+                [""; 0],
+                "it is being written"
+            );
+            write(0..5);
+            assert_eq!(
+                new_prompts(&mut transcript, since),
+                ["prompt 3", "prompt 4"]
+            );
+            assert_eq!(new_prompts(&mut transcript, since), [""; 0]);
+        }
+
+        #[test]
+        fn messages_without_times_are_as_old_as_their_document() {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("s.json");
+            let write = |prompts: &[&str]| {
+                let message =
+                    |text: &&str| format!(r#"{{"message":{{"role":"user","content":"{text}"}}}}"#);
+                let messages: Vec<String> = prompts.iter().map(message).collect();
+                std::fs::write(&path, format!("{{\"history\":[{}]}}", messages.join(","))).unwrap();
+            };
+            write(&["one"]);
+            let created = created(&fs::metadata(&path).unwrap()).unwrap();
+            let later = Timestamp::from_micros(created.micros() + 60_000_000);
+            let of = |since| Transcript::new(path.clone(), StreamFormat::CnSession, since);
+            let (mut first, mut second) = (of(created), of(later));
+            assert_eq!(new_prompts(&mut first, created), ["one"]);
+            assert_eq!(new_prompts(&mut second, later), [""; 0]);
+            write(&["one", "two"]);
+            assert_eq!(new_prompts(&mut first, created), ["two"]);
+            assert_eq!(new_prompts(&mut second, later), ["two"]);
+        }
+
+        #[test]
+        fn a_journal_goes_on_in_its_next_file() {
+            let directory = tempfile::tempdir().unwrap();
+            let prompt = |second: u32| {
+                let time = i64::from(second) * 1_000 + 1_764_000_000_000;
+                let entry = format!(
+                    r#"{{"content":"prompt {second}","role":"user","type":"message","updatedAt":{time}}}"#
+                );
+                let change = format!(r#"{{"entry":{entry},"op":"append_entry"}}"#);
+                format!(r#"{{"payload":{{"delta":[{change}]}},"type":"projection_delta"}}"#) + "\n"
+            };
+            let write = |name: &str, text: &str| {
+                std::fs::write(directory.path().join(name), text).unwrap();
+            };
+            write("01.jsonl", &prompt(1));
+            write("07.jsonl", &(prompt(2) + &prompt(3)));
+            write("09.jsonl", "");
+            let since = Timestamp::from_micros(1_764_000_003_000_000);
+            let journal = directory.path().to_owned();
+            let mut transcript = Transcript::new(journal, StreamFormat::VibeJournal, since);
+            assert_eq!(new_prompts(&mut transcript, since), ["prompt 3"]);
+            assert!(transcript.is_read());
+            assert_eq!(new_prompts(&mut transcript, since), [""; 0]);
+            // Vibe writes the last records of a file after it has begun the next one, and removes old ones.
+            std::fs::remove_file(directory.path().join("01.jsonl")).unwrap();
+            write("07.jsonl", &(prompt(2) + &prompt(3) + &prompt(4)));
+            assert_eq!(new_prompts(&mut transcript, since), ["prompt 4"]);
+            write("09.jsonl", &prompt(5));
+            assert_eq!(new_prompts(&mut transcript, since), ["prompt 5"]);
+            std::fs::remove_file(directory.path().join("09.jsonl")).unwrap();
+            write("11.jsonl", &prompt(6));
+            assert_eq!(new_prompts(&mut transcript, since), ["prompt 6"]);
+            assert_eq!(transcript.path(), directory.path());
         }
 
         fn append(transcript: &Transcript, text: &str) {
