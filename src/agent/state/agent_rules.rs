@@ -287,9 +287,21 @@ impl Candidate<'_, '_> {
     /// Returns the question in the rows from `from` on: those above belong to the conversation.
     fn asks(&self, from: usize) -> Option<String> {
         self.agent.asks.iter().find_map(|query| {
-            let line = query.find_from(&self.view, from)?;
-            let question = query.pattern.captures(line)?.get(1)?;
-            Some(one_line(question.as_str())).filter(|question| !question.is_empty())
+            let row = query.find_row(&self.view, from)?;
+            let question = query
+                .pattern
+                .captures(query.text(&self.view, row))?
+                .get(1)?;
+            // The row above may name the tool.
+            let above = self.view.screen.before(row).unwrap_or_default();
+            let tool = query.under.as_ref().and_then(|under| under.captures(above));
+            let tool = tool.as_ref().and_then(|tool| tool.get(1));
+            let words = tool
+                .into_iter()
+                .chain([question])
+                .map(|words| words.as_str());
+            let question = one_line(&words.collect::<Vec<_>>().join(" "));
+            Some(question).filter(|question| !question.is_empty())
         })
     }
 
@@ -473,29 +485,39 @@ impl RowQuery {
 
     /// Searches the rows of the region from `from` on.
     fn find_from<'p>(&self, view: &ScreenView<'p, '_>, from: usize) -> Option<&'p str> {
-        let rows = view.rows(self.region, self.lines)?;
-        let rows = rows.start.max(from)..rows.end;
+        self.find_row(view, from).map(|row| self.text(view, row))
+    }
+
+    /// Returns a row in the form that the pattern matches.
+    fn text<'p>(&self, view: &ScreenView<'p, '_>, row: usize) -> &'p str {
         let screen = view.screen;
-        let text = |row: usize| match self.region {
+        match self.region {
             Region::Input => inner(screen.row(row)),
             Region::Cursor => screen.cursor_line(),
             _ => screen.row(row),
-        };
+        }
+    }
+
+    /// Returns the row that [`RowQuery::find_from`] finds.
+    fn find_row(&self, view: &ScreenView<'_, '_>, from: usize) -> Option<usize> {
+        let rows = view.rows(self.region, self.lines)?;
+        let rows = rows.start.max(from)..rows.end;
+        let screen = view.screen;
         let is_under = |row: usize| {
             let matches = |under: &Regex| screen.before(row).is_some_and(|row| under.is_match(row));
             self.under.as_ref().is_none_or(matches)
         };
-        let is_match = |row: &usize| self.pattern.is_match(text(*row)) && is_under(*row);
+        let is_match = |row: &usize| self.pattern.is_match(self.text(view, *row)) && is_under(*row);
         let found = if self.is_first {
             rows.clone().find(is_match)
         } else {
             rows.clone().rfind(is_match)
         }?;
         let is_also = |also: &Regex, row: usize| {
-            also.is_match(text(row)) || view.has_boxes && also.is_match(&view.whole(row))
+            also.is_match(self.text(view, row)) || view.has_boxes && also.is_match(&view.whole(row))
         };
         let has = |also: &Regex| rows.clone().any(|row| is_also(also, row));
-        self.also.as_ref().is_none_or(has).then(|| text(found))
+        self.also.as_ref().is_none_or(has).then_some(found)
     }
 }
 

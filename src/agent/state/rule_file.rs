@@ -302,6 +302,11 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         let at = |why: String| format!("asks {number}: {why}");
         let mut query = query(spec.region, spec.lines, &spec.pattern, None).map_err(at)?;
         query.under = optional("under", spec.under.as_deref()).map_err(at)?;
+        if (query.under.as_ref()).is_some_and(|under| under.captures_len() > 2) {
+            return Err(at(
+                "under: at most one pair of parentheses, around the tool".into(),
+            ));
+        }
         query.is_first = spec.first;
         if query.pattern.captures_len() != 2 {
             return Err(at("enclose the question in one pair of parentheses".into()));
