@@ -8,6 +8,7 @@ pub(crate) mod summary;
 
 mod state;
 
+mod program_status;
 mod reports;
 
 mod resolver;
@@ -24,6 +25,7 @@ pub(crate) use crate::event::AgentState;
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
 pub(crate) use program::{AgentProgram, KnownAgent, VIEWER, program_name};
+pub(crate) use program_status::ProgramStatus;
 pub(crate) use question::Questions;
 #[cfg(feature = "cli")]
 pub(crate) use question::is_same_question;

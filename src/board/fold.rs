@@ -4,19 +4,19 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::job::is_job_named;
-use super::last::{conclusion, tool_in_words};
+use super::last::{EarlierTurn, conclusion, tool_in_words};
 use super::limit::limit_end;
-use super::row::{EarlierTurn, ExecutionKind, Row, RowKey, RowState, is_failure};
+use super::row::{ExecutionKind, Row, RowKey, RowState, is_failure};
 use super::rows::Rows;
+use super::shown::{plain, shown, shown_child};
 use jiff::tz::TimeZone;
 
 use crate::agent::{
     AgentProgram, RowKind, StateRules, exit_status_of_detail, one_line, program_name,
 };
-use crate::escapes::without_escapes;
 use crate::event::{
-    AgentState, Background, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId,
-    GapEvidence, PaneId, SessionEndReason, StateSource, TdEvent,
+    AgentState, Background, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId,
+    SessionEndReason, StateSource, TdEvent,
 };
 use crate::process::{is_shell, runs_script};
 use crate::timestamp::Timestamp;
@@ -384,6 +384,16 @@ impl Fold<'_> {
                 let (shells, agents) = (*shells, *agents);
                 row.background =
                     Some(Background { shells, agents }).filter(|left| !left.is_empty());
+            }),
+            TdEvent::ProgressReported {
+                pane,
+                progress,
+                children,
+                ..
+            } => self.pane(id, pane, |row, _| {
+                row.progress = *progress;
+                let children: Box<[_]> = children.iter().map(shown_child).collect();
+                row.children = Some(children).filter(|children| !children.is_empty());
             }),
             TdEvent::ConversationFound {
                 pane: Some(pane),
@@ -767,30 +777,4 @@ fn is_echo(line: &str) -> bool {
     line.strip_prefix('^').is_some_and(|key| key.len() == 1)
         || matches!(line, "exit" | "logout")
         || is_notice
-}
-
-/// Returns a dialogue as faces may show it.
-fn shown(dialogue: &Dialogue) -> Dialogue {
-    let choices = dialogue.choices.iter().map(|choice| DialogueChoice {
-        key: plain(&choice.key).into_owned(),
-        label: plain(&choice.label).into_owned(),
-        selected: choice.selected,
-    });
-    Dialogue {
-        text: plain(&dialogue.text).into_owned(),
-        choices: choices.collect(),
-        again: false,
-    }
-}
-
-/// Returns a text without control sequences and without control characters other than tabs and line feeds.
-fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
-    }
-    // A sequence that a line leaves open must not hide the lines after it.
-    let lines = text
-        .split('\n')
-        .map(|line| without_escapes(line).replace(|c: char| c.is_control() && c != '\t', ""));
-    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -2,6 +2,7 @@
 
 use crate::agent::{is_default_marker, one_line, tool_question};
 use crate::text::{TextEnd, first_sentence, last_sentence, letters};
+use crate::timestamp::Timestamp;
 
 /// The end of an agent's answer, as it arrives in pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -111,6 +112,18 @@ fn prose(text: &str) -> Vec<Vec<String>> {
     }
     paragraphs.retain(|lines| !lines.is_empty());
     paragraphs
+}
+
+/// The times of an agent's last turn, which began before the observation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct EarlierTurn {
+    pub(super) began: Option<Timestamp>,
+    /// `None` while the turn goes on.
+    pub(super) ended: Option<Timestamp>,
+    /// The time of the agent's last words or tool, while the turn goes on.
+    pub(super) acted: Option<Timestamp>,
+    /// The time at which the conversation was found.
+    pub(super) found: Timestamp,
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod names;
 mod nested;
 mod others;
 mod panes;
+mod reported;
 mod says;
 mod schema;
 mod selves;

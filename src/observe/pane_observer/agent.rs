@@ -165,6 +165,28 @@ impl Pane {
         out.warn(agent, message);
     }
 
+    /// Returns the pid of the pane's program if one of its processes has reported its status, and it is not known which.
+    pub fn reporting_pid(&self) -> Option<u32> {
+        let states = self.agent.states.as_ref();
+        states
+            .is_some_and(AgentStates::awaits_front)
+            .then_some(self.shape.pid)
+    }
+
+    /// Emits what the program reports of its progress and its children, if that is due.
+    pub(super) fn emit_progress(&mut self, out: &mut PaneOutput<'_>) {
+        let states = self.agent.states.as_mut();
+        if let Some((progress, children)) = states.and_then(|states| states.take_progress(out.now))
+        {
+            out.emit(TdEvent::ProgressReported {
+                execution_id: out.execution_id.clone(),
+                pane: self.id.clone(),
+                progress,
+                children,
+            });
+        }
+    }
+
     /// Emits the agent's state if it has changed.
     pub(super) fn emit_due_state(&mut self, out: &mut PaneOutput<'_>) {
         let states = self.agent.states.as_mut();
@@ -337,7 +359,7 @@ impl Pane {
         let markers = self.turns.as_ref().map(PaneTurns::markers);
         self.agent.reading = (!has_places).then(|| Box::new(Reading::of(program, markers)));
         if let Some(states) = &mut self.agent.states {
-            states.set_program(program.clone());
+            states.set_program(program.clone(), out.now);
             states.set_title(&self.agent.title, out.now);
         }
         self.emit_due_state(out);

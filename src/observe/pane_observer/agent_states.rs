@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::super::agent_files::AgentEventConverter;
 use crate::agent::{
-    AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ResolvedState,
-    ScreenReader, StateClaim, StateResolver, StateRules, StateSource, VIEWER, state_of_title,
-    work_in_title,
+    AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ProgramStatus,
+    ResolvedState, ScreenReader, StateClaim, StateResolver, StateRules, StateSource, VIEWER,
+    state_of_title, work_in_title,
 };
-use crate::event::Background;
+use crate::event::{Background, ReportedChild};
 use crate::process::Front;
 use crate::track::{Capture, TerminalNotice};
 
@@ -51,6 +51,8 @@ pub(in crate::observe) struct AgentStates {
     left_title: Option<String>,
     /// The name of the machine.
     host: String,
+    /// What the programs in the pane report of themselves.
+    reports: ProgramStatus,
     /// What was last reported to run in the background.
     background: Background,
     resolver: StateResolver,
@@ -70,6 +72,7 @@ impl AgentStates {
             is_suspended: false,
             over: None,
             host: host.to_owned(),
+            reports: ProgramStatus::default(),
             background: Background::default(),
             resolver: StateResolver::new(false),
         }
@@ -108,6 +111,8 @@ impl AgentStates {
             return false;
         }
         let is_shell = front.is_shell;
+        self.reports
+            .set_front(front.group, is_shell, &front.stopped, now);
         if !is_shell {
             self.last_group = Some(front.group);
         }
@@ -118,6 +123,7 @@ impl AgentStates {
         if is_suspended != was_suspended {
             self.set_suspended(is_suspended, now);
         }
+        self.claim_reports(now);
         is_shell && !is_suspended && (was_suspended || self.is_agent_on_screen())
     }
 
@@ -152,6 +158,9 @@ impl AgentStates {
     pub fn end(&mut self, now: Instant) -> Option<AgentProgram> {
         let group = self.front.take().map(|front| front.group);
         let program = self.program.take();
+        if program.is_some() {
+            self.reports.clear(now);
+        }
         self.resolver = StateResolver::new(false);
         self.is_suspended = false;
         self.left_title = Some(self.title.clone());
@@ -160,7 +169,9 @@ impl AgentStates {
     }
 
     /// Begins with another program in the pane.
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, now: Instant) {
+        self.reports.clear(now);
+        self.claim_reports(now);
         self.over = None;
     }
 
@@ -204,13 +215,44 @@ impl AgentStates {
     }
 
     /// Sets the agent that runs in the pane.
-    pub fn set_program(&mut self, program: AgentProgram) {
+    pub fn set_program(&mut self, program: AgentProgram, now: Instant) {
         if self.program.as_ref() != Some(&program) {
             // The last screen belongs to another program.
             self.resolver = StateResolver::new(true);
             self.program = Some(program);
             (self.is_suspended, self.over) = (false, None);
+            self.claim_reports(now);
         }
+    }
+
+    /// Takes over what the programs in the pane report of themselves. Where nothing else is known at its end, what is in
+    /// the foreground shows what goes on.
+    pub fn claim_reports(&mut self, now: Instant) {
+        let claim = self.reports.claim();
+        let has_ended = claim.is_none() && self.resolver.has_claim(StateSource::Report);
+        if has_ended && !self.resolver.has_claim(StateSource::Screen) {
+            let front = self.front.as_ref().filter(|_| self.program.is_none());
+            let after = front.and_then(|front| self.rules.after_agent(&front.name, front.is_shell));
+            let state = after.map_or(AgentState::Unknown, |after| after.state);
+            let claim = StateClaim {
+                is_confirmed: false,
+                ..own_claim(state, None, "")
+            };
+            self.set_claim(StateSource::Screen, Some(claim), now);
+        }
+        if claim.is_some() || has_ended {
+            self.set_claim(StateSource::Report, claim, now);
+        }
+    }
+
+    /// Returns true if a program has reported, and it is not known which one.
+    pub fn awaits_front(&self) -> bool {
+        self.program.is_none() && self.reports.awaits_front()
+    }
+
+    /// Returns what the program reports of its progress and its children, if that is due and has changed.
+    pub fn take_progress(&mut self, now: Instant) -> Option<(Option<u32>, Vec<ReportedChild>)> {
+        self.reports.take_progress(now)
     }
 
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
@@ -274,6 +316,19 @@ impl AgentStates {
                 };
                 self.set_claim(StateSource::Notification, Some(claim), now);
             }
+            TerminalNotice::Report(report) => {
+                if self.reports.take(report, now) {
+                    self.claim_reports(now);
+                }
+            }
+            TerminalNotice::Prompt => {
+                self.reports.end_work(now);
+                self.claim_reports(now);
+            }
+            TerminalNotice::Reset => {
+                self.reports.clear(now);
+                self.claim_reports(now);
+            }
             TerminalNotice::Progress(_)
             | TerminalNotice::Notification(_)
             | TerminalNotice::Bell => {}
@@ -293,9 +348,10 @@ impl AgentStates {
         self.handle_timeout(now)
     }
 
-    /// Returns what the agent says or does, as the last screen shows it.
+    /// Returns what the agent says or does, as it reports it, else as the last screen shows it.
     pub fn says(&self) -> Option<&str> {
-        self.resolver.shown_now()?.says.as_deref()
+        let shown = || self.resolver.shown_now()?.says.as_deref();
+        self.reports.says().or_else(shown)
     }
 
     /// Returns the number of rows of the agent's screen above its input box.
@@ -322,7 +378,8 @@ impl AgentStates {
 
     /// Returns when [`AgentStates::handle_timeout`] is due if no evidence arrives.
     pub fn deadline(&self) -> Option<Instant> {
-        self.resolver.deadline
+        let progress = self.reports.deadline();
+        self.resolver.deadline.into_iter().chain(progress).min()
     }
 
     /// Returns the change of state to report by now, with the name of the agent.
@@ -335,9 +392,18 @@ impl AgentStates {
         let agent = match &self.program {
             Some(program) => program.name().to_owned(),
             None if self.view().is_some() => VIEWER.to_owned(),
-            None => self.resolver.settled.as_ref()?.agent.clone(),
+            None => self.name_without_program().to_owned(),
         };
         Some((agent, report))
+    }
+
+    /// Returns the name of the agent on the screen, else the one that the program gives itself.
+    fn name_without_program(&self) -> &str {
+        let shown = self.resolver.settled.as_ref();
+        let shown = shown.map(|shown| shown.agent.as_str());
+        let agent = shown.filter(|shown| self.rules.is_agent(shown));
+        let name = agent.or_else(|| self.reports.app()).or(shown);
+        name.unwrap_or("shell")
     }
 
     fn detect(&self, capture: &Capture) -> Option<DetectedState> {
@@ -504,7 +570,7 @@ mod tests {
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut states = AgentStates::new(&StateRules::builtin(), "host");
         let begin = |states: &mut AgentStates, seconds: u64| {
-            states.set_program(AgentProgram::Known(KnownAgent::Codex));
+            states.set_program(AgentProgram::Known(KnownAgent::Codex), at(seconds));
             states.set_title("[ ! ] Action Required | work", at(seconds));
         };
         let state = |states: &mut AgentStates, seconds: u64| {

@@ -297,6 +297,7 @@ impl Pane {
             out.turn_completed(&self.id, "", summary, Some(TurnEvidence::Inferred));
         }
         self.emit_due_state(out);
+        self.emit_progress(out);
         self.read_due(out);
         self.emit_snapshot(out);
         self.emit_activity(out);
@@ -401,7 +402,7 @@ impl Pane {
         (self.life.dead, self.life.dying, self.life.has_new_program) = (None, None, false);
         self.life.ended = None;
         if let Some(states) = &mut self.agent.states {
-            states.begin();
+            states.begin(out.now);
         }
         out.emit(TdEvent::PaneOpened {
             execution_id: out.execution_id.clone(),

@@ -258,7 +258,15 @@ impl SessionPanes {
                 if let Some(exit) = self.programs.agent_end(&id, false) {
                     emitter.collect(&id, true, now, |out| pane.agent_ended(exit, out));
                 }
-                for mark in emitter.collect(&id, true, now, |out| pane.feed(&bytes, out)) {
+                let views = &self.config.views;
+                let feed = |out: &mut PaneOutput<'_>| {
+                    let marks = pane.feed(&bytes, out);
+                    if let Some(pid) = pane.reporting_pid() {
+                        pane.set_front(views.front(pid), out);
+                    }
+                    marks
+                };
+                for mark in emitter.collect(&id, true, now, feed) {
                     for job in self.programs.handle_mark(&id, mark, now) {
                         emitter.emit_job(&id, job);
                     }
