@@ -51,6 +51,7 @@ pub const PURE: &[&str] = &[
     "src/process/questions.rs",
     "src/process/record_splitter.rs",
     "src/process/shell.rs",
+    "src/process/status_query.rs",
     "src/observe/polled_pane.rs",
     "src/observe/pane_observer/",
     "src/observe/session_outcome.rs",
