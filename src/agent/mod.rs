@@ -33,7 +33,7 @@ pub(crate) use reports::{state_of_title, work_in_title};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
 pub use state::{AgentScreen, DetectedState, StateRules};
-pub(crate) use state::{RowKind, asks_the_same, is_same_dialogue};
+pub(crate) use state::{RowKind, UNNAMED, asks_the_same, is_same_dialogue};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp};
 pub(crate) use summary::{exit_status_in_words, exit_status_of_detail, failure_in_words};

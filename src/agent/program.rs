@@ -215,10 +215,11 @@ const FACTS: [ProgramFacts; 15] = [
 ];
 
 impl KnownAgent {
-    /// Returns true if the program of this name takes the key of a choice at once. Scripts, shells and aider read lines.
+    /// Returns true if the program of this name takes the key of a choice at once, in a dialogue that `has_choices`.
+    /// Scripts, shells and aider read lines; of other programs, a dialogue is known only if it is a menu.
     #[cfg(feature = "cli")]
-    pub(crate) fn takes_keys(name: Option<&str>) -> bool {
-        name.is_some_and(|name| Self::named(name).is_some() && name != "aider")
+    pub(crate) fn takes_keys(name: Option<&str>, has_choices: bool) -> bool {
+        name.is_some_and(|name| name != "aider" && (has_choices || Self::named(name).is_some()))
     }
 
     #[cfg(test)]
@@ -342,7 +343,8 @@ fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
         .or_else(|| executable.and_then(|path| by_name(path).or_else(|| in_package(path))))
 }
 
-fn is_interpreter(program: &str) -> bool {
+/// Returns true for the name or the path of an interpreter, such as `node` or `python3.13`.
+pub(super) fn is_interpreter(program: &str) -> bool {
     let is_version = |c: char| c.is_ascii_digit() || c == '.';
     let name = name_of(Path::new(program));
     name.is_some_and(|name| INTERPRETERS.contains(&name.trim_end_matches(is_version)))

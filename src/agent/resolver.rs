@@ -584,6 +584,7 @@ mod tests {
                 shells: 0,
                 says: None,
                 rows_below: 0,
+                is_general: false,
             })
         }
 

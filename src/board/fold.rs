@@ -11,7 +11,7 @@ use super::rows::Rows;
 use jiff::tz::TimeZone;
 
 use crate::agent::{
-    AgentProgram, RowKind, StateRules, exit_status_of_detail, one_line, program_name,
+    AgentProgram, RowKind, StateRules, UNNAMED, exit_status_of_detail, one_line, program_name,
 };
 use crate::escapes::without_escapes;
 use crate::event::{
@@ -323,7 +323,10 @@ impl Fold<'_> {
                         return;
                     }
                     // A job that has its name keeps it while it runs.
-                    let is_named = is_shell && !is_idle && row.has_named_job();
+                    let is_unnamed = agent.as_deref().is_some_and(|agent| agent == UNNAMED);
+                    let is_other = row.agent.as_deref().is_some_and(|agent| agent != "shell");
+                    let is_named =
+                        is_shell && !is_idle && row.has_named_job() || is_unnamed && is_other;
                     if let Some(agent) = agent.as_ref().filter(|_| !is_named) {
                         row.set_agent(plain(agent).into_owned());
                     }

@@ -73,6 +73,7 @@ mod tui;
 mod turns;
 #[cfg(feature = "cli")]
 mod typing;
+mod unknown_agents;
 mod versions;
 mod wait;
 mod watch;

@@ -144,7 +144,7 @@ impl AgentStates {
 
     fn is_agent_on_screen(&self) -> bool {
         let mut shown = self.resolver.shown();
-        shown.any(|shown| self.rules.is_agent(&shown.agent))
+        shown.any(|shown| self.rules.is_agents(shown))
     }
 
     /// Ends the agent's state with its process, and returns the agent whose process was found. From here on its
@@ -358,14 +358,20 @@ impl AgentStates {
             rows: &rows,
             cursor: Some(capture.cursor),
             program,
+            is_full: capture.alternate,
         };
+        let settled = self.resolver.settled.as_ref();
         let detected = if is_left {
             self.rules.detect_without_agents(&screen)
         } else {
             let running = self.program.as_ref().map(AgentProgram::name);
+            let is_same = |shown: &&DetectedState| {
+                shown.is_general && shown.agent == self.rules.agent_of(program)
+            };
+            let shown = settled.filter(is_same);
+            let running = running.or(shown.map(|shown| shown.agent.as_str()));
             self.rules.detect_running(running, &screen)
         };
-        let settled = self.resolver.settled.as_ref();
         let is_answered = |shown: &DetectedState| {
             settled.is_some_and(|before| self.rules.is_answered(before, shown))
         };
@@ -384,10 +390,10 @@ impl AgentStates {
             let front = front.filter(|_| self.over.is_some())?;
             self.rules.after_agent(&front.name, front.is_shell)
         });
+        let detected = detected.or_else(|| self.rules.unknown_after(settled?));
         // The rules of other agents do not apply to this one.
         detected.filter(|detected| {
-            let is_file =
-                KnownAgent::named(&detected.agent).is_some() && program.is_some_and(shows_files);
+            let is_file = self.rules.is_agents(detected) && program.is_some_and(shows_files);
             let agent = self.program.as_ref();
             agent.map_or(!is_file, |agent| agent.name() == detected.agent)
         })
