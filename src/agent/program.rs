@@ -77,7 +77,11 @@ const FACTS: [ProgramFacts; 15] = [
         agent: KnownAgent::Claude,
         name: "claude",
         aliases: &[],
-        packages: &["/node_modules/@anthropic-ai/claude-code"],
+        // The installer without npm names the program by its version.
+        packages: &[
+            "/node_modules/@anthropic-ai/claude-code",
+            "/claude/versions",
+        ],
         batch_options: &["-p", "--print", "-v"],
         batch_commands: "mcp config doctor update install migrate-installer setup-token plugin auth agents daemon",
     },
@@ -292,6 +296,20 @@ impl AgentProgram {
         has_word(OTHERS, name).then(|| Self::Other(name.to_owned()))
     }
 
+    /// Returns the agent of this name, which a pane declares. Names consist of at most 40 letters, digits, `-`, `_` and
+    /// `.`; those of rows that are no agents are none.
+    pub fn declared(name: &str) -> Option<Self> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_name = name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.len() <= 40
+            && name.bytes().all(is_part);
+        if !is_name || [VIEWER, "shell"].contains(&name) {
+            return None;
+        }
+        let known = known(None, Path::new(name)).map(Self::Known);
+        Some(known.unwrap_or_else(|| Self::Other(name.to_owned())))
+    }
+
     /// Returns true for the name of an agent, as events use it.
     #[cfg(feature = "cli")]
     pub fn is_name(name: &str) -> bool {
@@ -386,6 +404,11 @@ mod tests {
             (
                 "/root/.local/share/claude/versions/2.1.330",
                 "claude",
+                "claude",
+            ),
+            (
+                "/root/.local/share/claude/versions/2.1.330",
+                "worker --agent-id tests@team",
                 "claude",
             ),
             (
@@ -502,6 +525,33 @@ mod tests {
             assert_eq!(KnownAgent::named(facts.agent.name()), Some(facts.agent));
         }
         assert_eq!(KnownAgent::Cursor as usize + 1, FACTS.len());
+    }
+
+    #[test]
+    fn a_declared_agent_has_a_short_plain_name() {
+        let declared = |name: &str| AgentProgram::declared(name);
+        assert_eq!(
+            declared("claude"),
+            Some(AgentProgram::Known(KnownAgent::Claude))
+        );
+        assert_eq!(
+            declared("a-2.b_c"),
+            Some(AgentProgram::Other("a-2.b_c".into()))
+        );
+        let long = "x".repeat(41);
+        for name in [
+            "",
+            "shell",
+            "tmux",
+            "-x",
+            "a b",
+            "a\u{1b}[1m",
+            "é",
+            "a\n",
+            &long,
+        ] {
+            assert_eq!(declared(name), None, "{name:?}");
+        }
     }
 
     proptest! {

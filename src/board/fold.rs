@@ -400,7 +400,9 @@ impl Fold<'_> {
                     let is_new =
                         row.agent.as_ref() != Some(&agent) || row.state == RowState::Running;
                     row.set_agent(agent);
-                    if is_new && !row.is_unread() {
+                    // The screen of a known agent is read soon; of another one, no state may ever be.
+                    let is_read_soon = row.is_unread() && row.is_agents();
+                    if (is_new || row.is_unread()) && !is_read_soon {
                         row.begin_agent(at);
                     }
                 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::foreground::Front;
 use super::os::{Stat, age, arguments, children, directory, stat};
-use crate::agent::AgentProgram;
+use super::shell::is_shell;
+use crate::agent::{AgentProgram, program_name};
 
 /// The most processes of a pane that are searched: a build below a shell may have thousands.
 const PROCESSES_MAX: usize = 64;
@@ -75,6 +76,20 @@ impl RunningAgent {
         suspended
     }
 
+    /// Returns what runs in the foreground of the terminal of `pane_pid` as this agent, whose files are not known:
+    /// it may be a wrapper, or the way to another host. Returns `None` at the prompt of a shell.
+    pub fn in_front(pane_pid: u32, program: AgentProgram) -> Option<Self> {
+        let front = Front::of(pane_pid).filter(|front| !front.is_shell)?;
+        let process = stat(front.group)?;
+        Some(Self {
+            program,
+            pid: process.pid,
+            started: process.started,
+            directory: PathBuf::new(),
+            directories: Vec::new(),
+        })
+    }
+
     /// Returns the agent's relation to the terminal of `pane_pid`.
     pub fn presence(&self, pane_pid: u32) -> Presence {
         let stat = stat(self.pid).filter(|stat| stat.started == self.started && !stat.is_zombie);
@@ -133,7 +148,14 @@ impl RunningAgent {
 
 fn program(pid: u32) -> Option<AgentProgram> {
     let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
-    AgentProgram::recognise(executable.as_deref(), &arguments(pid))
+    let arguments = arguments(pid);
+    let (first, rest) = arguments.split_first()?;
+    if is_shell(program_name(first)) {
+        // A script with the name of an agent that keeps files only starts that one, perhaps with other directories.
+        let script = AgentProgram::recognise(None, rest);
+        return script.filter(|program| program.known().is_none());
+    }
+    AgentProgram::recognise(executable.as_deref(), &arguments)
 }
 
 /// Returns true for a process in the foreground of its terminal. A suspended agent, or one that serves

@@ -58,6 +58,8 @@ mod seen;
 #[cfg(feature = "cli")]
 mod shells;
 mod source_text;
+#[cfg(feature = "cli")]
+mod starts;
 mod states;
 #[cfg(feature = "cli")]
 mod strangers;

@@ -39,6 +39,9 @@ impl Pane {
 
     /// Reads the agent's state and conversation from a capture.
     pub(super) fn judge(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
+        if self.agent.is_screen_stale {
+            return;
+        }
         if self.agent.states.is_some() {
             self.agent.shown = Some(reporting::screen_of(capture));
             if self.shows_agent() {
@@ -156,8 +159,8 @@ impl Pane {
             return;
         }
         self.agent.joining = Joining::None;
-        let agent = self.agent.states.as_ref().and_then(AgentStates::program);
-        let agent = agent.map_or("an agent", AgentProgram::name);
+        let agent = self.agent.states.as_ref().and_then(AgentStates::name);
+        let agent = agent.unwrap_or("an agent");
         let message = format!(
             "the conversation of {agent} in pane {} is not found: its screen is reported",
             self.id
@@ -207,10 +210,15 @@ impl Pane {
         });
     }
 
-    /// Ends the agent's state if it is known no other way that its process has ended.
-    pub fn agent_left(&mut self, out: &mut PaneOutput<'_>) {
-        if self.has_agent() {
-            self.agent_ended(None, out);
+    /// Ends the agent's state if it is known no other way that its process has ended. What a process that lives has
+    /// drawn is still on the screen.
+    pub fn agent_left(&mut self, lives: bool, out: &mut PaneOutput<'_>) {
+        if !self.has_agent() {
+            return;
+        }
+        self.agent_ended(None, out);
+        if let Some(states) = self.agent.states.as_mut().filter(|_| lives) {
+            states.begin();
         }
     }
 
@@ -327,7 +335,9 @@ impl Pane {
         out: &mut PaneOutput<'_>,
     ) {
         // Its state may not be known for long.
-        self.emit_conversation(program, None, out);
+        let states = self.agent.states.as_ref();
+        let declared = states.and_then(AgentStates::declared).cloned();
+        self.emit_conversation(declared.as_ref().unwrap_or(program).name(), None, out);
         self.agent.joining = if has_places {
             Joining::Searching(None)
         } else {
@@ -359,18 +369,18 @@ impl Pane {
 
     /// Notes that the agent's conversation is found, and emits it.
     pub fn agent_joined(&mut self, found: FoundConversation, out: &mut PaneOutput<'_>) {
-        let program = self.agent.states.as_ref().and_then(AgentStates::program);
-        let Some(program) = program else {
+        let agent = self.agent.states.as_ref().and_then(AgentStates::name);
+        let Some(agent) = agent else {
             return;
         };
-        self.emit_conversation(program, Some(found), out);
+        self.emit_conversation(agent, Some(found), out);
         self.agent.joining = Joining::Joined;
     }
 
     /// Emits that an agent is found in the pane, or its conversation.
     fn emit_conversation(
         &self,
-        program: &AgentProgram,
+        agent: &str,
         found: Option<FoundConversation>,
         out: &mut PaneOutput<'_>,
     ) {
@@ -382,13 +392,27 @@ impl Pane {
         out.emit(TdEvent::ConversationFound {
             execution_id: out.execution_id.clone(),
             pane: Some(self.id.clone()),
-            agent: Some(Box::new(program.name().to_owned())),
+            agent: Some(Box::new(agent.to_owned())),
             file,
             answer: answer.map(Box::new),
             turn_began: turn.and_then(|turn| turn.began),
             turn_ended: turn.and_then(|turn| turn.ended),
             acted: turn.and_then(|turn| turn.acted),
         });
+    }
+
+    /// Returns the agent that the pane declares.
+    pub fn declared_agent(&self) -> Option<&AgentProgram> {
+        self.agent.states.as_ref()?.declared()
+    }
+
+    /// Takes the name of the agent that the pane declares, which it is searched for if it is another one.
+    pub fn declare_agent(&mut self, name: Option<&str>) {
+        let agent = name.and_then(AgentProgram::declared);
+        let states = self.agent.states.as_mut();
+        if states.is_some_and(|states| states.declare(agent)) {
+            self.agent.searched_at = None;
+        }
     }
 
     /// Returns true if the pane was ever searched for an agent.

@@ -36,6 +36,8 @@ pub(in crate::observe) struct AgentStates {
     rules: StateRules,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
+    /// The agent that the pane declares, whose name it has.
+    declared: Option<AgentProgram>,
     front: Option<Front>,
     /// Since when a tmux client is in the foreground of which it is not known whether it shows observed panes.
     client_since: Option<Instant>,
@@ -62,6 +64,7 @@ impl AgentStates {
         Self {
             rules: rules.clone(),
             program: None,
+            declared: None,
             title: String::new(),
             left_title: None,
             front: None,
@@ -147,11 +150,12 @@ impl AgentStates {
         shown.any(|shown| self.rules.is_agent(&shown.agent))
     }
 
-    /// Ends the agent's state with its process, and returns the agent whose process was found. From here on its
-    /// screen, title and files show nothing.
+    /// Ends the agent's state with its process, and returns the agent if its process was found, as the pane declares it.
+    /// From here on its screen, title and files show nothing.
     pub fn end(&mut self, now: Instant) -> Option<AgentProgram> {
         let group = self.front.take().map(|front| front.group);
         let program = self.program.take();
+        let program = program.map(|program| self.declared.clone().unwrap_or(program));
         self.resolver = StateResolver::new(false);
         self.is_suspended = false;
         self.left_title = Some(self.title.clone());
@@ -182,6 +186,22 @@ impl AgentStates {
     /// Returns the agent whose process was found.
     pub fn program(&self) -> Option<&AgentProgram> {
         self.program.as_ref()
+    }
+
+    /// Returns the agent that the pane declares.
+    pub fn declared(&self) -> Option<&AgentProgram> {
+        self.declared.as_ref()
+    }
+
+    /// Sets the agent that the pane declares; returns true if it is another one.
+    pub fn declare(&mut self, agent: Option<AgentProgram>) -> bool {
+        std::mem::replace(&mut self.declared, agent) != self.declared
+    }
+
+    /// Returns the name of the agent whose process was found: the declared one, else its own.
+    pub fn name(&self) -> Option<&str> {
+        let program = self.program.as_ref()?;
+        Some(self.declared.as_ref().unwrap_or(program).name())
     }
 
     /// Returns what the agent in the pane has set as its title.
@@ -332,8 +352,8 @@ impl AgentStates {
             self.set_claim(StateSource::Title, self.title_claim(), now);
         }
         let report = self.resolver.next_change(now)?;
-        let agent = match &self.program {
-            Some(program) => program.name().to_owned(),
+        let agent = match self.name() {
+            Some(name) => name.to_owned(),
             None if self.view().is_some() => VIEWER.to_owned(),
             None => self.resolver.settled.as_ref()?.agent.clone(),
         };
@@ -363,7 +383,17 @@ impl AgentStates {
             self.rules.detect_without_agents(&screen)
         } else {
             let running = self.program.as_ref().map(AgentProgram::name);
-            self.rules.detect_running(running, &screen)
+            let is_agent = |detected: &DetectedState| KnownAgent::named(&detected.agent).is_some();
+            let whole = self.rules.detect_running(running, &screen);
+            // The status lines of another tmux may have any form.
+            let lines = front.map_or(0, status_lines_max);
+            let without = (1..=lines).filter_map(|lines| {
+                let rows = rows.get(..rows.len().checked_sub(lines)?)?;
+                let inner = AgentScreen { rows, ..screen };
+                self.rules.detect_running(running, &inner)
+            });
+            let mut all = whole.clone().into_iter().chain(without);
+            all.find(is_agent).or(whole)
         };
         let settled = self.resolver.settled.as_ref();
         let is_answered = |shown: &DetectedState| {
@@ -384,12 +414,15 @@ impl AgentStates {
             let front = front.filter(|_| self.over.is_some())?;
             self.rules.after_agent(&front.name, front.is_shell)
         });
-        // The rules of other agents do not apply to this one.
+        // The rules of other agents do not apply to this one, unless only a declared name of it is known.
         detected.filter(|detected| {
-            let is_file =
-                KnownAgent::named(&detected.agent).is_some() && program.is_some_and(shows_files);
-            let agent = self.program.as_ref();
-            agent.map_or(!is_file, |agent| agent.name() == detected.agent)
+            let is_known = KnownAgent::named(&detected.agent).is_some();
+            let is_file = is_known && program.is_some_and(shows_files);
+            let Some(agent) = &self.program else {
+                return !is_file;
+            };
+            let is_only_named = agent.known().is_none() && self.declared.as_ref() == Some(agent);
+            agent.name() == detected.agent || is_only_named && is_known
         })
     }
 }
@@ -484,6 +517,15 @@ fn shows_files(program: &str) -> bool {
         "rg", "tail", "vi", "view", "vim",
     ];
     PROGRAMS.contains(&program)
+}
+
+/// Returns the most rows below an agent's screen that may be another tmux's. It may run on another host.
+fn status_lines_max(front: &Front) -> usize {
+    if front.is_tmux_client || ["ssh", "mosh-client"].contains(&front.name.as_str()) {
+        2
+    } else {
+        0
+    }
 }
 
 /// Returns true if a row is the status line of a tmux server: `[name] 0:window* …`.
