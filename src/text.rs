@@ -28,6 +28,40 @@ pub(crate) fn last_bytes(text: &str, bytes_max: usize) -> &str {
     &text[start..]
 }
 
+/// Decodes standard Base64, with or without its padding; `None` for other text.
+#[cfg(feature = "engine")]
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=');
+    let padding = text.len() - digits.len();
+    // One digit alone has too few bits for a byte.
+    let is_whole = match digits.len() % 4 {
+        1 => false,
+        rest => padding == 0 || padding == (4 - rest) % 4,
+    };
+    if !is_whole {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    let (mut bits, mut count) = (0_u32, 0);
+    for digit in digits.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
 /// Returns the letters and digits of a text, by which texts are compared whatever their frames and line breaks.
 pub(crate) fn letters(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|c| c.is_alphanumeric())

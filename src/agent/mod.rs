@@ -8,6 +8,7 @@ pub(crate) mod summary;
 
 mod state;
 
+mod program_status;
 mod reports;
 
 mod resolver;
@@ -23,17 +24,20 @@ mod turn;
 pub(crate) use crate::event::AgentState;
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
-pub(crate) use program::{AgentProgram, KnownAgent, VIEWER, program_name};
+pub(crate) use program::{AgentProgram, KnownAgent, ShownSessions, VIEWER, program_name};
+pub(crate) use program_status::ProgramStatus;
 pub(crate) use question::Questions;
 #[cfg(feature = "cli")]
 pub(crate) use question::is_same_question;
 pub(crate) use reports::{HookFile, is_session};
+#[cfg(feature = "cli")]
+pub(crate) use reports::{JOB_BYTES_MAX, JobFile};
 pub(crate) use reports::{STATUS_BYTES_MAX, StatusFile};
 pub(crate) use reports::{state_of_title, work_in_title};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
 pub use state::{AgentScreen, DetectedState, StateRules};
-pub(crate) use state::{RowKind, asks_the_same, is_same_dialogue};
+pub(crate) use state::{RowKind, UNNAMED, asks_the_same, is_same_dialogue};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp, record_time};
 pub(crate) use summary::{exit_status_in_words, exit_status_of_detail, failure_in_words};

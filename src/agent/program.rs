@@ -36,6 +36,15 @@ pub(crate) enum AgentProgram {
     Other(String),
 }
 
+/// The sessions that Claude Code shows which are not its own: a daemon runs them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ShownSessions {
+    /// All of them, in a list.
+    All,
+    /// The one with this id.
+    One(String),
+}
+
 /// The name under which a pane is shown that is a view of another observed pane.
 pub(crate) const VIEWER: &str = "tmux";
 
@@ -77,9 +86,14 @@ const FACTS: [ProgramFacts; 15] = [
         agent: KnownAgent::Claude,
         name: "claude",
         aliases: &[],
-        packages: &["/node_modules/@anthropic-ai/claude-code"],
-        batch_options: &["-p", "--print", "-v"],
-        batch_commands: "mcp config doctor update install migrate-installer setup-token plugin auth agents daemon",
+        // The installer without npm names the program by its version.
+        packages: &[
+            "/node_modules/@anthropic-ai/claude-code",
+            "/claude/versions",
+        ],
+        // `--json` is an option of `agents`, whose view of all sessions is interactive without it.
+        batch_options: &["-p", "--print", "-v", "--json"],
+        batch_commands: "mcp config doctor update install migrate-installer setup-token plugin auth daemon",
     },
     ProgramFacts {
         agent: KnownAgent::Codex,
@@ -216,10 +230,11 @@ const FACTS: [ProgramFacts; 15] = [
 ];
 
 impl KnownAgent {
-    /// Returns true if the program of this name takes the key of a choice at once. Scripts, shells and aider read lines.
+    /// Returns true if the program of this name takes the key of a choice at once, in a dialogue that `has_choices`.
+    /// Scripts, shells and aider read lines; of other programs, a dialogue is known only if it is a menu.
     #[cfg(feature = "cli")]
-    pub(crate) fn takes_keys(name: Option<&str>) -> bool {
-        name.is_some_and(|name| Self::named(name).is_some() && name != "aider")
+    pub(crate) fn takes_keys(name: Option<&str>, has_choices: bool) -> bool {
+        name.is_some_and(|name| name != "aider" && (has_choices || Self::named(name).is_some()))
     }
 
     #[cfg(test)]
@@ -277,20 +292,38 @@ impl AgentProgram {
     /// Recognises the agent that a process runs. Returns `None` for other programs and for agents that
     /// answer one prompt and exit (`claude -p`). `executable` is the file of the process, if known.
     pub fn recognise(executable: Option<&Path>, arguments: &[String]) -> Option<Self> {
-        let (program, rest) = arguments.split_first()?;
-        let (program, rest) = if is_interpreter(program) {
-            // Options of the interpreter precede the script.
-            let mut arguments = rest.iter();
-            let at = arguments.position(|argument| !argument.starts_with('-'))?;
-            (&rest[at], &rest[at + 1..])
-        } else {
-            (program, rest)
-        };
+        let (program, rest) = of_script(arguments)?;
         if let Some(agent) = known(executable, Path::new(program)) {
             return agent.is_interactive(rest).then_some(Self::Known(agent));
         }
         let name = name_of(Path::new(program))?;
         has_word(OTHERS, name).then(|| Self::Other(name.to_owned()))
+    }
+
+    /// Returns the agent of this name, which a pane declares. Names consist of at most 40 letters, digits, `-`, `_` and
+    /// `.`; those of rows that are no agents are none.
+    pub fn declared(name: &str) -> Option<Self> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_name = name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.len() <= 40
+            && name.bytes().all(is_part);
+        if !is_name || [VIEWER, "shell"].contains(&name) {
+            return None;
+        }
+        let known = known(None, Path::new(name)).map(Self::Known);
+        Some(known.unwrap_or_else(|| Self::Other(name.to_owned())))
+    }
+
+    /// Returns the sessions that this agent shows with these arguments; `None` if it has one of its own.
+    pub fn shown_sessions(&self, arguments: &[String]) -> Option<ShownSessions> {
+        if *self != Self::Known(KnownAgent::Claude) {
+            return None;
+        }
+        match of_script(arguments)?.1 {
+            [command, ..] if command == "agents" => Some(ShownSessions::All),
+            [command, id, ..] if command == "attach" => Some(ShownSessions::One(id.clone())),
+            _ => None,
+        }
     }
 
     /// Returns true for the name of an agent, as events use it.
@@ -314,6 +347,19 @@ impl AgentProgram {
             Self::Other(_) => None,
         }
     }
+}
+
+/// Returns the program and its arguments; the script that an interpreter runs counts as the program.
+fn of_script(arguments: &[String]) -> Option<(&String, &[String])> {
+    let (program, rest) = arguments.split_first()?;
+    if !is_interpreter(program) {
+        return Some((program, rest));
+    }
+    // Options of the interpreter precede the script.
+    let at = rest
+        .iter()
+        .position(|argument| !argument.starts_with('-'))?;
+    Some((&rest[at], &rest[at + 1..]))
 }
 
 fn has_word(words: &str, word: &str) -> bool {
@@ -343,7 +389,8 @@ fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
         .or_else(|| executable.and_then(|path| by_name(path).or_else(|| in_package(path))))
 }
 
-fn is_interpreter(program: &str) -> bool {
+/// Returns true for the name or the path of an interpreter, such as `node` or `python3.13`.
+pub(super) fn is_interpreter(program: &str) -> bool {
     let is_version = |c: char| c.is_ascii_digit() || c == '.';
     let name = name_of(Path::new(program));
     name.is_some_and(|name| INTERPRETERS.contains(&name.trim_end_matches(is_version)))
@@ -387,6 +434,11 @@ mod tests {
             (
                 "/root/.local/share/claude/versions/2.1.330",
                 "claude",
+                "claude",
+            ),
+            (
+                "/root/.local/share/claude/versions/2.1.330",
+                "worker --agent-id tests@team",
                 "claude",
             ),
             (
@@ -456,6 +508,9 @@ mod tests {
             ("", "codex resume --last", "codex"),
             ("", "claude 'fix the tests'", "claude"),
             ("", "codex -m exec", "codex"),
+            ("", "claude agents --permission-mode plan", "claude"),
+            ("", "claude attach b6b81a5a", "claude"),
+            ("", "codex agents", "codex"),
             ("", "goose session", "goose"),
         ] {
             assert_eq!(
@@ -477,6 +532,8 @@ mod tests {
             "bash -c claude",
             "claude -p 'what is this'",
             "claude --print=x",
+            "claude agents --json",
+            "claude daemon run --origin transient",
             "codex exec 'do it'",
             "/x/codex app-server --listen unix://",
             "/x/codex app-server daemon pid-update-loop",
@@ -498,12 +555,59 @@ mod tests {
     }
 
     #[test]
+    fn views_of_sessions_have_no_session_of_their_own() {
+        let shown = |line: &str| {
+            let arguments = shlex::split(line).unwrap();
+            let agent = AgentProgram::recognise(None, &arguments)?;
+            agent.shown_sessions(&arguments)
+        };
+        assert_eq!(shown("claude agents --cwd /x"), Some(ShownSessions::All));
+        let one = Some(ShownSessions::One("b6b81a5a".to_owned()));
+        assert_eq!(shown("node /x/bin/claude attach b6b81a5a"), one);
+        for line in [
+            "claude",
+            "claude 'list agents'",
+            "claude --agent agents",
+            "codex agents",
+        ] {
+            assert_eq!(shown(line), None, "{line}");
+        }
+    }
+
+    #[test]
     fn each_agent_has_its_facts() {
         for (index, facts) in FACTS.iter().enumerate() {
             assert_eq!(facts.agent as usize, index);
             assert_eq!(KnownAgent::named(facts.agent.name()), Some(facts.agent));
         }
         assert_eq!(KnownAgent::Cursor as usize + 1, FACTS.len());
+    }
+
+    #[test]
+    fn a_declared_agent_has_a_short_plain_name() {
+        let declared = |name: &str| AgentProgram::declared(name);
+        assert_eq!(
+            declared("claude"),
+            Some(AgentProgram::Known(KnownAgent::Claude))
+        );
+        assert_eq!(
+            declared("a-2.b_c"),
+            Some(AgentProgram::Other("a-2.b_c".into()))
+        );
+        let long = "x".repeat(41);
+        for name in [
+            "",
+            "shell",
+            "tmux",
+            "-x",
+            "a b",
+            "a\u{1b}[1m",
+            "é",
+            "a\n",
+            &long,
+        ] {
+            assert_eq!(declared(name), None, "{name:?}");
+        }
     }
 
     proptest! {

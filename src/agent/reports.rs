@@ -121,6 +121,10 @@ pub(crate) struct StatusFile {
     /// The directory in which the agent was started.
     pub cwd: String,
     status: Option<String>,
+    /// `interactive`, or `bg` for a session that a daemon runs in the background.
+    kind: String,
+    /// The id of a background session.
+    pub job_id: Option<String>,
     /// The kind of an open dialogue: `permission prompt`, `input needed`.
     pub waiting_for: Option<String>,
     /// The time of the last status change, in milliseconds since the Unix epoch.
@@ -140,6 +144,13 @@ impl StatusFile {
         self.pid == pid && start.is_none_or(|start| start.parse() == Ok(started))
     }
 
+    /// Returns the id of a background session; `None` for another one.
+    #[cfg(feature = "cli")]
+    pub fn background_job(&self) -> Option<&str> {
+        let id = self.job_id.as_deref().filter(|id| is_session(id));
+        id.filter(|_| self.kind == "bg")
+    }
+
     /// Returns the state; `None` while the agent starts, and for a status that this version does not know.
     pub fn state(&self) -> Option<AgentState> {
         match self.status.as_deref()? {
@@ -151,6 +162,76 @@ impl StatusFile {
             "waiting" => Some(AgentState::Waiting),
             _ => None,
         }
+    }
+}
+
+// Parses what Claude Code keeps of a background session, `jobs/ID/state.json` (pure).
+//
+// Its daemon replaces the file at each change (measured on 2.1.332):
+// `{"state":"working|done|failed|stopped|…","detail":"…","tempo":"active|idle|blocked","needs":"…","intent":"…",`
+// `"name":"…","sessionId":"…",…}`. A process that waits for a session has no such file.
+
+/// The maximum size of a job's file; real ones have about 2 KB.
+#[cfg(feature = "cli")]
+pub(crate) const JOB_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What a session says that has not been given a prompt.
+#[cfg(feature = "cli")]
+const NEEDS_PROMPT: &str = "send a prompt to start";
+
+/// The content of a background session's file.
+#[cfg(feature = "cli")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct JobFile {
+    state: String,
+    detail: Option<String>,
+    tempo: Option<String>,
+    needs: Option<String>,
+    /// The prompt, and as it is shown if it is shown otherwise.
+    intent: Option<String>,
+    display_intent: Option<String>,
+    /// The name that the user or Claude Code has given it.
+    name: Option<String>,
+}
+
+#[cfg(feature = "cli")]
+impl JobFile {
+    /// Parses a file; returns `None` for other content.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let file: Self = serde_json::from_slice(bytes).ok()?;
+        (!file.state.is_empty()).then_some(file)
+    }
+
+    /// Returns its name, else its prompt, in one line; `None` if it has neither yet.
+    pub fn name(&self) -> Option<String> {
+        let names = [&self.name, &self.display_intent, &self.intent];
+        let names = names.into_iter().flatten();
+        let mut names = names.map(|name| one_line(name));
+        names.find(|name| !name.is_empty())
+    }
+
+    /// Returns the last words of the session, or how it has ended.
+    pub fn detail(&self) -> String {
+        super::summary::result(self.detail.as_deref().unwrap_or_default())
+    }
+
+    /// Returns what the session needs from the user, in one line.
+    pub fn needs(&self) -> Option<String> {
+        let needs = self.needs.as_deref()?;
+        let is_blocked = self.tempo.as_deref() == Some("blocked") && !self.has_ended();
+        let needs = one_line(needs);
+        Some(needs).filter(|needs| is_blocked && !needs.is_empty() && needs != NEEDS_PROMPT)
+    }
+
+    /// Returns true if the daemon has recorded the end of the session.
+    pub fn has_ended(&self) -> bool {
+        matches!(&*self.state, "done" | "failed" | "stopped")
+    }
+
+    /// Returns true if the session has failed.
+    pub fn has_failed(&self) -> bool {
+        self.state == "failed"
     }
 }
 

@@ -21,7 +21,7 @@ fn settle_time(source: StateSource) -> Duration {
         StateSource::Process => 0,
         // An agent writes its transcript about 0.1 s after its status (0.03 to 0.3 s on Claude Code
         // 2.1.330).
-        StateSource::StatusFile => 400,
+        StateSource::StatusFile | StateSource::Report => 400,
         // An answer that no record and no other source confirms as the end of the turn.
         StateSource::Transcript => 2_000,
         // The transcript follows. Of the agents without a status file, Qwen Code 0.24 took longest:
@@ -174,6 +174,11 @@ impl StateResolver {
         reported.map(|report| report.claim.state)
     }
 
+    /// Returns true if a source claims a state.
+    pub fn has_claim(&self, source: StateSource) -> bool {
+        self.get(source).is_some()
+    }
+
     /// Returns true if the last report infers that the turn has ended.
     pub fn infers_end(&self) -> bool {
         let reported = self.reported.as_ref().map(|report| &report.claim);
@@ -320,8 +325,9 @@ impl StateResolver {
         if let Some(report) = self.report(StateSource::Process) {
             return Some(report);
         }
-        let mut report = match self.get(StateSource::StatusFile) {
-            Some(status) => self.decide_by_status_file(status, now)?,
+        let mut own = [StateSource::StatusFile, StateSource::Report].into_iter();
+        let mut report = match own.find(|source| self.get(*source).is_some()) {
+            Some(source) => self.decide_by_status(source, now)?,
             None => self.decide_by_other_sources(now)?,
         };
         if report.claim.state != AgentState::Waiting {
@@ -341,7 +347,9 @@ impl StateResolver {
         // It may become known later, because other sources are ahead of the screen; then it is reported again.
         report.dialogue = self.dialogue(now);
         let is_unknown = report.claim.asks.is_none() || is_old;
-        (!is_unknown || self.has_settled(report.source, now)).then_some(report)
+        // A report has its own question, or none.
+        let is_whole = !is_unknown || report.source == StateSource::Report;
+        (is_whole || self.has_settled(report.source, now)).then_some(report)
     }
 
     /// Returns the dialogue on the screen, once it has settled.
@@ -361,22 +369,45 @@ impl StateResolver {
         Some(self.dialogue_since? + settle_time(StateSource::Screen))
     }
 
-    fn decide_by_status_file(&self, status: &HeldClaim, now: Instant) -> Option<ResolvedState> {
-        use StateSource::{Screen, StatusFile, Transcript};
+    /// Decides by the status that the agent itself states, in its file or in a report.
+    fn decide_by_status(&self, source: StateSource, now: Instant) -> Option<ResolvedState> {
+        use StateSource::{Report, Screen, Transcript};
+        let status = self.get(source)?;
+        let is_reported = source == Report;
+        if is_reported && status.claim.state == AgentState::Working {
+            // A program may draw its dialogue, and not report it. An answered one stands for a moment.
+            let asks = |held: &HeldClaim| {
+                let is_standing = held.since > status.since || self.has_settled(source, now);
+                held.claim.state == AgentState::Waiting && is_standing
+            };
+            let has_dialogue = self.dialogue(now).is_some() && self.get(Screen).is_some_and(asks);
+            return self.report(if has_dialogue { Screen } else { source });
+        }
+        let next = self
+            .get(Report)
+            .filter(|held| !is_reported && !held.is_busy() && held.claim.state != AgentState::Idle);
         if status.claim.state != AgentState::Idle {
-            return self.report(StatusFile);
+            // Reports know no limits.
+            let is_limit = |held: &HeldClaim| held.claim.state == AgentState::Limited;
+            let is_limited = status.claim.state == AgentState::Error
+                && is_reported
+                && self.get(Transcript).is_some_and(is_limit);
+            return self.report(if is_limited { Transcript } else { source });
+        }
+        if next.is_some() {
+            return self.report(Report);
         }
         match self.get(Transcript) {
             Some(transcript) if !transcript.is_busy() => return self.report(Transcript),
             // The end of the turn is about to be written to the transcript.
-            Some(_) if !self.has_settled(StatusFile, now) => return None,
+            Some(_) if !self.has_settled(source, now) => return None,
             _ => {}
         }
         let is_more = |held: &HeldClaim| !held.is_busy() && held.claim.state != AgentState::Idle;
         if self.get(Screen).is_some_and(is_more) && !self.shows_old_failure() {
             self.report(Screen)
         } else {
-            self.report(StatusFile)
+            self.report(source)
         }
     }
 
@@ -497,7 +528,8 @@ impl StateResolver {
         }
         let has_words =
             |held: &&HeldClaim| held.claim.state == state && !held.claim.detail.is_empty();
-        let written = self.get(StateSource::Transcript).filter(has_words);
+        let mut own = [StateSource::Report, StateSource::Transcript].into_iter();
+        let written = own.find_map(|source| self.get(source).filter(has_words));
         let written = written.map(|held| held.claim.detail.as_str());
         let shown = self.settled.as_ref().filter(|shown| shown.state == state);
         let words = written.or_else(|| Some(shown?.line.as_str()));
@@ -548,7 +580,7 @@ mod tests {
         //! Claims of sources, and the states that result from them.
 
         use super::super::AgentState::{Done, Error, Idle, Waiting, Working};
-        use super::super::StateSource::{Screen, StatusFile, Title, Transcript};
+        use super::super::StateSource::{Report, Screen, StatusFile, Title, Transcript};
         use std::sync::LazyLock;
 
         use super::super::*;
@@ -584,6 +616,7 @@ mod tests {
                 shells: 0,
                 says: None,
                 rows_below: 0,
+                is_general: false,
             })
         }
 
@@ -597,7 +630,7 @@ mod tests {
 
         #[test]
         fn a_dialogue_outranks_the_work_that_hooks_and_titles_tell_of() {
-            for source in [StateSource::Hook, Title] {
+            for source in [StateSource::Hook, Title, Report] {
                 let mut claims = StateResolver::new(true);
                 claims.set_claim(source, claim(Working, None), ms(0));
                 assert_eq!(states(&mut claims, 0), Some((source, Working, None)));
@@ -613,6 +646,37 @@ mod tests {
                 claims.set_screen(None, ms(600));
                 assert_eq!(states(&mut claims, 600), Some((source, Working, None)));
             }
+        }
+
+        #[test]
+        fn a_report_outranks_what_the_agent_writes_and_shows() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, claim(Working, Some("ls")), ms(0));
+            claims.set_claim(Title, claim(Working, None), ms(0));
+            assert_eq!(states(&mut claims, 0).unwrap().1, Working);
+            claims.set_claim(Report, claim(Waiting, Some("Deploy?")), ms(100));
+            let asked = Some((Report, Waiting, Some("Deploy?".to_owned())));
+            assert_eq!(states(&mut claims, 100), asked, "at once");
+            claims.set_claim(Report, claim(Working, None), ms(200));
+            assert_eq!(states(&mut claims, 200), Some((Report, Working, None)));
+            claims.set_claim(Report, claim(Waiting, Some("Deploy?")), ms(300));
+            assert_eq!(states(&mut claims, 300), asked, "the same question again");
+            claims.set_claim(Report, claim(Idle, None), ms(400));
+            assert_eq!(
+                states(&mut claims, 799),
+                None,
+                "the transcript is about to say more"
+            );
+            claims.set_claim(Transcript, claim(Done, None), ms(799));
+            assert_eq!(states(&mut claims, 799), Some((Transcript, Done, None)));
+            claims.set_claim(Report, claim(Done, None), ms(900));
+            claims.set_claim(StatusFile, claim(Working, None), ms(1_000));
+            assert_eq!(
+                states(&mut claims, 1_000),
+                Some((StatusFile, Working, None))
+            );
+            claims.set_claim(StatusFile, claim(Idle, None), ms(1_100));
+            assert_eq!(states(&mut claims, 1_100), Some((Report, Done, None)));
         }
 
         #[test]
@@ -1202,7 +1266,7 @@ mod tests {
             /// For any claims, each state is reported once, in time, from the highest source that can express it.
             #[test]
             fn resolved_states_follow_the_claims(
-                steps in prop::collection::vec((0_usize..6, any_claim(), 0_u64..600), 0..40),
+                steps in prop::collection::vec((0_usize..7, any_claim(), 0_u64..600), 0..40),
             ) {
                 let (mut claims, mut now, mut last) = (StateResolver::default(), ms(0), None);
                 for (source, claimed, passed) in steps {
@@ -1216,6 +1280,9 @@ mod tests {
                         if let Some(status) = claims.get(StatusFile) {
                             let is_coarse = status.claim.state == Idle;
                             prop_assert!(report.source == StatusFile || is_coarse && !is_busy(report.claim.state));
+                        } else if let Some(reported) = claims.get(Report).map(|held| held.claim.state) {
+                            let is_coarse = matches!(reported, Idle | Error);
+                            prop_assert!(report.source == Report || is_coarse && !is_busy(report.claim.state));
                         }
                         last = Some(key);
                     }

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use crate::agent::{
-    AgentScreen, DetectedState, KnownAgent, StateRules, is_same_dialogue, is_same_question,
+    AgentProgram, AgentScreen, DetectedState, KnownAgent, StateRules, is_same_dialogue,
+    is_same_question,
 };
 use crate::board::{Row, RowState};
 use crate::clock::Clock;
@@ -28,14 +29,18 @@ pub(crate) struct Input<'a> {
     pub answers: Option<&'a str>,
 }
 
+fn choices_of(row: &Row) -> &[DialogueChoice] {
+    let choices = row.dialogue.as_deref().map(|dialogue| &*dialogue.choices);
+    choices.unwrap_or_default()
+}
+
 /// Returns the key that a text stands for in the menu of a row, which takes it at once: the key of a choice, or its label.
 /// A choice may take several keys.
 fn key_of_choice<'t>(row: &'t Row, text: &'t str) -> Option<&'t str> {
-    if !KnownAgent::takes_keys(row.agent.as_deref()) {
+    let choices = choices_of(row);
+    if !KnownAgent::takes_keys(row.agent.as_deref(), !choices.is_empty()) {
         return None;
     }
-    let choices = row.dialogue.as_deref().map(|dialogue| &*dialogue.choices);
-    let choices = choices.unwrap_or_default();
     if choices.is_empty() {
         return (text.chars().count() == 1).then_some(text);
     }
@@ -59,16 +64,8 @@ impl Input<'_> {
         (stop, clock): (&Stop, &Clock),
     ) -> Result<PaneId> {
         let rules = StateRules::builtin();
-        let mut judge = |moment, look: &Look| {
-            let row = row_of(&look.pane)?.filter(|row| !row.has_ended());
-            let shown = question_on(&rules, look);
-            match moment {
-                Moment::Begin => self.begin(row.as_ref(), shown, look, clock),
-                Moment::Enter => self.enter(row.as_ref(), shown, &look.pane),
-            }
-        };
         let pane = Typing::pane_of(server, panes, clock)?;
-        let mut typing = self.typing.clone();
+        let (mut typing, mut choice) = (self.typing.clone(), None);
         if let Typing::Text { text, .. } = &self.typing
             && self.may_leave_enter
             && self.answers.is_some()
@@ -76,7 +73,20 @@ impl Input<'_> {
             && let Some(key) = key_of_choice(&row, text)
         {
             typing = Typing::keys(key.split(' ').map(str::to_owned).collect())?;
+            choice = ListedChoice::of(&row, key);
+            if let Some(choice) = &choice {
+                typing = choice.typing();
+            }
         }
+        let mut judge = |moment, look: &Look| {
+            let row = row_of(&look.pane)?.filter(|row| !row.has_ended());
+            let shown = question_on(&rules, row.as_ref(), look);
+            match (moment, &choice) {
+                (Moment::Begin, _) => self.begin(row.as_ref(), shown, look, clock),
+                (Moment::Enter, Some(choice)) => choice.enter(shown),
+                (Moment::Enter, None) => self.enter(row.as_ref(), shown, &look.pane),
+            }
+        };
         typing.send(server, &pane, &mut judge, (stop, clock))?;
         Ok(pane)
     }
@@ -176,18 +186,19 @@ impl Input<'_> {
 
     /// Checks that Enter chooses what the dialogue of a row says, where only colours show the selected choice.
     fn check_selected(&self, row: &Row, look: &Look) -> Result<()> {
-        let choices = row.dialogue.as_deref().map(|dialogue| &*dialogue.choices);
-        let choices = choices.unwrap_or_default();
+        let choices = choices_of(row);
         let Some(by_enter) = choices.iter().find(|choice| choice.key == "Enter") else {
             return Ok(());
         };
         let key = match &self.typing {
             Typing::Text { text, .. } => key_of_choice(row, text),
-            Typing::Keys(keys) => keys.first().map(String::as_str),
+            Typing::Keys(keys) | Typing::Choice(keys) => keys.first().map(String::as_str),
         };
         let labels: Vec<&str> = choices.iter().map(|choice| &*choice.label).collect();
         let selected = look.highlighted(&labels);
-        if key == Some("Escape") || selected == Some(&by_enter.label) {
+        // A mark shows the selected choice of a list.
+        let is_list = !look.are_beside(&labels);
+        if key == Some("Escape") || is_list || selected == Some(&by_enter.label) {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -258,16 +269,84 @@ fn is_agent_that_reads(row: &Row) -> bool {
     is_agent && state.known().is_some_and(|state| reads.contains(&state))
 }
 
-/// Returns the question that a screen shows.
-fn question_on(rules: &StateRules, look: &Look) -> Option<DetectedState> {
+/// A choice in a list, where it is not known that its key chooses it: it is selected first, and then chosen.
+struct ListedChoice {
+    dialogue: Dialogue,
+    /// Its place among the choices.
+    place: usize,
+    keys: Vec<String>,
+}
+
+impl ListedChoice {
+    /// Returns the choice of this key if a mark shows which choice is selected, and if no rules know the agent or the
+    /// key moves the mark.
+    fn of(row: &Row, key: &str) -> Option<Self> {
+        let dialogue = row.dialogue.as_deref()?;
+        let has_rules = StateRules::builtin().is_named(row.agent.as_deref()?);
+        let is_move = key.starts_with("Up ") || key.starts_with("Down ");
+        let mut choices = dialogue.choices.iter();
+        let has_mark = choices.clone().any(|choice| choice.selected);
+        if has_rules && !is_move || !has_mark {
+            return None;
+        }
+        let place = choices.position(|choice| choice.key == key)?;
+        // Enter chooses the selected choice.
+        let is_selected = dialogue.choices[place].selected;
+        let keys = key.split(' ');
+        let keys = keys.filter(|key| *key != "Enter" && !is_selected);
+        Some(Self {
+            dialogue: dialogue.clone(),
+            place,
+            keys: keys.map(str::to_owned).collect(),
+        })
+    }
+
+    /// Returns the keys: a number may choose at once, and moves only select.
+    fn typing(&self) -> Typing {
+        if self.keys.is_empty() {
+            Typing::Keys(vec!["Enter".to_owned()])
+        } else {
+            Typing::Choice(self.keys.clone())
+        }
+    }
+
+    /// Judges if Enter may follow the keys.
+    fn enter(&self, shown: Option<DetectedState>) -> Result<Permission> {
+        let shown = shown.and_then(|shown| shown.dialogue);
+        let Some(shown) = shown.filter(|shown| is_same_words(&self.dialogue, shown)) else {
+            return Ok(Permission::Needless);
+        };
+        let selected = shown.choices.iter().find(|choice| choice.selected);
+        if shown
+            .choices
+            .get(self.place)
+            .is_some_and(|meant| meant.selected)
+        {
+            return Ok(Permission::Screen);
+        }
+        Err(Error::invalid(format!(
+            "Enter was not pressed, because it would choose {:?}: look at the pane, and send the keys of the program",
+            selected.map_or("another choice", |choice| &choice.label)
+        )))
+    }
+}
+
+/// Returns the question that a screen shows. The program of a row that waits is an agent.
+fn question_on(rules: &StateRules, row: Option<&Row>, look: &Look) -> Option<DetectedState> {
+    let agent = row.filter(|row| row.is_waiting()).and_then(|row| {
+        let agent = row.agent.as_deref()?;
+        let is_agent = row.dialogue.is_some() || AgentProgram::is_name(agent);
+        is_agent.then_some(agent)
+    });
     let rows: Vec<&str> = look.rows.iter().map(String::as_str).collect();
     let screen = AgentScreen {
         rows: &rows,
         cursor: Some(look.cursor),
         program: Some(&look.program),
+        is_full: look.is_full,
     };
     rules
-        .detect(&screen)
+        .detect_running(agent, &screen)
         .filter(|shown| shown.state == AgentState::Waiting)
 }
 
@@ -309,13 +388,18 @@ fn check_screen(row: &Row, shown: Option<DetectedState>) -> Result<()> {
 /// Returns true if a screen shows the dialogue of a row, which is redacted, with the same choice selected, which
 /// Enter takes.
 fn is_same_shown(of_row: &Dialogue, shown: &Dialogue) -> bool {
+    let selected = |dialogue: &Dialogue| dialogue.choices.iter().position(|choice| choice.selected);
+    selected(of_row) == selected(shown) && is_same_words(of_row, shown)
+}
+
+/// Returns true if a screen shows the text and the choices of a row's dialogue, which is redacted.
+fn is_same_words(of_row: &Dialogue, shown: &Dialogue) -> bool {
     let rules = Rules::builtin();
     let mut redacted = shown.clone();
     redacted.text = rules.text(&shown.text).into_owned();
     for choice in &mut redacted.choices {
         choice.label = rules.text(&choice.label).into_owned();
     }
-    let selected = |dialogue: &Dialogue| dialogue.choices.iter().position(|choice| choice.selected);
     // A user's own patterns have redacted more.
     let has_gaps = of_row.text.contains(MARKER);
     let is_same = |now: &Dialogue| {
@@ -326,7 +410,7 @@ fn is_same_shown(of_row: &Dialogue, shown: &Dialogue) -> bool {
         };
         is_same_dialogue(of_row, &now)
     };
-    selected(of_row) == selected(shown) && (is_same(shown) || is_same(&redacted))
+    is_same(shown) || is_same(&redacted)
 }
 
 /// Checks that the agent of a row is in the foreground of the pane's terminal, and no shell that reads commands. If it

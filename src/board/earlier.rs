@@ -1,6 +1,7 @@
 //! Since when an agent is in the state in which its observation begins, as its transcript says (pure).
 
-use super::row::{EarlierTurn, READING_TIME, Row, RowState, after};
+use super::last::EarlierTurn;
+use super::row::{READING_TIME, Row, RowState, after};
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 

@@ -4,19 +4,19 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::job::is_job_named;
-use super::last::{conclusion, tool_in_words};
+use super::last::{EarlierTurn, conclusion, is_echo, tool_in_words};
 use super::limit::limit_end;
-use super::row::{EarlierTurn, ExecutionKind, Row, RowKey, RowState, is_failure};
+use super::row::{ExecutionKind, Row, RowKey, RowState, is_failure};
 use super::rows::Rows;
+use super::shown::{plain, shown, shown_child};
 use jiff::tz::TimeZone;
 
 use crate::agent::{
-    AgentProgram, RowKind, StateRules, exit_status_of_detail, one_line, program_name,
+    AgentProgram, RowKind, StateRules, UNNAMED, exit_status_of_detail, one_line, program_name,
 };
-use crate::escapes::without_escapes;
 use crate::event::{
-    AgentState, Background, CompletionReason, Dialogue, DialogueChoice, Envelope, ExecutionId,
-    GapEvidence, PaneId, SessionEndReason, StateSource, TdEvent,
+    AgentState, Background, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId,
+    SessionEndReason, StateSource, TdEvent,
 };
 use crate::process::{is_shell, runs_script};
 use crate::timestamp::Timestamp;
@@ -323,7 +323,10 @@ impl Fold<'_> {
                         return;
                     }
                     // A job that has its name keeps it while it runs.
-                    let is_named = is_shell && !is_idle && row.has_named_job();
+                    let is_unnamed = agent.as_deref().is_some_and(|agent| agent == UNNAMED);
+                    let is_other = row.agent.as_deref().is_some_and(|agent| agent != "shell");
+                    let is_named =
+                        is_shell && !is_idle && row.has_named_job() || is_unnamed && is_other;
                     if let Some(agent) = agent.as_ref().filter(|_| !is_named) {
                         row.set_agent(plain(agent).into_owned());
                     }
@@ -376,17 +379,27 @@ impl Fold<'_> {
                 });
             }
             TdEvent::BackgroundWork {
-                pane: Some(pane),
+                pane,
                 shells,
                 agents,
                 ..
-            } => self.pane(id, pane, |row, _| {
+            } => self.own_row(id, pane.as_ref(), |row, _| {
                 let (shells, agents) = (*shells, *agents);
                 row.background =
                     Some(Background { shells, agents }).filter(|left| !left.is_empty());
             }),
+            TdEvent::ProgressReported {
+                pane,
+                progress,
+                children,
+                ..
+            } => self.pane(id, pane, |row, _| {
+                row.progress = *progress;
+                let children: Box<[_]> = children.iter().map(shown_child).collect();
+                row.children = Some(children).filter(|children| !children.is_empty());
+            }),
             TdEvent::ConversationFound {
-                pane: Some(pane),
+                pane,
                 agent,
                 file,
                 answer,
@@ -394,13 +407,15 @@ impl Fold<'_> {
                 turn_ended,
                 acted,
                 ..
-            } => self.pane(id, pane, |row, at| {
+            } => self.own_row(id, pane.as_ref(), |row, at| {
                 if let Some(agent) = agent {
                     let agent = plain(agent).into_owned();
                     let is_new =
                         row.agent.as_ref() != Some(&agent) || row.state == RowState::Running;
                     row.set_agent(agent);
-                    if is_new && !row.is_unread() {
+                    // The screen of a known agent is read soon; of another one, no state may ever be.
+                    let is_read_soon = row.is_unread() && row.is_agents();
+                    if (is_new || row.is_unread()) && !is_read_soon {
                         row.begin_agent(at);
                     }
                 }
@@ -568,6 +583,29 @@ impl Fold<'_> {
         }
     }
 
+    /// Changes the row of a pane, or of the execution itself; of a run that is one background agent, the agent's.
+    fn own_row(
+        &mut self,
+        id: &ExecutionId,
+        pane: Option<&PaneId>,
+        change: impl FnOnce(&mut Row, Timestamp),
+    ) {
+        if let Some(pane) = pane {
+            return self.pane(id, pane, change);
+        }
+        let (first, is_only) = {
+            let mut rows = self.rows.of(id);
+            let first = rows.next().map(|(key, row)| (key.clone(), row.kind));
+            (first, rows.next().is_none())
+        };
+        let is_own = |(key, kind): &(RowKey, ExecutionKind)| {
+            key.part.is_none() || is_only && *kind == ExecutionKind::Agent
+        };
+        let own = first.filter(is_own);
+        let (key, kind) = own.unwrap_or_else(|| (key(id, None), ExecutionKind::Command));
+        self.row(key, kind, change);
+    }
+
     /// Returns true if a shell reads commands in a pane.
     fn is_at_prompt(&self, id: &ExecutionId, pane: &PaneId) -> bool {
         let row = self.rows.map.get(&key(id, Some(pane.as_str())));
@@ -609,12 +647,7 @@ impl Fold<'_> {
         pane: Option<&PaneId>,
         line: impl FnOnce(&mut Row) -> Option<String>,
     ) {
-        let key = key(id, pane.map(PaneId::as_str));
-        let kind = match pane {
-            Some(_) => ExecutionKind::Pane,
-            None => (self.rows.map.get(&key)).map_or(ExecutionKind::Command, |row| row.kind),
-        };
-        self.row(key, kind, |row, at| {
+        self.own_row(id, pane, |row, at| {
             row.note_words(at);
             // What an agent writes after it was stopped is no news.
             let line = line(row).filter(|line| line.is_empty() || !row.is_idle());
@@ -633,6 +666,8 @@ impl Fold<'_> {
             row.note_output(at);
             row.last_line = line.unwrap_or_default();
             if row.kind == ExecutionKind::Agent {
+                row.set_question(None, None, None);
+                (row.evidence, row.source) = (None, None);
                 row.enter(RowState::Agent(state.into()), at);
             }
         });
@@ -749,48 +784,4 @@ fn last_line(
     let line = text.lines().rev().map(plain).find(is_informative)?;
     let line = line.trim_matches(|c: char| c.is_whitespace() || c == '│');
     Some(line.chars().take(CHARS_MAX).collect())
-}
-
-/// Returns true for what a terminal or a shell prints of its own: the name of a key (`^C`), `exit` at the end of its input,
-/// and what it says of a job that the user has put in the background or has stopped (`[1] 7181`, `[1]+  Stopped  make`,
-/// `[1]  + 7181 suspended  vim`).
-fn is_echo(line: &str) -> bool {
-    let is_number = |text: &str| text.parse::<u32>().is_ok();
-    let is_stop = |word: &str| matches!(word, "Stopped" | "suspended");
-    let job = line.strip_prefix('[').and_then(|job| job.split_once(']'));
-    let is_notice = job.is_some_and(|(job, rest)| {
-        let mut words = rest.trim_start_matches(['+', '-', ' ']).split_whitespace();
-        let first = words.next().unwrap_or_default();
-        let is_of_process = is_number(first) && words.next().is_none_or(is_stop);
-        is_number(job) && (is_of_process || is_stop(first))
-    });
-    line.strip_prefix('^').is_some_and(|key| key.len() == 1)
-        || matches!(line, "exit" | "logout")
-        || is_notice
-}
-
-/// Returns a dialogue as faces may show it.
-fn shown(dialogue: &Dialogue) -> Dialogue {
-    let choices = dialogue.choices.iter().map(|choice| DialogueChoice {
-        key: plain(&choice.key).into_owned(),
-        label: plain(&choice.label).into_owned(),
-        selected: choice.selected,
-    });
-    Dialogue {
-        text: plain(&dialogue.text).into_owned(),
-        choices: choices.collect(),
-        again: false,
-    }
-}
-
-/// Returns a text without control sequences and without control characters other than tabs and line feeds.
-fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
-    }
-    // A sequence that a line leaves open must not hide the lines after it.
-    let lines = text
-        .split('\n')
-        .map(|line| without_escapes(line).replace(|c: char| c.is_control() && c != '\t', ""));
-    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -2,6 +2,7 @@
 
 use crate::agent::{is_default_marker, one_line, tool_question};
 use crate::text::{TextEnd, first_sentence, last_sentence, letters};
+use crate::timestamp::Timestamp;
 
 /// The end of an agent's answer, as it arrives in pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,6 +87,24 @@ pub(super) fn tool_in_words(tool: &str, arguments: &str) -> String {
     }
 }
 
+/// Returns true for what a terminal or a shell prints of its own: the name of a key (`^C`), `exit` at the end of its input,
+/// and what it says of a job that the user has put in the background or has stopped (`[1] 7181`, `[1]+  Stopped  make`,
+/// `[1]  + 7181 suspended  vim`).
+pub(super) fn is_echo(line: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let is_stop = |word: &str| matches!(word, "Stopped" | "suspended");
+    let job = line.strip_prefix('[').and_then(|job| job.split_once(']'));
+    let is_notice = job.is_some_and(|(job, rest)| {
+        let mut words = rest.trim_start_matches(['+', '-', ' ']).split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let is_of_process = is_number(first) && words.next().is_none_or(is_stop);
+        is_number(job) && (is_of_process || is_stop(first))
+    });
+    line.strip_prefix('^').is_some_and(|key| key.len() == 1)
+        || matches!(line, "exit" | "logout")
+        || is_notice
+}
+
 /// Returns the paragraphs of a text in Markdown: lines without their marks, and without code, tables, rules and the
 /// marker that ends a turn.
 fn prose(text: &str) -> Vec<Vec<String>> {
@@ -111,6 +130,18 @@ fn prose(text: &str) -> Vec<Vec<String>> {
     }
     paragraphs.retain(|lines| !lines.is_empty());
     paragraphs
+}
+
+/// The times of an agent's last turn, which began before the observation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct EarlierTurn {
+    pub(super) began: Option<Timestamp>,
+    /// `None` while the turn goes on.
+    pub(super) ended: Option<Timestamp>,
+    /// The time of the agent's last words or tool, while the turn goes on.
+    pub(super) acted: Option<Timestamp>,
+    /// The time at which the conversation was found.
+    pub(super) found: Timestamp,
 }
 
 #[cfg(test)]

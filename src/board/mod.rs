@@ -32,6 +32,7 @@ mod one_row;
 mod place;
 mod schema;
 mod session_end;
+mod shown;
 mod turn;
 
 #[doc(hidden)]

@@ -181,7 +181,7 @@ pub(super) fn tell_ends(rows: &mut Rows, changed: &mut BTreeSet<RowKey>) {
 /// pane's row tells it as it tells of any job, until the pane's next job, and so it does once the pane has ended with it.
 /// Of what a pane has run several times, the last one is listed. Who looks for a pane looks among all rows.
 /// A background agent is left out if the agent in a pane writes its file, or did so until its end, or if another one
-/// has the same file.
+/// has the same file. A background session, whose program is known, outlives the panes in which it was attached.
 #[cfg(feature = "cli")]
 pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<Row> {
     let runs = |row: &Row| row.in_pane.clone().filter(|_| !row.has_ended());
@@ -229,7 +229,7 @@ pub(crate) fn listed(mut rows: Vec<Row>, is_kept: impl Fn(&Row) -> bool) -> Vec<
         if row.kind == ExecutionKind::Agent
             && let Some(file) = &row.file
         {
-            let is_past = row.is_agents_end() && past.contains(file);
+            let is_past = row.is_agents_end() && row.agent.is_none() && past.contains(file);
             return !is_past && present.insert(file.clone());
         }
         if let Some(place) = &row.in_pane {

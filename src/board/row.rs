@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::last::AnswerEnd;
+use super::last::{AnswerEnd, EarlierTurn};
 use super::place::Place;
 use crate::agent::VIEWER;
 use crate::event::{
-    AgentState, Background, Dialogue, EnumOrUnknown, ExecutionId, PaneId, StateEvidence,
-    StateSource,
+    AgentState, Background, Dialogue, EnumOrUnknown, ExecutionId, PaneId, ReportedChild,
+    StateEvidence, StateSource,
 };
 use crate::timestamp::Timestamp;
 use serde::ser::SerializeMap;
@@ -209,6 +209,12 @@ pub struct Row {
     /// What an agent has left running in the background; `None` if nothing.
     #[serde(default)]
     pub background: Option<Background>,
+    /// The progress in percent that the program in a pane reports; `None` if it reports none.
+    #[serde(default)]
+    pub progress: Option<u32>,
+    /// The children that the program in a pane reports; `None` if it reports none.
+    #[serde(default)]
+    pub children: Option<Box<[ReportedChild]>>,
     /// True if the execution has ended.
     #[serde(default)]
     pub ended: bool,
@@ -285,18 +291,6 @@ pub struct Row {
     pub(super) earlier: Option<Box<EarlierTurn>>,
 }
 
-/// The times of an agent's last turn, which began before the observation.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct EarlierTurn {
-    pub(super) began: Option<Timestamp>,
-    /// `None` while the turn goes on.
-    pub(super) ended: Option<Timestamp>,
-    /// The time of the agent's last words or tool, while the turn goes on.
-    pub(super) acted: Option<Timestamp>,
-    /// The time at which the conversation was found.
-    pub(super) found: Timestamp,
-}
-
 /// The state of a row when its observer ended. If the next observer reports the same state, the row keeps the times
 /// of its beginning and of its last view, and stays dismissed. The failure of a shell's job is no state of the shell: it
 /// is still news if the shell has printed nothing since.
@@ -335,6 +329,8 @@ impl Row {
             question_id: None,
             dialogue: None,
             background: None,
+            progress: None,
+            children: None,
             exit_status: None,
             last_line: String::new(),
             last_output: None,
@@ -443,12 +439,13 @@ impl Row {
         self.state == RowState::Agent(AgentState::Unknown.into())
     }
 
-    /// Returns true for a background agent that is done or has failed.
+    /// Returns true for a background agent that has completed or failed. One that reports its states goes on.
     pub(super) fn is_agents_end(&self) -> bool {
         let RowState::Agent(state) = &self.state else {
             return false;
         };
         self.kind == ExecutionKind::Agent
+            && self.source.is_none()
             && matches!(state.known(), Some(AgentState::Done | AgentState::Error))
     }
 
@@ -492,7 +489,7 @@ impl Row {
         self.state = state;
         self.failed_after = None;
         if !matches!(self.state, RowState::Agent(_)) || self.is_unknown() {
-            self.background = None;
+            (self.background, self.progress, self.children) = (None, None, None);
         }
         self.since = self.date(at);
         self.seen = None;
@@ -774,6 +771,8 @@ impl Serialize for Row {
         map.serialize_entry("question_id", &self.question_id)?;
         map.serialize_entry("dialogue", &self.dialogue)?;
         map.serialize_entry("background", &self.background)?;
+        map.serialize_entry("progress", &self.progress)?;
+        map.serialize_entry("children", &self.children)?;
         map.serialize_entry("ended", &self.ended)?;
         map.serialize_entry("exit_status", &self.exit_status)?;
         map.serialize_entry("last_line", &self.last_line)?;

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::row::{Attention, ExecutionKind, RowState};
 use crate::event::{
-    AgentState, Background, Dialogue, EnumOrUnknown, FieldSchema, StateEvidence, StateSource,
-    envelope_schema,
+    AgentState, Background, Dialogue, EnumOrUnknown, FieldSchema, ReportedChild, StateEvidence,
+    StateSource, envelope_schema,
 };
 
 /// A field of a row: its name, documentation and schema.
@@ -106,6 +106,17 @@ const FIELDS: &[RowField] = &[
         "background",
         "The shells and sub-agents that an agent has left running in the background, as numbers; null if there are none.",
         || or_null(Background::schema()),
+    ),
+    (
+        "progress",
+        "The progress in percent that the program in a pane reports; null if it reports none.",
+        || or_null(u32::schema()),
+    ),
+    (
+        "children",
+        "The children that the program in a pane reports, such as jobs or sub-agents, with their states; null if it \
+         reports none.",
+        || or_null(Vec::<ReportedChild>::schema()),
     ),
     ("ended", "True if the execution has ended.", bool::schema),
     (

@@ -11,8 +11,8 @@ use super::inbox::{Emitted, GateSlot, Inbox, InboxMessage};
 use crate::error::Result;
 use crate::event::{
     AgentState, Completion, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, GapEvidence,
-    GapReason, IterationOutcome, OutputStream, PaneCloseReason, PaneId, PaneViewer, ScreenRow,
-    SessionEndReason, StateEvidence, TdEvent, ToolCalls, event_arg, event_table,
+    GapReason, IterationOutcome, OutputStream, PaneCloseReason, PaneId, PaneViewer, ReportedChild,
+    ScreenRow, SessionEndReason, StateEvidence, TdEvent, ToolCalls, event_arg, event_table,
 };
 use crate::thread::lock;
 

@@ -7,6 +7,7 @@ mod foreground;
 #[cfg(feature = "tui")]
 mod private;
 mod service;
+mod team_servers;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(super) use background::stop;
 #[cfg(feature = "tui")]
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
+pub(super) use team_servers::unobserved as unobserved_teams;
 
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     if typed.foreground {

@@ -96,8 +96,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         let rows: Vec<&str> = text.lines().collect();
         let detected = rules.detect(&AgentScreen {
             rows: &rows,
-            cursor: None,
-            program: None,
+            ..AgentScreen::default()
         });
         return print_state(options, detected.as_ref());
     }

@@ -48,8 +48,10 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         socket: None,
         etag: None,
         is_observed: false,
+        servers: Vec::new(),
         problem: None,
         reported_problem: None,
+        teams: None,
         notice: None,
         has_reported: false,
         clock,
@@ -150,9 +152,13 @@ struct Source {
     etag: Option<String>,
     /// The rows are those of an observer.
     is_observed: bool,
+    /// The sockets of the servers that the observer observes.
+    servers: Vec<PathBuf>,
     /// What the observer cannot do.
     problem: Option<String>,
     reported_problem: Option<String>,
+    /// The servers that agents have started and that the observer does not observe, as last reported.
+    teams: Option<String>,
     /// The reason why the rows are those of the history.
     notice: Option<String>,
     has_reported: bool,
@@ -163,7 +169,9 @@ impl Source {
     /// Returns the rows; `None` if they have not changed for the time `hold`.
     fn rows(&mut self, hold: Option<Duration>) -> Result<Option<Vec<Row>>, Failure> {
         if self.socket.is_none() {
-            self.socket = observer::running(&self.data)?.map(|known| known.socket);
+            let known = observer::running(&self.data)?;
+            self.servers = (known.as_ref()).map_or_else(Vec::new, |known| known.servers.clone());
+            self.socket = known.map(|known| known.socket);
         }
         self.is_observed = false;
         let history = format!(
@@ -241,6 +249,13 @@ impl Source {
                 .into_iter()
                 .for_each(output::print_message);
             self.reported_problem.clone_from(&self.problem);
+        }
+        let is_observed = self.is_observed;
+        let teams = is_observed.then(|| observer::unobserved_teams(&self.servers));
+        let teams = teams.flatten();
+        if teams != self.teams {
+            teams.as_deref().into_iter().for_each(output::print_message);
+            self.teams = teams;
         }
         if let Some(notice) = &self.notice
             && !std::mem::replace(&mut self.has_reported, true)

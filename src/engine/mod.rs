@@ -25,6 +25,8 @@ use crate::history::{
 };
 #[cfg(feature = "kernel")]
 use crate::kernel::{KernelHandle, KernelTask, kernel_job};
+#[cfg(feature = "cli")]
+use crate::observe::BackgroundSessions;
 use crate::observe::{
     AgentWatch, AgentsReport, Coordinator, JobHandle, JobIds, ObservedSessions, RunName,
     RunningWatch, Source, SourceContext, Watch, WatchClaims, WatchHandle, agents_job, command_job,
@@ -420,6 +422,20 @@ impl Engine {
     /// cannot be started.
     pub fn watch_agents(&mut self, watch: AgentWatch) -> Result<JobHandle<AgentsReport>> {
         self.attach_job(agents_job(watch, &self.jobs, self.clock.wall())?)
+    }
+
+    /// Observes the background sessions of agents in the homes that these variables of the environment name, until the
+    /// engine ends. Each has a run of its own.
+    ///
+    /// # Errors
+    /// When the system cannot start a thread.
+    #[cfg(feature = "cli")]
+    pub(crate) fn watch_sessions(
+        &mut self,
+        variable: impl Fn(&str) -> Option<std::ffi::OsString>,
+    ) -> Result<()> {
+        let sessions = BackgroundSessions::of(variable);
+        self.attach(sessions, self.stop.clone()).map(drop)
     }
 
     /// Runs an agentic loop on its own thread. Its run is named after the time, for example

@@ -356,6 +356,13 @@ mod tests {
                 "String" | "PaneId" | "EndEvidence" | "Box<String>" => texts.boxed(),
                 "Vec<PaneId>" => vec(texts, 0..4).prop_map(Value::from).boxed(),
                 "Vec<ScreenRow>" => vec(row, 0..4).prop_map(Value::from).boxed(),
+                "Vec<ReportedChild>" => vec(text(), 0..3)
+                    .prop_map(|texts| {
+                        let child =
+                            |text: String| json!({"id": text, "state": "done", "asks": text});
+                        texts.into_iter().map(child).collect()
+                    })
+                    .boxed(),
                 "Styles" => vec(style, 0..4).prop_map(Value::from).boxed(),
                 "Cursor" => any::<[u32; 2]>()
                     .prop_map(|[x, y]| json!({"x": x, "y": y}))

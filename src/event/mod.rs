@@ -42,7 +42,9 @@ pub(crate) use td_event::{
     EventKind, TdEvent, event_arg, for_each_json_text, line_ends_in, lines_in,
 };
 
-pub use values::{Background, Cursor, Dialogue, DialogueChoice, IterationOutcome, ScreenRow};
+pub use values::{
+    Background, Cursor, Dialogue, DialogueChoice, IterationOutcome, ReportedChild, ScreenRow,
+};
 
 pub use crate::timestamp::ParseTimestampError;
 

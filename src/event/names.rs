@@ -331,6 +331,8 @@ named_values! {
         Process = "process",
         /// The agent's status file.
         StatusFile = "status_file",
+        /// What the program reports of its status through its terminal (`OSC 7501`).
+        Report = "report",
         /// The agent's transcript of the conversation.
         Transcript = "transcript",
         /// The title that the agent gives its pane.

@@ -11,7 +11,9 @@ use super::names::{
 };
 use super::styles::Styles;
 use super::table::event_table;
-use super::values::{Background, Cursor, Dialogue, EventField, IterationOutcome, ScreenRow};
+use super::values::{
+    Background, Cursor, Dialogue, EventField, IterationOutcome, ReportedChild, ScreenRow,
+};
 use crate::timestamp::Timestamp;
 
 /// The documentation of an event and of its fields.
@@ -313,6 +315,20 @@ impl FieldSchema for Cursor {
 impl FieldSchema for ScreenRow {
     fn schema() -> Value {
         object(&[("row", u32::schema()), ("text", String::schema())])
+    }
+}
+
+impl FieldSchema for ReportedChild {
+    fn schema() -> Value {
+        let state = EnumOrUnknown::<AgentState>::schema();
+        let mut child = object(&[("id", String::schema()), ("state", state)]);
+        if let Some(Value::Object(properties)) = child.get_mut("properties") {
+            for text in ["title", "asks"] {
+                properties.insert(text.to_owned(), String::schema());
+            }
+            properties.insert("progress".to_owned(), u32::schema());
+        }
+        child
     }
 }
 

@@ -412,6 +412,16 @@ macro_rules! event_table {
                 /// The number of sub-agents.
                 agents: u32,
             }
+            /// What a program in a pane reports of its progress, or of its children, has changed (`OSC 7501`): at most once a
+            /// second. The state of the program is an `AgentState` event.
+            ProgressReported progress_reported lifecycle {
+                /// The pane.
+                pane: PaneId,
+                /// The progress in percent; absent if the program reports none.
+                progress: Option<u32>,
+                /// The children, at most 255; empty if the program reports none.
+                children: Vec<ReportedChild>,
+            }
             /// An agent is found in a pane, or, with `file`, its conversation: when the agent or the observation begins, and
             /// when the agent goes on with another conversation. If its last turn began before that, the other fields say
             /// what its transcript says of this turn. It is no turn of its own.

@@ -15,7 +15,8 @@ use super::names::{
 use super::styles::Styles;
 use super::table::event_table;
 use super::values::{
-    Cursor, Dialogue, EventField, IterationOutcome, ScreenRow, TextSearch, TextVisitor,
+    Cursor, Dialogue, EventField, IterationOutcome, ReportedChild, ScreenRow, TextSearch,
+    TextVisitor,
 };
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
@@ -439,6 +440,7 @@ impl TdEvent {
             | Self::ScreenUpdate { pane, .. }
             | Self::ScreenSnapshot { pane, .. }
             | Self::AgentActivity { pane, .. }
+            | Self::ProgressReported { pane, .. }
             | Self::OutputGap { pane, .. } => Some(pane),
             Self::PromptSent { pane, .. }
             | Self::TokenReceived { pane, .. }

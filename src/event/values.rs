@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{EndEvidence, ExecutionId, PaneId};
 use super::json::{Scan, push_string};
-use super::names::{EnumOrUnknown, NamedValue};
+use super::names::{AgentState, EnumOrUnknown, NamedValue};
 use super::styles::Styles;
 use crate::timestamp::Timestamp;
 
@@ -109,6 +109,24 @@ impl fmt::Display for Background {
             " still running"
         })
     }
+}
+
+/// What a program reports of one of its children, such as a job or a sub-agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedChild {
+    /// The id, as the program writes it: names with `/` between them.
+    pub id: String,
+    /// The state.
+    pub state: EnumOrUnknown<AgentState>,
+    /// The name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What the child asks, or says of its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
+    /// The progress in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<u32>,
 }
 
 /// One choice of a dialogue.
@@ -330,6 +348,22 @@ impl EventField for Box<Dialogue> {
     }
     fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
         search(&self.text) || self.choices.iter().any(|choice| search(&choice.label))
+    }
+}
+impl EventField for ReportedChild {
+    fn heap_bytes(&self) -> usize {
+        let texts = self.title.iter().chain(&self.asks).map(String::len);
+        size_of::<Self>() + self.id.len() + texts.sum::<usize>()
+    }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        let texts = self.title.iter_mut().chain(&mut self.asks);
+        for text in texts.chain([&mut self.id]) {
+            visit(text);
+        }
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        let mut texts = self.title.iter().chain(&self.asks).chain([&self.id]);
+        texts.any(|text| search(text))
     }
 }
 impl EventField for Styles {

@@ -130,6 +130,8 @@ pub(super) fn last_text(row: &Row) -> String {
     let asks = row.asks.as_deref().filter(|_| !has_failed);
     let running = row.background.filter(|_| asks.is_none());
     let running = running.map(|running| running.to_string());
+    let done = row.progress.map(|done| format!("{done}%"));
+    let running = done.filter(|_| asks.is_none()).or(running);
     let last = asks.unwrap_or(&row.last_line).trim();
     // The words of a limit are longer than a terminal is wide, and its end is what matters of them.
     let end = end_in_words(last).filter(|end| row.is_limited() && !last.starts_with(end));

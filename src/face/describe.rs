@@ -438,6 +438,17 @@ fn describe_source(event: &TdEvent) -> Option<Description> {
             };
             detail(text.to_owned())
         }
+        TdEvent::ProgressReported {
+            progress, children, ..
+        } => {
+            let progress = progress.map_or_else(|| "none".to_owned(), |done| format!("{done}%"));
+            let children = match children.len() {
+                0 => String::new(),
+                1 => ", 1 child".to_owned(),
+                count => format!(", {count} children"),
+            };
+            detail(format!("reported progress: {progress}{children}"))
+        }
         TdEvent::ConversationFound {
             agent,
             file,

@@ -480,7 +480,7 @@ impl CoordinatorThread {
         };
         let info = RunInfo {
             kind: RunKind::Tmux,
-            label: session.name.to_owned(),
+            label: listing.shown_name(session).to_owned(),
             identity: Some(identity(server, session)),
             ..RunInfo::default()
         };
@@ -546,7 +546,7 @@ impl CoordinatorThread {
         let panes = SessionPanes::new(config, run.emitter.clone(), resume_points);
         let poller = Poller {
             session_id: session.id,
-            name: session.name.to_owned(),
+            name: listing.shown_name(session).to_owned(),
             server: server.clone(),
             emitter: run.emitter,
             gateway: self.gateway.clone(),

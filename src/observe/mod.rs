@@ -20,10 +20,10 @@ mod source;
 mod watch;
 mod watch_claims;
 
-#[cfg(feature = "cli")]
-pub(crate) use agent_files::HookFiles;
 pub(crate) use agent_files::agents_job;
 pub use agent_files::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
+#[cfg(feature = "cli")]
+pub(crate) use agent_files::{BackgroundSessions, HookFiles};
 pub(crate) use command_job::command_job;
 pub(crate) use coordinator::Coordinator;
 pub use job::JobHandle;

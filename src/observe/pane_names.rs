@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::event::PaneId;
 use crate::process::is_shell;
 use crate::text::first_chars;
+use crate::tmux::GivenNames;
 
 /// The shortest time between two reports of a pane's name if only a title or a directory has changed, which programs
 /// may do all the time.
@@ -26,6 +27,8 @@ pub(in crate::observe) struct PaneNames {
 struct NamedPane {
     /// The name that the user has given to the window.
     window: Option<String>,
+    /// The name of the agent that the pane has declared.
+    agent: Option<String>,
     title: Option<String>,
     directory: Option<String>,
     reported: Option<(PaneName, Instant)>,
@@ -91,6 +94,13 @@ impl PaneNames {
         self.set(pane, name, now, |pane| &mut pane.window);
     }
 
+    /// Takes the name of the agent that a pane declares, which is no name of the pane.
+    pub fn set_agent(&mut self, pane: &PaneId, agent: Option<String>) {
+        if let Some(pane) = self.panes.get_mut(pane) {
+            pane.agent = agent;
+        }
+    }
+
     /// Takes the title that the agent in a pane has set.
     pub fn set_title(&mut self, pane: &PaneId, title: Option<&str>, now: Instant) {
         self.set(pane, title, now, |pane| &mut pane.title);
@@ -121,11 +131,15 @@ impl PaneNames {
         }
     }
 
-    /// Returns the names that users have given to windows.
-    pub fn windows(&self) -> HashMap<PaneId, String> {
-        let named = self.panes.iter();
-        let named = named.filter_map(|(id, pane)| Some((id.clone(), pane.window.clone()?)));
-        named.collect()
+    /// Returns the names that have been given to the panes.
+    pub fn given(&self) -> HashMap<PaneId, GivenNames<String>> {
+        let given = |pane: &NamedPane| GivenNames {
+            window: pane.window.clone(),
+            agent: pane.agent.clone(),
+        };
+        let is_given = |pane: &NamedPane| pane.window.is_some() || pane.agent.is_some();
+        let panes = self.panes.iter().filter(|(_, pane)| is_given(pane));
+        panes.map(|(id, pane)| (id.clone(), given(pane))).collect()
     }
 
     /// Forgets a pane that is gone.

@@ -199,6 +199,17 @@ fn has_sound_numbers(event: &TdEvent) -> bool {
 }
 
 /// Returns true if an event comes from the files of an agent.
+/// Returns the time of the last event of the conversation of a run that is one agent; without one, that of its last event,
+/// and `None` if its history has none or cannot be read.
+#[cfg(feature = "cli")]
+pub(crate) fn conversation_end(run: &RunDirectory) -> Option<Timestamp> {
+    // Whatever the bytes of one event, the last events are among these.
+    let tail = read_tail(&run.events_path(), 4 * 1024 * 1024).ok()?;
+    let mut events = tail.iter().rev();
+    let found = events.find(|envelope| is_of_conversation(&envelope.event));
+    Some(found.or(tail.last())?.ts)
+}
+
 fn is_of_conversation(event: &TdEvent) -> bool {
     matches!(
         event,

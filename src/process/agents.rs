@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::foreground::Front;
 use super::os::{Stat, age, arguments, children, directory, stat};
-use crate::agent::AgentProgram;
+use super::shell::is_shell;
+use crate::agent::{AgentProgram, ShownSessions, program_name};
 
 /// The most processes of a pane that are searched: a build below a shell may have thousands.
 const PROCESSES_MAX: usize = 64;
@@ -48,6 +49,8 @@ pub(crate) enum Presence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningAgent {
     pub program: AgentProgram,
+    /// The sessions that it shows; `None` if it has one of its own.
+    pub shows: Option<ShownSessions>,
     pub pid: u32,
     /// The start time in clock ticks since boot. Together with the pid it identifies the process.
     pub started: u64,
@@ -80,6 +83,28 @@ impl RunningAgent {
             queue.extend(children(process.pid));
         }
         suspended
+    }
+
+    /// Returns what runs in the foreground of the terminal of `pane_pid` as this agent, whose files are not known:
+    /// it may be a wrapper, or the way to another host. Returns `None` at the prompt of a shell.
+    pub fn in_front(pane_pid: u32, program: AgentProgram) -> Option<Self> {
+        let front = Front::of(pane_pid).filter(|front| !front.is_shell)?;
+        let process = stat(front.group)?;
+        Some(Self {
+            program,
+            pid: process.pid,
+            started: process.started,
+            directory: PathBuf::new(),
+            directories: Vec::new(),
+            shows: None,
+        })
+    }
+
+    /// Returns the agent that this process is; `None` if the process has ended.
+    #[cfg(feature = "cli")]
+    pub fn at(pid: u32, program: AgentProgram) -> Option<Self> {
+        let process = stat(pid).filter(|stat| !stat.is_zombie)?;
+        Some(Self::of(program, &process))
     }
 
     /// Returns the agent's relation to the terminal of `pane_pid`.
@@ -140,6 +165,7 @@ impl RunningAgent {
 
     fn of(program: AgentProgram, process: &Stat) -> Self {
         Self {
+            shows: program.shown_sessions(&arguments(process.pid)),
             pid: process.pid,
             started: process.started,
             directory: directory(process.pid).unwrap_or_default().into(),
@@ -153,7 +179,14 @@ impl RunningAgent {
 
 fn program(pid: u32) -> Option<AgentProgram> {
     let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
-    AgentProgram::recognise(executable.as_deref(), &arguments(pid))
+    let arguments = arguments(pid);
+    let (first, rest) = arguments.split_first()?;
+    if is_shell(program_name(first)) {
+        // A script with the name of an agent that keeps files only starts that one, perhaps with other directories.
+        let script = AgentProgram::recognise(None, rest);
+        return script.filter(|program| program.known().is_none());
+    }
+    AgentProgram::recognise(executable.as_deref(), &arguments)
 }
 
 /// Returns true for a process in the foreground of its terminal. A suspended agent, or one that serves

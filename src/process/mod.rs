@@ -31,6 +31,7 @@ mod questions;
 mod record_splitter;
 mod redraws;
 
+mod status_query;
 mod terminal;
 
 mod command;

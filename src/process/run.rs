@@ -2,7 +2,7 @@
 //! its output to the callback, into events or into memory.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{ChildStdin, Stdio};
@@ -15,6 +15,7 @@ use super::command::{ByteSink, Command, CommandOutcome, CommandOutput, GRACE, On
 use super::output::{HeadTailBuffer, OutputBatcher, TextSink};
 use super::questions::Questions;
 use super::record_splitter::{PartHandler, RecordPart, RecordSplitter};
+use super::status_query::{ANSWER, StatusQuery};
 use super::terminal::{ForegroundLoan, PtySize, RawMode, is_typed_at};
 use crate::agent::AgentEvent;
 use crate::bus::{BlockingEmitter, EventEmitter};
@@ -152,6 +153,7 @@ pub(super) fn run(
         collected: OutputStream::ALL.map(|_| HeadTailBuffer::new(collected_bytes)),
         byte_sink: command.byte_sink.take(),
         pty: started.pty.take(),
+        status_query: StatusQuery::default(),
         questions: (command.stdin == Stdin::Closed).then(Questions::default),
         size_checked_at: began,
         resized_at: None,
@@ -173,6 +175,7 @@ struct CommandMonitor {
     collected: [HeadTailBuffer; 2],
     byte_sink: Option<Box<dyn ByteSink>>,
     pty: Option<(pty_process::blocking::Pty, PtySize)>,
+    status_query: StatusQuery,
     size_checked_at: Instant,
     resized_at: Option<Instant>,
     /// The questions of a command whose input is closed.
@@ -183,6 +186,13 @@ struct CommandMonitor {
 
 impl ChildListener for CommandMonitor {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
+        if let Some((pty, _)) = &mut self.pty
+            && self.status_query.is_asked(bytes)
+        {
+            // The user's terminal may answer later what follows, such as `CSI c`. A program that does not read what it
+            // has asked for gets no more answers: the terminal is full, and a write does not wait.
+            let _ = pty.write(ANSWER);
+        }
         if let Some(sink) = &mut self.byte_sink {
             sink.take(stream, bytes);
         }

@@ -12,7 +12,7 @@ use super::request::{
     DepartedPane, PaneReply, PaneRequest, ReplySender, SessionReply, SessionRequest,
 };
 use super::schedule::{AdaptivePolling, AdaptiveRounds, PollSchedule, next_tick};
-use super::state::PaneState;
+use super::state::{GivenNames, PaneState};
 use crate::error::Error;
 use crate::event::PaneId;
 
@@ -128,8 +128,9 @@ impl ActiveRequest {
             self.reply = Some(SessionReply::Gone { departed });
             return true;
         };
+        let shown_name = listing.shown_name(&session);
         let name = self.request.name.as_ref();
-        let is_renamed = name.is_some_and(|name| name != session.name);
+        let is_renamed = name.is_some_and(|name| name != shown_name);
         let departed = self.departed(listing);
         let mut has_news = self.is_urgent() || is_renamed || !departed.is_empty();
         let mut panes = Vec::new();
@@ -162,7 +163,7 @@ impl ActiveRequest {
         has_news |= !self.captures.is_empty();
         if has_news {
             self.reply = Some(SessionReply::Present {
-                name: session.name.to_owned(),
+                name: shown_name.to_owned(),
                 panes,
                 departed,
             });
@@ -209,10 +210,14 @@ impl ActiveRequest {
         viewed.is_some_and(|viewed| viewed.contains(pane) != listed.viewed)
     }
 
-    /// Returns true if the user has given another name to the pane's window, or taken it away.
+    /// Returns true if the pane has got another name, or lost one.
     fn has_other_name(&self, pane: &PaneId, listed: &PaneState) -> bool {
-        let names = self.request.window_names.as_ref();
-        names.is_some_and(|names| names.get(pane).map(String::as_str) != listed.given_name())
+        let names = self.request.given_names.as_ref();
+        let known = |names: &HashMap<PaneId, GivenNames<String>>| {
+            let known = names.get(pane).map(GivenNames::as_deref);
+            known.unwrap_or_default() == listed.given_names()
+        };
+        names.is_some_and(|names| !known(names))
     }
 
     fn add_capture(&mut self, pane: PaneId, listed: &PaneState) {

@@ -118,6 +118,22 @@ impl Listing {
         self.sessions().find(|session| session.id == id)
     }
 
+    /// Returns the name by which a session is known to its user: its own, or if it is not attached, that of the first
+    /// attached session of its group.
+    pub fn shown_name<'a>(&'a self, session: &ListedSession<'a>) -> &'a str {
+        let is_attached = |id: SessionId| self.clients.iter().any(|client| client.session == id);
+        let group = |id: SessionId| {
+            let state = self.panes.iter().find(|state| state.session_id == id)?;
+            Some(state.session_group.as_str()).filter(|group| !group.is_empty())
+        };
+        let own = group(session.id).filter(|_| !is_attached(session.id));
+        let shown = own.and_then(|own| {
+            let mut others = self.sessions();
+            others.find(|other| group(other.id) == Some(own) && is_attached(other.id))
+        });
+        shown.map_or(session.name, |shown| shown.name)
+    }
+
     /// Returns the panes that a session owns.
     pub fn panes_of(&self, id: SessionId) -> impl Iterator<Item = &PaneState> {
         self.panes
@@ -192,6 +208,9 @@ pub(super) fn parse_second(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
+/// The most characters of a declared agent's name. Longer ones are none.
+const NAME_CHARS_MAX: usize = 64;
+
 fn query(nonce: &Nonce, commands: bool) -> String {
     let mark = nonce.as_str();
     let mut lines = String::new();
@@ -208,8 +227,8 @@ fn query(nonce: &Nonce, commands: bool) -> String {
     };
     let _ = writeln!(
         lines,
-        "list-panes -a -F '{mark}p{FORMAT}{mark}n#{{session_name}}{mark}w#{{?automatic-rename,a,n}}#{{window_name}}\
-         {mark}c{command}{mark}t#{{pane_title}}{mark}e'"
+        "list-panes -a -F '{mark}p{FORMAT}{mark}n#{{session_name}}{mark}g#{{session_group}}{mark}w#{{?automatic-rename,a,n}}#{{window_name}}\
+         {mark}c{command}{mark}t#{{pane_title}}{mark}a#{{={NAME_CHARS_MAX}:@td_agent}}{mark}e'"
     );
     let _ = writeln!(
         lines,
@@ -244,9 +263,11 @@ pub(crate) fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
     while let [
         (b'p', numbers),
         (b'n', session),
+        (b'g', group),
         (b'w', window),
         (b'c', command),
         (b't', title),
+        (b'a', declared_agent),
         (b'e', _),
         rest @ ..,
     ] = sections
@@ -254,10 +275,12 @@ pub(crate) fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
         let (naming, window) = window.split_at_checked(1)?;
         listing.panes.push(PaneState {
             session_name: (*session).to_owned(),
+            session_group: (*group).to_owned(),
             window_name: window.to_owned(),
             is_window_named: naming == "n",
             command: (*command).to_owned(),
             title: (*title).to_owned(),
+            declared_agent: (*declared_agent).to_owned(),
             ..PaneState::parse(numbers)?
         });
         sections = rest;
@@ -342,7 +365,7 @@ pub(crate) mod tests {
         let nonce = Nonce::fixed("NN");
         let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 ";
         let output = format!(
-            "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwnNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
+            "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNgbase\nNNwnNMe\nNNcx\nNMp%2\nNNtat work\nNNa#{{x}}\nNNe\nNNz\n"
         );
         let listing = parse(&nonce, &output).unwrap();
         assert_eq!(listing.server.socket, PathBuf::from("/tmp/a b\n/sock"));
@@ -351,6 +374,7 @@ pub(crate) mod tests {
         };
         assert_eq!(state.session_name, "a: b\t.c");
         assert_eq!(state.window_name, "NMe\n");
+        assert_eq!(state.declared_agent, "#{x}\n");
         assert_eq!(state.command, "x\nNMp%2\n");
         assert_eq!(
             parse(&nonce, output.strip_suffix("NNz\n").unwrap()),
@@ -364,7 +388,7 @@ pub(crate) mod tests {
         let nonce = Nonce::fixed("NN");
         let pane = |pane: u32, window: u32| {
             format!(
-                "NNp%{pane} $0 @{window} 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 NNnaNNwawNNcNNtNNe\n"
+                "NNp%{pane} $0 @{window} 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 NNnaNNgNNwawNNcNNtNNaNNe\n"
             )
         };
         let viewed = |clients: &str| -> Vec<u32> {

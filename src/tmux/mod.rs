@@ -45,7 +45,7 @@ pub(crate) use self::{
         CaptureRequest, DepartedPane, ForegroundPrograms, PaneReply, PaneRequest, PendingReply,
         ResyncRequest, SessionReply, SessionRequest, received,
     },
-    state::{PaneState, SessionId},
+    state::{GivenNames, PaneState, SessionId},
 };
 
 #[cfg(test)]

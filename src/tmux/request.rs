@@ -10,7 +10,7 @@ use super::capture::{PaneCapture, ResyncSpec};
 use super::digest::{CaptureDigest, Freshness, Margin};
 use super::listing::{Listing, ServerIdentity};
 use super::schedule::PollSchedule;
-use super::state::{PaneState, SessionId};
+use super::state::{GivenNames, PaneState, SessionId};
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::Stop;
@@ -33,9 +33,9 @@ pub struct SessionRequest {
     pub lists_new_panes: bool,
     /// The panes that are known to be viewed; a different view is a change. `None` ignores views.
     pub viewed: Option<HashSet<PaneId>>,
-    /// The names that users have given to the windows of the panes, as far as they are known; another name is a
-    /// change. `None` ignores them.
-    pub window_names: Option<HashMap<PaneId, String>>,
+    /// The names that have been given to the panes, as far as they are known; another name is a change. `None`
+    /// ignores them.
+    pub given_names: Option<HashMap<PaneId, GivenNames<String>>>,
     /// `None` requests a reply at once. Otherwise the reply comes as soon as something has changed; until then,
     /// the gateway polls on this schedule.
     pub on_change: Option<PollSchedule>,

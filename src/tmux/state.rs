@@ -32,6 +32,8 @@ pub struct PaneState {
     pub session_id: SessionId,
     /// The session's current name.
     pub session_name: String,
+    /// The name of the session's group, whose sessions share their windows; empty without one.
+    pub(crate) session_group: String,
     /// The time of the session's creation, in seconds since 1970.
     pub session_created: i64,
     /// The window.
@@ -70,9 +72,30 @@ pub struct PaneState {
     /// and the bytes that it reads must measure the panes' output only.
     pub command: String,
     pub(crate) title: String,
+    /// The value of the pane's option `@td_agent`, cut.
+    pub(crate) declared_agent: String,
     /// True if this session owns the pane. A pane of a window that is linked several times belongs to the
     /// session with the lowest id.
     pub owned: bool,
+}
+
+/// The names that users and programs have given to a pane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenNames<S> {
+    /// The name of its window.
+    pub window: Option<S>,
+    /// The name of the agent in it, which the pane's option `@td_agent` declares.
+    pub agent: Option<S>,
+}
+
+impl GivenNames<String> {
+    /// Returns the names as slices.
+    pub(crate) fn as_deref(&self) -> GivenNames<&str> {
+        GivenNames {
+            window: self.window.as_deref(),
+            agent: self.agent.as_deref(),
+        }
+    }
 }
 
 impl Deref for PaneState {
@@ -100,6 +123,14 @@ impl PaneState {
         self.is_window_named.then_some(self.window_name.as_str())
     }
 
+    /// Returns what has been given a name: the window, and the agent in the pane.
+    pub(crate) fn given_names(&self) -> GivenNames<&str> {
+        GivenNames {
+            window: self.given_name(),
+            agent: Some(self.declared_agent.as_str()).filter(|name| !name.is_empty()),
+        }
+    }
+
     /// Returns how long from a second on a viewed pane counts as viewed; `None` if it is not viewed.
     pub(crate) fn viewed_for(&self, second: i64) -> Option<Duration> {
         let left = self.touched.saturating_add(VIEW_SECONDS) - second;
@@ -111,6 +142,7 @@ impl PaneState {
     pub(super) fn adopt_owner(&mut self, listed: Self) {
         self.session_id = listed.session_id;
         self.session_name = listed.session_name;
+        self.session_group = listed.session_group;
         self.session_created = listed.session_created;
         self.window_id = listed.window_id;
         self.window_index = listed.window_index;
@@ -121,6 +153,7 @@ impl PaneState {
         self.touched = listed.touched;
         self.command = listed.command;
         self.title = listed.title;
+        self.declared_agent = listed.declared_agent;
         self.owned = true;
     }
 

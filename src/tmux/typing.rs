@@ -60,6 +60,8 @@ pub(crate) enum Typing {
     Text { text: String, presses_enter: bool },
     /// Keys by their names.
     Keys(Vec<String>),
+    /// Keys that select a choice or choose it at once, and Enter if it is only selected.
+    Choice(Vec<String>),
 }
 
 /// What a pane shows at one instant, and what would read its input.
@@ -71,6 +73,8 @@ pub(crate) struct Look {
     /// The program in the foreground, as tmux names it.
     pub program: String,
     pub cursor: Cursor,
+    /// The program draws on the alternate screen.
+    pub is_full: bool,
     /// The rows of the screen, from the top.
     pub rows: Vec<String>,
     /// Their colours.
@@ -193,12 +197,17 @@ impl Typing {
         };
         match self {
             Self::Keys(names) => {
-                let names: Vec<String> = names
-                    .iter()
-                    .map(|name| quoted_for_tmux(name.as_bytes()))
-                    .collect();
-                let keys = format!("send-keys -t '{pane}' -- {}", names.join(" "));
+                let keys = pressed(names, pane);
                 hand.act(Moment::Begin, |_| keys.clone())?;
+            }
+            Self::Choice(names) => {
+                let keys = pressed(names, pane);
+                let before = hand.act(Moment::Begin, |_| keys.clone())?;
+                if let Some(before) = before
+                    && hand.shows_text(&before, stop)?
+                {
+                    hand.press_enter()?;
+                }
             }
             Self::Text {
                 text,
@@ -224,13 +233,19 @@ impl Typing {
                     && !is_entered_at_once(text, &before)
                     && hand.shows_text(&before, stop)?
                 {
-                    let enter = format!("send-keys -t '{pane}' Enter");
-                    hand.act(Moment::Enter, |_| enter.clone())?;
+                    hand.press_enter()?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Returns the command that presses keys.
+fn pressed(names: &[String], pane: &PaneId) -> String {
+    let names = names.iter().map(|name| quoted_for_tmux(name.as_bytes()));
+    let names: Vec<String> = names.collect();
+    format!("send-keys -t '{pane}' -- {}", names.join(" "))
 }
 
 /// True if Enter follows the text in the same command list.
@@ -314,6 +329,13 @@ impl Hand<'_, '_> {
         )))
     }
 
+    /// Presses Enter if the judge permits it.
+    fn press_enter(&mut self) -> Result<()> {
+        let enter = pressed(&["Enter".to_owned()], self.pane);
+        self.act(Moment::Enter, |_| enter.clone())?;
+        Ok(())
+    }
+
     /// Waits until the screen shows something new, as it does after a text; returns false after a stop.
     fn shows_text(&self, before: &Look, stop: &Stop) -> Result<bool> {
         let began = self.clock.now();
@@ -350,7 +372,7 @@ impl Look {
         let nonce = Nonce::fresh();
         let mark = nonce.as_str();
         let list = format!(
-            "display-message -p -t '{pane}' '{mark}h#{{pane_id}} #{{cursor_x}} #{{cursor_y}} #{{pane_tty}} {FORMAT}{mark}r' ; \
+            "display-message -p -t '{pane}' '{mark}h#{{pane_id}} #{{cursor_x}} #{{cursor_y}} #{{pane_tty}} #{{alternate_on}} {FORMAT}{mark}r' ; \
              capture-pane -p -e -t '{pane}'\ndisplay-message -p '{mark}z'\n"
         );
         let output = server.batch(list, clock)?;
@@ -365,9 +387,9 @@ impl Look {
     }
 
     fn parse(pane: &PaneId, header: &str, rows: &str) -> Result<Self> {
-        let mut fields = header.splitn(5, ' ').skip(1);
+        let mut fields = header.splitn(6, ' ').skip(1);
         let mut next = || fields.next().unwrap_or_default();
-        let (x, y, tty, numbers) = (next(), next(), next(), next());
+        let (x, y, tty, alternate, numbers) = (next(), next(), next(), next(), next());
         let cursor = Cursor {
             x: decimal(x).unwrap_or_default(),
             y: decimal(y).unwrap_or_default(),
@@ -395,6 +417,7 @@ impl Look {
             pid: decimal(pid).unwrap_or_default(),
             program: program.to_owned(),
             cursor,
+            is_full: alternate == "1",
             rows,
             styles,
             takes_lines: takes_lines(tty),
@@ -402,11 +425,20 @@ impl Look {
         })
     }
 
+    /// Returns the lowest row that holds all of these texts beside each other.
+    fn row_of(&self, texts: &[&str]) -> Option<usize> {
+        let has_all = |row: &String| texts.iter().all(|text| row.contains(text));
+        self.rows.iter().rposition(has_all)
+    }
+
+    /// Returns true if a row holds all of these texts.
+    pub fn are_beside(&self, texts: &[&str]) -> bool {
+        self.row_of(texts).is_some()
+    }
+
     /// Returns the one of several texts beside each other that has another background than all others.
     pub fn highlighted<'t>(&self, texts: &[&'t str]) -> Option<&'t str> {
-        let row = (0..self.rows.len())
-            .rev()
-            .find(|row| texts.iter().all(|text| self.rows[*row].contains(text)))?;
+        let row = self.row_of(texts)?;
         let background = |text: &str| {
             let start = self.rows[row].find(text)?;
             let column = self.rows[row].get(..start)?.chars().count();
@@ -551,8 +583,9 @@ mod tests {
     #[test]
     fn panes_that_cannot_read_are_refused() {
         let pane = PaneId::from("%1");
-        let look = Look::parse(&pane, "%1 3 4 /none 77 0 0 0 my prog", "\n$ a\n\n").unwrap();
+        let look = Look::parse(&pane, "%1 3 4 /none 1 77 0 0 0 my prog", "\n$ a\n\n").unwrap();
         assert_eq!((look.program.as_str(), look.pid), ("my prog", 77));
+        assert!(look.is_full);
         assert_eq!((look.cursor.x, look.cursor.y), (3, 4));
         assert_eq!(look.rows, ["$ a", ""]);
         for (state, why) in [
@@ -560,7 +593,7 @@ mod tests {
             ("0 1 0 ", "no program"),
             ("0 0 1 sh", "synchronized"),
         ] {
-            let error = Look::parse(&pane, &format!("%1 0 0 /none 7 {state}"), "").unwrap_err();
+            let error = Look::parse(&pane, &format!("%1 0 0 /none 0 7 {state}"), "").unwrap_err();
             assert!(error.is_invalid_input() && error.to_string().contains(why));
         }
     }
@@ -568,7 +601,7 @@ mod tests {
     #[test]
     fn a_condition_has_nothing_that_tmux_would_take_for_syntax() {
         let rows = "\n\u{276f} 1. Yes, 'a' #{b} [y/N]: \\ $HOME \"\n  \n---\n";
-        let look = Look::parse(&PaneId::from("%1"), "%1 5 6 /none 7 0 0 0 a'}b", rows).unwrap();
+        let look = Look::parse(&PaneId::from("%1"), "%1 5 6 /none 0 7 0 0 0 a'}b", rows).unwrap();
         let kept = "#{m:7 0 0 0 a??b,";
         assert_eq!(look.condition(false), format!("{kept}{FORMAT}}}"));
         let held = "* 1. Yes? ?a? ??b? ?y/N?? ? ?HOME ?";

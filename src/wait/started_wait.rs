@@ -447,7 +447,7 @@ impl<'a> StartedWait<'a> {
             name: Some(self.session_name.clone()),
             panes: panes.chain(others).collect(),
             viewed: None,
-            window_names: None,
+            given_names: None,
             on_change,
         }
     }

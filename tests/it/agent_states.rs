@@ -8,8 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use td_observe::agent::{AgentScreen, StateRules};
+use td_observe::event::AgentState;
 
 use crate::recordings::{files_below, recordings};
+use crate::stream_recordings;
 
 const LIST: &str = include_str!("agent_states.txt");
 
@@ -69,4 +71,99 @@ fn captures_have_their_listed_states() {
         );
         assert_eq!(Some(state_line.as_str()), expected, "{name}");
     }
+}
+
+/// The number of screens of a recording without times.
+const SCREENS: usize = 40;
+
+/// Returns what a recording shows: one screen a second, or evenly spaced screens if it has no times.
+fn screens(path: &Path) -> Vec<String> {
+    let name = path.file_name().unwrap().to_string_lossy();
+    if !name.ends_with(".cast") {
+        let text = fs::read(path).unwrap();
+        let (width, height, bytes) = match stream_recordings::read(path) {
+            Some(recording) => recording,
+            None if name.ends_with(".pipe.log") => {
+                let text = String::from_utf8_lossy(&text).replace('\n', "\r\n");
+                (100, 30, text.into_bytes())
+            }
+            None => return Vec::new(),
+        };
+        let step = bytes.len().div_ceil(SCREENS).max(1);
+        let mut terminal = avt::Terminal::new(width as usize, height as usize).unwrap();
+        let shown = bytes.chunks(step).map(|bytes| {
+            terminal.feed(&*String::from_utf8_lossy(bytes));
+            text_of(&terminal)
+        });
+        return shown.collect();
+    }
+    let Some((width, height, _)) = stream_recordings::read(path) else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+    let is_relative = text.contains("\"version\":3") || text.contains("\"version\": 3");
+    let mut terminal = avt::Terminal::new(width as usize, height as usize).unwrap();
+    let (mut shown, mut now, mut next) = (Vec::new(), 0.0, 1.0);
+    for line in text.lines().skip(1) {
+        let Ok(event) = serde_json::from_str::<serde_json::Value>(line) else {
+            continue;
+        };
+        let at = event.get(0).and_then(serde_json::Value::as_f64);
+        let at = at.unwrap_or_default();
+        now = if is_relative { now + at } else { at };
+        while next <= now && shown.len() < 1_000 {
+            shown.push(text_of(&terminal));
+            next += 1.0;
+        }
+        if event.get(1).is_some_and(|kind| kind == "o") {
+            terminal.feed(
+                event
+                    .get(2)
+                    .and_then(|text| text.as_str())
+                    .unwrap_or_default(),
+            );
+        }
+    }
+    shown.push(text_of(&terminal));
+    shown
+}
+
+fn text_of(terminal: &avt::Terminal) -> String {
+    terminal.screen().text().join("\n")
+}
+
+/// Builds, shells and full-screen programs are no agents. A pager waits for its reader.
+#[test]
+fn other_programs_neither_wait_nor_are_done() {
+    let Some(root) = recordings() else { return };
+    let rules = StateRules::builtin();
+    let (mut count, mut wrong) = (0, Vec::new());
+    for directory in ["asciicast", "pty-recordings", "build-logs"] {
+        for path in files_below(&root.join(directory)) {
+            for screen in screens(&path) {
+                count += 1;
+                let rows: Vec<&str> = screen.lines().collect();
+                for is_full in [false, true] {
+                    let shown = AgentScreen {
+                        is_full,
+                        ..AgentScreen::of(&rows)
+                    };
+                    let Some(detected) = rules.detect(&shown) else {
+                        continue;
+                    };
+                    let is_wrong = matches!(detected.state, AgentState::Waiting | AgentState::Done);
+                    if is_wrong && detected.rule != "pager" {
+                        wrong.push(format!(
+                            "{}: {}\n{screen}",
+                            path.display(),
+                            detected.evidence()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    eprintln!("{count} screens of other programs");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 100, "{count} screens");
 }

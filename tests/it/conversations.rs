@@ -206,7 +206,7 @@ impl Claude {
     }
 }
 
-fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     Timestamp::from_micros(now.as_micros() as i64)
 }

@@ -58,6 +58,8 @@ mod seen;
 #[cfg(feature = "cli")]
 mod shells;
 mod source_text;
+#[cfg(feature = "cli")]
+mod starts;
 mod states;
 #[cfg(feature = "cli")]
 mod strangers;
@@ -73,6 +75,7 @@ mod tui;
 mod turns;
 #[cfg(feature = "cli")]
 mod typing;
+mod unknown_agents;
 mod versions;
 mod wait;
 mod watch;

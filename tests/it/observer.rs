@@ -12,11 +12,13 @@ mod names;
 mod nested;
 mod others;
 mod panes;
+mod reported;
 mod says;
 mod schema;
 mod selves;
 #[cfg(feature = "tui")]
 mod server_end;
+mod sessions;
 mod takeover;
 mod unobserved;
 mod views;

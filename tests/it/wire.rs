@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use td_observe::event::{
-    Cursor, Dialogue, DialogueChoice, GapEvidence, IterationOutcome, ScreenRow, Styles,
+    Cursor, Dialogue, DialogueChoice, GapEvidence, IterationOutcome, ReportedChild, ScreenRow,
+    Styles,
 };
 use td_observe::history::{DataDir, RunInfo};
 use td_observe::internals::history::{LogOptions, LogWriter, open_run, parse_line};
@@ -169,6 +170,11 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] dialogue: Option<WireDialogue>,
     },
     AgentActivity { execution_id: String, pane: String, text: String },
+    ProgressReported {
+        execution_id: String, pane: String,
+        #[serde(skip_serializing_if = "Option::is_none")] progress: Option<u32>,
+        children: Vec<WireChild>,
+    },
     ScreenSnapshot { execution_id: String, pane: String, width: u32, height: u32, rows: Vec<WireRow> },
     PollerRestarted { execution_id: String, source: String, cause: String },
     LogOpened {
@@ -191,6 +197,19 @@ enum WireOutcome {
 struct WireCursor {
     x: u32,
     y: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireChild {
+    id: String,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asks: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -308,6 +327,12 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             rows: vec![ScreenRow { row: 0, text: s("top") }],
         }),
         K::AgentActivity => single(E::AgentActivity { execution_id, pane, text: s("Bash make test") }),
+        K::ProgressReported => [None, Some(40)].map(|progress| E::ProgressReported {
+            execution_id: execution_id.clone(), pane: pane.clone(), progress,
+            children: [(None, None), (Some(s("Tests")), Some(s("Go?")))].map(|(title, asks)| ReportedChild {
+                id: s("test/unit"), state: "waiting".into(), title, asks, progress,
+            }).into(),
+        }).into(),
         K::ScreenSnapshot => single(E::ScreenSnapshot {
             execution_id, pane, width: 80, height: 24, rows: vec![ScreenRow { row: 3, text: s("row") }],
         }),

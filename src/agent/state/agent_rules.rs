@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::decoration::{LineKind, bare_line};
 use super::super::one_line;
-use super::dialogue::DialogueRules;
+use super::dialogue::{DialogueRules, ReadDialogue};
 use super::says::SaysRules;
 use super::screen::{InputBox, InputFrame, RuleScreen, ShellRules, inner, plain};
 use crate::event::{AgentState, Dialogue, StateEvidence};
@@ -38,6 +38,8 @@ pub struct DetectedState {
     pub says: Option<String>,
     /// How many rows the cursor is below the last text: 0 in the row of a question that is open.
     pub(crate) rows_below: usize,
+    /// True if the rules for agents without rules of their own have read it.
+    pub(crate) is_general: bool,
 }
 
 impl DetectedState {
@@ -63,6 +65,8 @@ pub(super) const LINE_CHARS_MAX: usize = 200;
 #[derive(Clone, Debug)]
 pub(super) struct AgentRules {
     pub name: String,
+    /// These rules are for agents that have none of their own, and need no signature.
+    pub is_general: bool,
     /// These rules are tried after all others and need no signature.
     pub is_fallback: bool,
     pub input: Option<InputBox>,
@@ -98,7 +102,18 @@ pub(super) struct StateRule {
     pub state: AgentState,
     pub query: RowQuery,
     pub input: Option<InputCondition>,
+    pub needs: Option<Need>,
     pub inferred: bool,
+}
+
+/// What must be known of a program before a rule counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Need {
+    /// It fills the screen, or is an agent.
+    FullScreen,
+    /// It is an agent.
+    Agent,
 }
 
 impl StateRule {
@@ -123,6 +138,8 @@ pub(super) enum InputCondition {
 pub(super) enum Confidence {
     Strong,
     Weak,
+    /// Rules for agents that have none of their own.
+    General,
     /// Rules that apply if nothing else matches.
     Fallback,
 }
@@ -132,6 +149,10 @@ pub(super) struct Candidate<'p, 'a> {
     agent: &'p AgentRules,
     view: ScreenView<'p, 'a>,
     is_empty: bool,
+    /// The process of this agent was found, or the program has shown that it is an agent.
+    is_running: bool,
+    /// The dialogue, for rules that describe a list of choices.
+    listed: Option<ReadDialogue>,
 }
 
 impl AgentRules {
@@ -159,6 +180,8 @@ impl AgentRules {
             (Some(known), Some(rows)) => known.is_empty(screen, rows.clone()),
             _ => false,
         };
+        let lists = self.dialogue.as_ref().filter(|rules| rules.list.is_some());
+        let listed = lists.and_then(|rules| rules.read(screen, is_running || screen.is_full));
         let candidate = Candidate {
             agent: self,
             view: ScreenView {
@@ -169,11 +192,17 @@ impl AgentRules {
                 above: screen.above(above, hints),
                 input,
                 only_unframed: self.is_fallback,
+                dialogue: listed.as_ref().map(|read| read.from),
             },
             is_empty,
+            is_running,
+            listed,
         };
         if self.is_fallback {
             return Some((Confidence::Fallback, candidate));
+        }
+        if self.is_general {
+            return (!candidate.has_exited(shell)).then_some((Confidence::General, candidate));
         }
         let is_shown = |sign: &Signature| {
             candidate.holds(sign.input) && sign.query.find(&candidate.view).is_some()
@@ -199,9 +228,14 @@ impl AgentRules {
 struct FoundDialogue {
     /// Its first row.
     from: usize,
+    /// No more stands below its choices than belongs to it: keys, and the rows below an input box.
+    is_last: bool,
     takes_text: bool,
     dialogue: Option<Dialogue>,
 }
+
+/// The maximum number of rows with text below the choices of a dialogue. More are a file or a log that quotes it.
+const BELOW_CHOICES_MAX: usize = 6;
 
 /// Returns a row without the spinner or the sign before its words.
 fn without_signs(row: &str) -> &str {
@@ -219,7 +253,12 @@ impl Candidate<'_, '_> {
 
     pub fn detect(&self) -> Option<DetectedState> {
         self.agent.rules.iter().find_map(|rule| {
-            if !self.holds(rule.input) {
+            let has_need = match rule.needs {
+                None => true,
+                Some(Need::FullScreen) => self.is_running || self.view.screen.is_full,
+                Some(Need::Agent) => self.is_running,
+            };
+            if !has_need || !self.holds(rule.input) {
                 return None;
             }
             let line = rule.query.find(&self.view)?;
@@ -234,6 +273,9 @@ impl Candidate<'_, '_> {
                 line
             };
             let asked = (rule.state == AgentState::Waiting).then(|| self.dialogue());
+            if asked.as_ref().is_some_and(|asked| !asked.is_last) {
+                return None;
+            }
             Some(DetectedState {
                 agent: self.agent.name.clone(),
                 state: rule.state,
@@ -248,6 +290,7 @@ impl Candidate<'_, '_> {
                     .says(line)
                     .or_else(|| self.says(rule.state == AgentState::Done)),
                 rows_below: self.view.screen.rows_below(),
+                is_general: self.agent.is_general,
             })
         })
     }
@@ -307,15 +350,23 @@ impl Candidate<'_, '_> {
 
     fn dialogue(&self) -> FoundDialogue {
         let rules = self.agent.dialogue.as_ref();
-        let read = rules.and_then(|rules| Some((rules, rules.read(self.view.screen)?)));
+        let listed = self.listed.clone();
+        let read = rules.and_then(|rules| {
+            Some((
+                rules,
+                listed.or_else(|| rules.read(self.view.screen, false))?,
+            ))
+        });
         match read {
-            Some((rules, (from, dialogue))) => FoundDialogue {
-                from,
-                takes_text: rules.takes_text(&dialogue),
-                dialogue: Some(dialogue),
+            Some((rules, read)) => FoundDialogue {
+                from: read.from,
+                is_last: read.below <= BELOW_CHOICES_MAX,
+                takes_text: rules.takes_text(&read.dialogue),
+                dialogue: Some(read.dialogue),
             },
             None => FoundDialogue {
                 from: 0,
+                is_last: true,
                 takes_text: true,
                 dialogue: None,
             },
@@ -424,6 +475,7 @@ pub(super) enum Region {
     BelowInput,
     LastMessage,
     Bottom,
+    Dialogue,
     Cursor,
     Screen,
 }
@@ -459,6 +511,8 @@ pub(super) struct RowQuery {
 /// A screen as it appears to the rules of one agent.
 pub(super) struct ScreenView<'p, 'a> {
     pub screen: &'p RuleScreen<'a>,
+    /// The first row of the dialogue, for rules that describe a list of choices.
+    pub dialogue: Option<usize>,
     pub message: Option<&'p Regex>,
     pub input: Option<Range<usize>>,
     /// The end of the rows above the input box.
@@ -548,6 +602,7 @@ impl<'p> ScreenView<'p, '_> {
                 }
             }
             (Region::Bottom, _) => screen.last_of(screen.all(), lines),
+            (Region::Dialogue, _) => self.dialogue?..screen.all().end,
             (_, None) => return None,
             (Region::Input, Some(input)) => input.clone(),
             (Region::BelowInput, Some(input)) => {

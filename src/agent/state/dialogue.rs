@@ -53,6 +53,8 @@ pub(super) struct DialogueRules {
     pub first: Regex,
     /// Matches the row of a choice, with the groups `key`, `label` and, if it is selected, `mark`.
     pub choice: Option<Regex>,
+    /// Describes choices in the way in which most programs draw them.
+    pub list: Option<ListRules>,
     /// Matches a row that holds all choices, without keys.
     pub buttons: Option<Regex>,
     /// Matches a choice within a line, with the groups `key` and `label`.
@@ -65,11 +67,41 @@ pub(super) struct DialogueRules {
     pub keys: BTreeMap<String, String>,
 }
 
-/// The choices on a screen, and the row at which they begin.
+/// Choices of which the selected one has a mark, and whose labels are below each other; or buttons in one row, each with
+/// its key.
+#[derive(Clone, Debug)]
+pub(super) struct ListRules {
+    /// Matches the row of the selected choice up to its label.
+    pub selected: Regex,
+    /// Matches a button, with the groups `key` and `label`.
+    pub button: Option<Regex>,
+    /// Matches each row below the choices.
+    pub foot: Regex,
+    /// The maximum number of other rows there if the program fills the screen or is an agent.
+    pub below: usize,
+}
+
+/// The choices on a screen, and where they begin and end.
 struct Choices {
     start: usize,
+    /// The row below them.
+    end: usize,
     list: Vec<DialogueChoice>,
 }
+
+/// A dialogue, and where a screen shows it.
+#[derive(Clone, Debug)]
+pub(super) struct ReadDialogue {
+    /// Its first row.
+    pub from: usize,
+    /// The number of rows with text below its choices.
+    pub below: usize,
+    pub dialogue: Dialogue,
+}
+
+/// The number of last rows that are searched for the choices of a list, and the number of rows above them that are
+/// searched for the first row of their dialogue: a pane of 24 rows, and its dialogue.
+const LIST_ROWS_MAX: usize = 24;
 
 impl DialogueRules {
     /// Returns true if a dialogue takes a typed text: no choice has a key, or the selected one is such a text.
@@ -83,12 +115,18 @@ impl DialogueRules {
             || dialogue.choices.iter().any(is_entry)
     }
 
-    /// Returns the dialogue at the foot of a screen that shows one, and its first row.
-    pub fn read(&self, screen: &RuleScreen<'_>) -> Option<(usize, Dialogue)> {
+    /// Returns the dialogue at the foot of a screen that shows one.
+    /// `is_at_ease`: the program fills the screen or is an agent.
+    pub fn read(&self, screen: &RuleScreen<'_>, is_at_ease: bool) -> Option<ReadDialogue> {
         let found = self.listed(screen);
         let found = found.or_else(|| self.in_one_row(screen));
-        let Choices { start, list } = found?;
-        let first = (0..start)
+        let found = found.or_else(|| self.list.as_ref()?.read(screen, is_at_ease));
+        let Choices { start, end, list } = found?;
+        let highest = self
+            .list
+            .as_ref()
+            .map_or(0, |_| start.saturating_sub(LIST_ROWS_MAX));
+        let first = (highest..start)
             .rev()
             .find(|row| self.first.is_match(screen.row(*row)));
         let from = first.unwrap_or_else(|| screen.last_of(0..start, ROWS_WITHOUT_FIRST).start);
@@ -103,7 +141,12 @@ impl DialogueRules {
             choices,
             again: false,
         };
-        Some((from, dialogue))
+        let is_text = |row: &usize| !inner(screen.row(*row)).is_empty();
+        Some(ReadDialogue {
+            from,
+            below: (end..screen.all().end).filter(is_text).count(),
+            dialogue,
+        })
     }
 
     /// Returns the lowest list of choices with ascending numbers, or of adjacent choices with other keys.
@@ -136,25 +179,24 @@ impl DialogueRules {
         let width = screen.all().map(|row| columns(screen.row(row))).max()?;
         let ends = found.iter().skip(1).map(|(row, _)| *row);
         let ends: Vec<usize> = ends.chain([screen.all().end]).collect();
+        let mut last = start;
         let list = found.iter().zip(ends).map(|((row, captures), end)| {
             let label = captures.name("label").map_or(0, |label| label.start());
             let column = screen.row(*row).get(..label).map_or(0, columns);
             let below = (row + 1..end).map(|row| screen.row(row));
             let below = below.take_while(|row| indent(row) >= column && !inner(row).is_empty());
+            let below: Vec<&str> = below.collect();
+            last = row + below.len();
             let key = group(captures, "key");
             DialogueChoice {
                 key: self.keys.get(key).map_or(key, String::as_str).to_owned(),
-                label: label_of(
-                    screen.row(*row),
-                    group(captures, "label"),
-                    below.collect(),
-                    width,
-                ),
+                label: label_of(screen.row(*row), group(captures, "label"), below, width),
                 selected: captures.name("mark").is_some(),
             }
         });
         let list = list.collect();
-        Some(Choices { start, list })
+        let end = last + 1;
+        Some(Choices { start, end, list })
     }
 
     /// Returns choices that stand beside each other.
@@ -175,7 +217,12 @@ impl DialogueRules {
                 }
             });
             let list = list.collect();
-            return Some(Choices { start: row, list });
+            let end = row + 1;
+            return Some(Choices {
+                start: row,
+                end,
+                list,
+            });
         }
         let pattern = self.inline.as_ref()?;
         let end = screen.last(screen.all())?;
@@ -201,6 +248,7 @@ impl DialogueRules {
         let last = list.iter().rposition(|choice| choice.key == *first)?;
         Some(Choices {
             start: end + 1,
+            end: end + 1,
             list: list.split_off(last),
         })
     }
@@ -227,6 +275,140 @@ impl DialogueRules {
         text.pop_if(|last| last.is_empty());
         bounded(&text)
     }
+}
+
+impl ListRules {
+    /// Returns the choices at the foot of a screen.
+    fn read(&self, screen: &RuleScreen<'_>, is_at_ease: bool) -> Option<Choices> {
+        let rows = screen.last_of(screen.all(), LIST_ROWS_MAX);
+        let choices = rows.rev().find_map(|row| {
+            self.around(screen, row)
+                .or_else(|| self.buttons(screen, row))
+        })?;
+        let below =
+            (choices.end..screen.all().end).filter(|row| !inner(screen.row(*row)).is_empty());
+        let other = below
+            .filter(|row| !self.foot.is_match(screen.row(*row)))
+            .count();
+        (other <= if is_at_ease { self.below } else { 0 }).then_some(choices)
+    }
+
+    /// Returns the choices around the selected one.
+    fn around(&self, screen: &RuleScreen<'_>, selected: usize) -> Option<Choices> {
+        let row = screen.row(selected);
+        let mark = self.selected.find(row)?;
+        let column = columns(row.get(..mark.end())?);
+        let label = |row: usize| label_at(screen.row(row), column);
+        let is_rest = |row: &usize| {
+            let row = screen.row(*row);
+            !inner(row).is_empty() && indent(row) > column
+        };
+        let is_part = |row: &usize| label(*row).is_some() || is_rest(row);
+        let above = (0..selected).rev().take_while(is_part);
+        let start = above
+            .filter(|row| label(*row).is_some())
+            .last()
+            .unwrap_or(selected);
+        let below = (selected + 1..screen.all().end).take_while(is_part);
+        let end = below.last().unwrap_or(selected) + 1;
+        let at: Vec<usize> = (start..end)
+            .filter(|row| *row == selected || label(*row).is_some())
+            .collect();
+        let place = at.iter().position(|row| *row == selected)?;
+        let width = screen.all().map(|row| columns(screen.row(row))).max()?;
+        let ends = at.iter().skip(1).copied().chain([end]);
+        let list = at.iter().zip(ends).enumerate().map(|(number, (row, end))| {
+            let text = if *row == selected {
+                screen.row(*row).get(mark.end()..).unwrap_or_default()
+            } else {
+                label(*row).unwrap_or_default()
+            };
+            let (key, text) = numbered_label(text)
+                .or_else(|| hinted_label(text))
+                .unwrap_or(("", text));
+            let below = (row + 1..end).map(|row| screen.row(row)).collect();
+            DialogueChoice {
+                key: match key {
+                    "" => moves(place, number),
+                    key => key.to_owned(),
+                },
+                label: label_of(screen.row(*row), text, below, width),
+                selected: *row == selected,
+            }
+        });
+        let list: Vec<DialogueChoice> = list.collect();
+        // A mark before each row is that of quotations or of prompts.
+        let is_marked = |row: usize| row != selected && self.selected.is_match(screen.row(row));
+        let is_list = (2..=CHOICES_MAX).contains(&list.len()) && !(start..end).any(is_marked);
+        is_list.then_some(Choices { start, end, list })
+    }
+
+    /// Returns the buttons in a row.
+    fn buttons(&self, screen: &RuleScreen<'_>, row: usize) -> Option<Choices> {
+        let buttons = self.button.as_ref()?.captures_iter(screen.row(row));
+        let list = buttons.map(|captures| {
+            let (key, label) = (group(&captures, "key"), group(&captures, "label"));
+            // The key may be the first letter of the label: `[Y]es`.
+            let is_letter = label.starts_with(char::is_lowercase);
+            let label = format!("{}{label}", if is_letter { key } else { "" });
+            let is_around = |c: char| !c.is_alphanumeric();
+            DialogueChoice {
+                key: if is_letter {
+                    key.to_lowercase()
+                } else {
+                    key.to_owned()
+                },
+                label: one_line(label.trim_matches(is_around)),
+                selected: false,
+            }
+        });
+        let list: Vec<DialogueChoice> = list.collect();
+        let (start, end) = (row, row + 1);
+        (list.len() >= 2).then_some(Choices { start, end, list })
+    }
+}
+
+/// Returns the text of a row that begins at a column, behind edges, blanks and the sign of a choice that is not selected.
+fn label_at(row: &str, column: usize) -> Option<&str> {
+    let start = row.char_indices().nth(column)?.0;
+    let (before, text) = row.split_at(start);
+    let is_before = |c: char| is_around(c) || matches!(c, '○' | '◯' | '◌' | '·' | '☐' | '◻');
+    (before.chars().all(is_before) && !text.starts_with(is_around)).then_some(text)
+}
+
+/// Returns the number and the label of a numbered choice.
+fn numbered_label(text: &str) -> Option<(&str, &str)> {
+    let (number, label) = text.split_once(['.', ')'])?;
+    let is_number = (1..=2).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
+    (is_number && label.starts_with(' ')).then(|| (number, label.trim_start()))
+}
+
+/// Returns the key and the label of a choice that shows its keys behind its label: `Run (y) (enter)`.
+fn hinted_label(text: &str) -> Option<(&str, &str)> {
+    let (mut label, mut found) = (text.trim_end(), None);
+    while let Some((before, keys)) = label
+        .strip_suffix(')')
+        .and_then(|label| label.rsplit_once(" ("))
+    {
+        for key in keys.split(" or ") {
+            found = match key {
+                "enter" => found,
+                "esc" => found.or(Some("Escape")),
+                "tab" => found.or(Some("Tab")),
+                "shift+tab" => found.or(Some("BTab")),
+                letter if letter.len() == 1 => Some(letter),
+                _ => return None,
+            };
+        }
+        label = before.trim_end();
+    }
+    Some((found?, label))
+}
+
+/// Returns the keys that move from the selected choice to another one and choose it.
+fn moves(selected: usize, meant: usize) -> String {
+    let key = if meant < selected { "Up " } else { "Down " };
+    format!("{}Enter", key.repeat(selected.abs_diff(meant)))
 }
 
 /// Returns lines as a text of at most [`TEXT_BYTES_MAX`]: the title is at its beginning, the question at its end.

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::program_name;
+use super::program::{is_interpreter, program_name};
 use crate::error::{Error, Result};
 use crate::event::AgentState;
 use crate::text::first_chars;
@@ -35,7 +35,9 @@ mod tests;
 const BUILTIN: &[(&str, &str)] = &[
     ("claude", include_str!("rules/claude.toml")),
     ("claude", include_str!("rules/claude-plain.toml")),
+    ("claude", include_str!("rules/claude-agents.toml")),
     ("codex", include_str!("rules/codex.toml")),
+    ("codex", include_str!("rules/codex-agents.toml")),
     ("gemini", include_str!("rules/gemini.toml")),
     ("qwen", include_str!("rules/qwen.toml")),
     ("copilot", include_str!("rules/copilot.toml")),
@@ -46,6 +48,10 @@ const BUILTIN: &[(&str, &str)] = &[
     ("kimi", include_str!("rules/kimi.toml")),
     ("cn", include_str!("rules/cn.toml")),
     ("aider", include_str!("rules/aider.toml")),
+    ("pi", include_str!("rules/pi.toml")),
+    ("agy", include_str!("rules/agy.toml")),
+    ("cursor", include_str!("rules/cursor.toml")),
+    ("general", include_str!("rules/general.toml")),
     ("shell", include_str!("rules/shell.toml")),
 ];
 
@@ -195,10 +201,26 @@ impl StateRules {
         self.0.iter().find(|agent| agent.shell.is_some())
     }
 
-    /// Returns true if rules of this name belong to an agent rather than to any program.
-    pub(crate) fn is_agent(&self, name: &str) -> bool {
-        let known = self.0.iter().find(|agent| agent.name == name);
-        known.is_some_and(|agent| !agent.is_fallback)
+    /// Returns true if there are rules of this name.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.0.iter().any(|agent| agent.name == name)
+    }
+
+    /// Returns true if a state is that of an agent rather than of any program.
+    pub(crate) fn is_agents(&self, shown: &DetectedState) -> bool {
+        let known = self.0.iter().find(|agent| agent.name == shown.agent);
+        shown.is_general || known.is_some_and(|agent| !agent.is_fallback)
+    }
+
+    /// Returns the state of an agent without rules of its own of which the screen shows no state any more.
+    pub(crate) fn unknown_after(&self, before: &DetectedState) -> Option<DetectedState> {
+        let unknown = inferred_work(&before.agent, "nothing", "");
+        before.is_general.then_some(DetectedState {
+            state: AgentState::Unknown,
+            is_general: true,
+            ..unknown
+        })
     }
 
     /// Returns the state on a screen to which no agent can belong.
@@ -269,7 +291,8 @@ impl StateRules {
         self.detect_running(None, screen)
     }
 
-    /// Returns the state that a screen shows, as [`StateRules::detect`] does, where the process of this agent was found.
+    /// Returns the state that a screen shows, as [`StateRules::detect`] does, where the process of this agent was found,
+    /// or where the program has shown before that it is this agent.
     pub(crate) fn detect_running(
         &self,
         running: Option<&str>,
@@ -280,11 +303,18 @@ impl StateRules {
         let has_terminal = |shell: &ShellRules| {
             (screen.program).is_some_and(|program| shell.has_terminal(program, &screen_rows))
         };
-        let only_fallback = shell.is_some_and(has_terminal);
+        let shows_file = |shell: &ShellRules| running.is_none() && shell.shows_file(&screen_rows);
+        let only_fallback = shell.is_some_and(|shell| has_terminal(shell) || shows_file(shell));
         let agents = self.0.iter();
         let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
+        let has_rules = |name: &str| self.0.iter().any(|agent| agent.name == name);
+        let needs_general = running.is_none_or(|name| !has_rules(name));
+        let agents = agents.filter(|agent| !agent.is_general || needs_general);
         let matches = agents.filter_map(|agent| {
-            let is_running = running == Some(agent.name.as_str());
+            let is_running = match running {
+                Some(name) => name == agent.name || agent.is_general,
+                None => false,
+            };
             agent.match_screen(&screen_rows, shell, is_running)
         });
         let mut matches: Vec<(Confidence, Candidate<'_, '_>)> = matches.collect();
@@ -293,9 +323,37 @@ impl StateRules {
             let is_other = running.is_some_and(|name| name != candidate.name());
             (is_other, *confidence, std::cmp::Reverse(candidate.foot()))
         });
-        matches.iter().find_map(|(_, candidate)| candidate.detect())
+        let is_known = matches
+            .first()
+            .is_some_and(|(first, _)| *first == Confidence::Strong);
+        let mut matches = matches.iter();
+        let detected = matches.find_map(|(confidence, candidate)| {
+            let is_foreign = is_known && *confidence == Confidence::General;
+            candidate.detect().filter(|_| !is_foreign)
+        })?;
+        if !detected.is_general {
+            return Some(detected);
+        }
+        let agent = running.unwrap_or_else(|| self.agent_of(screen.program));
+        Some(DetectedState {
+            agent: agent.to_owned(),
+            ..detected
+        })
+    }
+
+    /// Returns the name of an agent without rules of its own that runs as this program.
+    pub(crate) fn agent_of<'p>(&self, program: Option<&'p str>) -> &'p str {
+        let shell = self.shell().and_then(|agent| agent.shell.as_ref());
+        let is_own = |name: &&str| {
+            let is_shell = shell.is_some_and(|shell| shell.programs.contains(*name));
+            !name.is_empty() && !is_shell && !is_interpreter(name)
+        };
+        program.map(program_name).filter(is_own).unwrap_or(UNNAMED)
     }
 }
+
+/// The name of an agent of which neither the process nor the program is known.
+pub(crate) const UNNAMED: &str = "agent";
 
 /// The rule by which a question of a script was answered.
 const ANSWERED: &str = "answered";
@@ -314,5 +372,6 @@ fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
         shells: 0,
         says: None,
         rows_below: 0,
+        is_general: false,
     }
 }

@@ -6,9 +6,9 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::AgentState;
-use super::agent_rules::{AgentRules, InputCondition, Signature, StateRule};
+use super::agent_rules::{AgentRules, InputCondition, Need, Signature, StateRule};
 use super::agent_rules::{LINES_MAX, Region, RowQuery};
-use super::dialogue::DialogueRules;
+use super::dialogue::{DialogueRules, ListRules};
 use super::says::SaysRules;
 use super::screen::ShellRules;
 use super::screen::{INDENT_MAX, InputBox, InputFrame};
@@ -23,6 +23,8 @@ const RULES_MAX: usize = 100;
 struct RuleFile {
     agent: String,
     like: Option<String>,
+    #[serde(default)]
+    general: bool,
     #[serde(default)]
     fallback: bool,
     input: Option<InputSpec>,
@@ -55,12 +57,22 @@ struct SaysSpec {
 struct DialogueSpec {
     first: String,
     choice: Option<String>,
+    list: Option<ListSpec>,
     buttons: Option<String>,
     inline: Option<String>,
     omit: Option<String>,
     entry: Option<String>,
     #[serde(default)]
     keys: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListSpec {
+    selected: String,
+    button: Option<String>,
+    foot: String,
+    below: usize,
 }
 
 #[derive(Deserialize)]
@@ -95,6 +107,7 @@ struct ShellSpec {
     readers: Vec<String>,
     #[serde(default)]
     pagers: Vec<String>,
+    viewer: Option<String>,
     prompt: String,
     command: String,
 }
@@ -123,6 +136,7 @@ struct RuleSpec {
     pattern: String,
     also: Option<String>,
     input: Option<InputCondition>,
+    needs: Option<Need>,
     #[serde(default)]
     inferred: bool,
 }
@@ -169,6 +183,7 @@ impl RuleFile {
         Self {
             agent: self.agent,
             like: None,
+            general: self.general,
             fallback: self.fallback,
             input: self.input.or(base.input),
             message: self.message.or(base.message),
@@ -209,7 +224,7 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
             "write 1 to {RULES_MAX} rules, and as many signs at most"
         ));
     }
-    if file.fallback != file.sign.is_empty() {
+    if (file.fallback || file.general) != file.sign.is_empty() {
         return Err("write a [[sign]] of its screen, or fallback = true".into());
     }
     if file.shell.is_some() && !file.fallback {
@@ -226,7 +241,11 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
     {
         return Err("shells: enclose the number in one pair of parentheses".into());
     }
+    let has_list = (file.dialogue.as_ref()).is_some_and(|dialogue| dialogue.list.is_some());
     let query = |region: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
+        if region == Region::Dialogue && !has_list {
+            return Err("it uses the dialogue: describe its choices in [dialogue.list]".to_owned());
+        }
         if region.needs_input() && input.is_none() {
             return Err("it uses the input box: describe it in [input]".to_owned());
         }
@@ -292,6 +311,7 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         rules.push(StateRule {
             query: query.map_err(at)?,
             input: input_condition(rule.input).map_err(at)?,
+            needs: rule.needs,
             id: rule.id,
             state: rule.state,
             inferred: rule.inferred,
@@ -322,6 +342,7 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         name: file.agent,
         dialogue,
         asks: questions,
+        is_general: file.general,
         is_fallback: file.fallback,
         shell: file.shell.map(ShellRules::new).transpose()?,
         input,
@@ -362,6 +383,19 @@ fn optional(what: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> 
     pattern.map(|pattern| regex(what, pattern)).transpose()
 }
 
+/// Compiles an optional pattern of a choice, which has the groups of its key and its text.
+fn with_groups(what: &str, pattern: &Option<String>) -> Result<Option<Regex>, String> {
+    let pattern = optional(what, pattern.as_deref())?;
+    let has =
+        |pattern: &Regex, name: &str| pattern.capture_names().flatten().any(|known| known == name);
+    match pattern {
+        Some(pattern) if !has(&pattern, "key") || !has(&pattern, "label") => Err(format!(
+            "{what}: name the groups of the key and the text: (?<key>…) and (?<label>…)"
+        )),
+        pattern => Ok(pattern),
+    }
+}
+
 impl InputBox {
     fn new(spec: InputSpec) -> Result<Self, String> {
         if spec.below > LINES_MAX {
@@ -381,26 +415,26 @@ impl InputBox {
 
 impl DialogueRules {
     fn new(spec: DialogueSpec) -> Result<Self, String> {
-        let with_groups = |what: &str, pattern: &Option<String>| {
-            let pattern = optional(what, pattern.as_deref())?;
-            let has = |pattern: &Regex, name: &str| {
-                pattern.capture_names().flatten().any(|known| known == name)
-            };
-            match pattern {
-                Some(pattern) if !has(&pattern, "key") || !has(&pattern, "label") => Err(format!(
-                    "{what}: name the groups of the key and the text: (?<key>…) and (?<label>…)"
-                )),
-                pattern => Ok(pattern),
-            }
-        };
         Ok(Self {
             first: regex("dialogue: first", &spec.first)?,
             choice: with_groups("dialogue: choice", &spec.choice)?,
+            list: spec.list.map(ListRules::new).transpose()?,
             buttons: optional("dialogue: buttons", spec.buttons.as_deref())?,
             inline: with_groups("dialogue: inline", &spec.inline)?,
             omit: optional("dialogue: omit", spec.omit.as_deref())?,
             entry: optional("dialogue: entry", spec.entry.as_deref())?,
             keys: spec.keys,
+        })
+    }
+}
+
+impl ListRules {
+    fn new(spec: ListSpec) -> Result<Self, String> {
+        Ok(Self {
+            selected: regex("dialogue: list: selected", &spec.selected)?,
+            button: with_groups("dialogue: list: button", &spec.button)?,
+            foot: regex("dialogue: list: foot", &spec.foot)?,
+            below: spec.below,
         })
     }
 }
@@ -426,6 +460,7 @@ impl ShellRules {
             programs: spec.programs.into_iter().collect(),
             readers: spec.readers.into_iter().collect(),
             pagers: spec.pagers.into_iter().collect(),
+            viewer: optional("shell: viewer", spec.viewer.as_deref())?,
             prompt: regex("shell: prompt", &spec.prompt)?,
             command: regex("shell: command", &spec.command)?,
         })

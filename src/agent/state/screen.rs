@@ -39,6 +39,8 @@ pub struct AgentScreen<'a> {
     pub cursor: Option<Cursor>,
     /// The foreground program of the terminal, as tmux reports it in `pane_current_command`.
     pub program: Option<&'a str>,
+    /// True if the program fills the screen: it draws on the terminal's alternate screen.
+    pub is_full: bool,
 }
 
 impl<'a> AgentScreen<'a> {
@@ -56,6 +58,8 @@ impl<'a> AgentScreen<'a> {
 #[derive(Debug)]
 pub(super) struct RuleScreen<'a> {
     rows: Vec<RuleRow<'a>>,
+    /// The program fills the screen.
+    pub is_full: bool,
     cursor: Option<usize>,
     below: usize,
     /// The columns of a horizontal line across the pane, if one is shown.
@@ -93,6 +97,7 @@ impl<'a> RuleScreen<'a> {
         let width = lines.map(RuleRow::columns).max();
         let mut screen = Self {
             rows,
+            is_full: screen.is_full,
             cursor,
             below,
             width,
@@ -448,6 +453,8 @@ pub(super) struct ShellRules {
     pub readers: FxHashSet<String>,
     /// Programs that wait for the reader after each page.
     pub pagers: FxHashSet<String>,
+    /// Matches one of the last rows of a program that displays a file.
+    pub viewer: Option<Regex>,
     /// Matches a prompt with nothing typed.
     pub prompt: Regex,
     /// Matches a prompt with a typed command.
@@ -461,6 +468,14 @@ impl ShellRules {
         let name = program_name(program);
         self.readers.contains(name)
             || (self.programs.contains(name) && self.prompt_row(screen).is_some())
+    }
+
+    /// Returns true if the last rows are those of a program that displays a file.
+    pub fn shows_file(&self, screen: &RuleScreen<'_>) -> bool {
+        // Editors have a row for messages below that of their state.
+        let mut rows = screen.last_of(screen.all(), 2);
+        let viewer = self.viewer.as_ref();
+        viewer.is_some_and(|viewer| rows.any(|row| viewer.is_match(screen.row(row))))
     }
 
     /// Returns true if the prompt of a shell follows the input box, so that the agent has exited.

@@ -107,6 +107,7 @@ mod odd {
                 rows: &rows,
                 cursor,
                 program,
+                ..AgentScreen::default()
             });
             detected.map_or("none".to_owned(), |detected| {
                 format!("{} {}", detected.agent, detected.state)
@@ -462,6 +463,9 @@ mod screens {
         include_str!("tests/screens/kimi.txt"),
         include_str!("tests/screens/cn.txt"),
         include_str!("tests/screens/aider.txt"),
+        include_str!("tests/screens/pi.txt"),
+        include_str!("tests/screens/agy.txt"),
+        include_str!("tests/screens/cursor.txt"),
         include_str!("tests/screens/nobody.txt"),
     ];
 

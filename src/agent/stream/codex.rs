@@ -410,6 +410,7 @@ impl CodexRollout {
         if text.is_empty() || is_context {
             return;
         }
+        self.is_prompted = true;
         if writer.status == StreamStatus::MaybeDone {
             self.flush(writer);
         }

@@ -57,22 +57,21 @@ pub enum AgentEvent {
 impl AgentEvent {
     /// Converts the event to that of this agent, in an iteration of this execution.
     pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
-        self.into_pane_event(execution_id, agent_id, iteration, None)
+        self.into_pane_event(execution_id, agent_id, iteration, (None, None))
     }
 
-    /// Converts the event like [`AgentEvent::into_event`], for the agent in a pane. `of` is the pane
+    /// Converts the event like [`AgentEvent::into_event`], for an agent that is observed: with its pane, if it has one,
     /// and what shows the ends of its turns.
     pub(crate) fn into_pane_event(
         self,
         execution_id: &ExecutionId,
         agent_id: &str,
         iteration: u32,
-        of: Option<(&PaneId, TurnEvidence)>,
+        (pane, shown_by): (Option<&PaneId>, Option<TurnEvidence>),
     ) -> TdEvent {
         let execution_id = execution_id.clone();
         let agent_id = || agent_id.to_owned();
-        let pane = of.map(|(pane, _)| pane.clone());
-        let shown_by = of.map(|(_, evidence)| evidence.into());
+        let (pane, shown_by) = (pane.cloned(), shown_by.map(Into::into));
         macro_rules! convert {
             ($($kind:ident $bound:tt => { $($field:ident $(: $value:expr)?),* };)*) => {
                 match self {

@@ -403,6 +403,14 @@ mod codex {
             !events.iter().any(|event| event.starts_with("turn")),
             "{events:?}"
         );
+        // A prompt makes it a turn, even without an answer.
+        let prompt = r#"{"type":"event_msg","payload":{"type":"user_message","message":"go"}}"#;
+        let asked = text.replace(
+            r#"{"type":"compacted""#,
+            &format!("{prompt}\n{{\"type\":\"compacted\""),
+        );
+        let events = events_of(Format::Codex, &asked);
+        assert_eq!(events[..2], ["prompt go", "turn task_complete"]);
     }
 
     #[test]

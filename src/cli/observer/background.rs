@@ -15,6 +15,7 @@ use rustix::stdio::{dup2_stderr, stderr};
 use super::super::output;
 use super::announcement::{self, Announcement};
 use super::args::TypedStart;
+use super::team_servers::unobserved;
 use crate::api::get_problems;
 use crate::child::{DetachedStart, open_log, start_detached};
 use crate::cli::failure::Failure;
@@ -176,6 +177,9 @@ fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
 fn report(options: &Options, known: &Announcement, state: &str) -> Result<ExitCode, Failure> {
     if options.quiet {
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(teams) = unobserved(&known.servers) {
+        output::print_message(&teams);
     }
     output::print(&if options.json {
         output::json_lines([known])

@@ -150,6 +150,7 @@ impl Observer {
             // The job ends with the engine.
             drop(self.engine.watch_agents(agents)?);
         }
+        self.engine.watch_sessions(|name| std::env::var_os(name))?;
         let sockets: Vec<PathBuf> = servers.iter().map(|server| server.socket.clone()).collect();
         let others = Others::start(self.feed.clone(), &sockets)?;
         self.others = Some(others);

@@ -226,6 +226,7 @@ impl Content {
             | TdEvent::ScreenUpdate { .. }
             | TdEvent::ScreenSnapshot { .. }
             | TdEvent::AgentActivity { .. }
+            | TdEvent::ProgressReported { .. }
             | TdEvent::PromptSent { .. }
             | TdEvent::ToolCallStarted { .. }
             | TdEvent::ResponseCompleted { .. } => return,

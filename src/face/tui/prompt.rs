@@ -321,7 +321,9 @@ impl InputLine {
             // dialogue.
             let is_choice = self.answered.as_ref().is_some_and(|answered| {
                 let agent = answered.row.agent.as_deref();
-                answered.row.asks.is_some() && KnownAgent::takes_keys(agent)
+                let dialogue = answered.row.dialogue.as_deref();
+                let has_choices = dialogue.is_some_and(|dialogue| !dialogue.choices.is_empty());
+                answered.row.asks.is_some() && KnownAgent::takes_keys(agent, has_choices)
             });
             prompt.presses_enter = !(is_choice && prompt.chars.len() == 1);
         }

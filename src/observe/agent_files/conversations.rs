@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::directory::directory_name;
-use super::joined::{FoundConversation, Joined, ReadResult};
+use super::joined::{ConversationPlace, FoundConversation, Joined, ReadResult};
 use super::transcript::{SubAgentEvent, choose};
-use crate::agent::{AgentEvent, Markers, StateClaim, StateSource};
+use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
-use crate::process::{Presence, RunningAgent};
+use crate::process::{Presence, RunningAgent, stat};
 use crate::text::{first_bytes, last_bytes};
 use crate::thread;
 use crate::thread::{Handle, Panicked, Stop, StopGuard, stop_pair};
@@ -25,6 +25,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The interval of searches for an agent in a pane that shows something new or has an agent.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The longest interval of searches in a pane without an agent that shows nothing new.
+const QUIET_SEARCH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The shortest time between two reads of a pane's directory.
 const DIRECTORY_INTERVAL: Duration = Duration::from_secs(2);
@@ -62,7 +65,7 @@ pub(in crate::observe) enum AgentChange {
     /// An agent runs in the pane.
     Started {
         agent: Box<RunningAgent>,
-        has_places: bool,
+        place: ConversationPlace,
     },
     /// The agent is suspended, or continues.
     Suspended(bool),
@@ -74,7 +77,15 @@ pub(in crate::observe) enum AgentChange {
     Directory(Option<String>),
     /// The reader needs the text of the screen.
     ScreenRequested,
-    Ended,
+    /// No agent is in the pane any more, though the process of the last one may live.
+    Ended { lives: bool },
+}
+
+impl AgentChange {
+    /// Returns true if an agent begins or ends.
+    pub fn is_turning(&self) -> bool {
+        matches!(self, Self::Started { .. } | Self::Ended { .. })
+    }
 }
 
 /// The recipient of a pane's events and updates.
@@ -94,6 +105,7 @@ enum Request {
     Active {
         pane: PaneId,
         pid: u32,
+        declared: Option<AgentProgram>,
         recipient: ConversationSink,
     },
     Screen {
@@ -157,11 +169,17 @@ impl Conversations {
         self.0.is_some()
     }
 
-    /// Notes that a pane shows something new; `pid` is the program that tmux started in it.
-    pub fn active(&self, pane: &PaneId, pid: u32, recipient: &ConversationSink) {
+    /// Notes that a pane shows something new: the program that tmux started in it, and the agent that it declares.
+    pub fn active(
+        &self,
+        pane: &PaneId,
+        (pid, declared): (u32, Option<AgentProgram>),
+        recipient: &ConversationSink,
+    ) {
         self.send(|| Request::Active {
             pane: pane.clone(),
             pid,
+            declared,
             recipient: recipient.clone(),
         });
     }
@@ -198,17 +216,25 @@ impl Conversations {
 struct Reader {
     clock: Clock,
     panes: HashMap<PaneId, ObservedPane>,
-    /// The time of the next read of the files; `None` while no agent runs.
+    /// The time of the next read of the files, or of the next search.
     ticks: Option<Instant>,
 }
 
 struct ObservedPane {
     pid: u32,
+    /// The start of the pane's program, which tells it from a later process with its id.
+    started: Option<u64>,
+    /// The agent that the pane declares.
+    declared: Option<AgentProgram>,
+    /// The pane has declared another agent, or none any more, since the last search.
+    is_redeclared: bool,
     recipient: ConversationSink,
+    /// The last time at which the pane has shown something new.
+    active_at: Instant,
     /// The last search of the pane's processes.
     searched_at: Option<Instant>,
-    /// The number of searches that are left.
-    searches: u8,
+    /// The time of the next one, unless the pane's program has ended.
+    search_at: Option<Instant>,
     directory: Option<String>,
     directory_read_at: Option<Instant>,
     /// The pane has shown something since the last read of its directory.
@@ -232,14 +258,21 @@ impl Reader {
                 },
                 recv(timer) -> _ => self.tick(),
             }
-            let is_needed = self.panes.values().any(ObservedPane::needs_ticks);
-            let next = self.clock.now() + TICK;
-            self.ticks = is_needed.then(|| {
-                self.ticks
-                    .filter(|at| *at > self.clock.now())
-                    .unwrap_or(next)
-            });
+            let now = self.clock.now();
+            let is_soon = |at: &Instant| *at > now && *at <= now + TICK;
+            if !self.ticks.as_ref().is_some_and(is_soon) {
+                self.ticks = self.next_tick(now);
+            }
         }
+    }
+
+    fn next_tick(&self, now: Instant) -> Option<Instant> {
+        let mut panes = self.panes.values();
+        if panes.any(ObservedPane::needs_ticks) {
+            return Some(now + TICK);
+        }
+        let searches = self.panes.values().filter_map(|pane| pane.search_at);
+        searches.min().map(|due| due.max(now + TICK))
     }
 
     fn take(&mut self, request: Request) {
@@ -247,13 +280,19 @@ impl Reader {
             Request::Active {
                 pane,
                 pid,
+                declared,
                 recipient,
             } => {
+                let now = self.clock.now();
                 let observed = self.panes.entry(pane).or_insert_with(|| ObservedPane {
                     pid,
+                    started: None,
+                    declared: None,
+                    is_redeclared: false,
                     recipient: recipient.clone(),
+                    active_at: now,
                     searched_at: None,
-                    searches: 0,
+                    search_at: None,
                     directory: None,
                     directory_read_at: None,
                     is_directory_due: true,
@@ -262,8 +301,16 @@ impl Reader {
                     converter: AgentEventConverter::default(),
                     held: VecDeque::new(),
                 });
-                // The number of searches after output: a started process may soon execute another program.
-                (observed.pid, observed.recipient, observed.searches) = (pid, recipient, 2);
+                if observed.started.is_none() || observed.pid != pid {
+                    observed.started = start_of(pid);
+                }
+                (observed.pid, observed.recipient, observed.active_at) = (pid, recipient, now);
+                let searched = observed.searched_at.map(|at| at + SEARCH_INTERVAL);
+                let due = observed.search_at.into_iter().chain(searched).min();
+                observed.search_at = Some(due.unwrap_or(now));
+                if observed.declared != declared {
+                    (observed.declared, observed.is_redeclared) = (declared, true);
+                }
                 observed.is_directory_due = true;
             }
             Request::Screen { pane, text } => {
@@ -301,10 +348,14 @@ impl Reader {
     }
 }
 
+/// Returns when a process was started, in clock ticks since boot.
+fn start_of(pid: u32) -> Option<u64> {
+    stat(pid).map(|stat| stat.started)
+}
+
 impl ObservedPane {
     fn needs_ticks(&self) -> bool {
-        let is_busy = self.searches > 0 || self.is_directory_due;
-        is_busy || self.joined.is_some() || !self.held.is_empty()
+        self.is_directory_due || self.joined.is_some() || !self.held.is_empty()
     }
 
     /// Returns the agent's relation to its terminal, and reports if it is suspended or continues.
@@ -327,31 +378,45 @@ impl ObservedPane {
     /// Searches the processes of the pane for an agent, if that is due.
     fn search(&mut self, now: Instant, wall: Timestamp) {
         let presence = self.presence();
-        let is_due = |at: Instant| now.saturating_duration_since(at) >= SEARCH_INTERVAL;
-        if !self.searched_at.is_none_or(is_due) {
-            return;
-        }
         // The end of an agent is noticed without a search.
-        if presence == Presence::Foreground || self.searches == 0 && self.joined.is_none() {
+        let is_due = self.is_redeclared
+            || presence != Presence::Foreground && self.search_at.is_some_and(|at| at <= now);
+        if !is_due {
             return;
         }
+        let is_redeclared = std::mem::take(&mut self.is_redeclared);
         let is_first_search = self.searched_at.replace(now).is_none();
-        self.searches = self.searches.saturating_sub(1);
-        let found = RunningAgent::find(self.pid);
+        let is_alive = self.started.is_some() && start_of(self.pid) == self.started;
+        let declared = self.declared.as_ref();
+        let find = || {
+            RunningAgent::find(self.pid)
+                .or_else(|| RunningAgent::in_front(self.pid, declared?.clone()))
+        };
+        let found = is_alive.then(find).flatten();
+        self.search_at = if found.is_some() || self.joined.is_some() {
+            Some(now + SEARCH_INTERVAL)
+        } else if is_alive {
+            // A program may execute an agent that prints nothing. The longer the pane is quiet, the rarer the searches.
+            let quiet = now.saturating_duration_since(self.active_at);
+            Some(now + (quiet / 4).clamp(SEARCH_INTERVAL, QUIET_SEARCH_INTERVAL))
+        } else {
+            None
+        };
         let is_same = |joined: &Joined| {
             let found = found.as_ref();
             found.is_some_and(|found| {
                 (found.pid, found.started) == (joined.agent.pid, joined.agent.started)
             })
         };
-        if self.joined.as_ref().is_some_and(is_same)
-            || found.is_none() && presence != Presence::Gone
-        {
+        let is_known = self.joined.as_ref().is_some_and(is_same)
+            || found.is_none() && presence != Presence::Gone;
+        if is_known && !is_redeclared {
             return;
         }
         self.candidates.clear();
         if self.joined.take().is_some() {
-            self.held.push_back(AgentChange::Ended);
+            let lives = presence != Presence::Gone;
+            self.held.push_back(AgentChange::Ended { lives });
         }
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
@@ -367,7 +432,7 @@ impl ObservedPane {
         let joined = Joined::new(agent, started, since, observed);
         self.held.push_back(AgentChange::Started {
             agent: Box::new(joined.agent.clone()),
-            has_places: joined.has_places(),
+            place: joined.conversation_place(),
         });
         self.joined = Some(joined);
         self.presence();
@@ -447,7 +512,7 @@ impl ObservedPane {
             .map_or("", |joined| joined.agent.program.name());
         if let Some(event) =
             self.converter
-                .convert(event, emitter.execution_id(), (agent, markers), pane)
+                .convert(event, emitter.execution_id(), (agent, markers), Some(pane))
         {
             emitter.emit(event);
         }
@@ -478,14 +543,14 @@ impl AgentEventConverter {
         }
     }
 
-    /// Returns the event of a pane's run; `None` for actions that only matter to readers of files, and
-    /// for those that were reported before.
+    /// Returns the event of the run of a pane or of an agent without one; `None` for actions that only matter to readers
+    /// of files, and for those that were reported before.
     pub fn convert(
         &mut self,
         event: AgentEvent,
         id: &ExecutionId,
         (agent, markers): (&str, Option<&Markers>),
-        of: &PaneId,
+        of: Option<&PaneId>,
     ) -> Option<TdEvent> {
         let event = match event {
             // Interactive agents continue after an error.
@@ -502,7 +567,7 @@ impl AgentEventConverter {
             }
             AgentEvent::AgentCompleted { .. } => return None,
             AgentEvent::Warning { message, .. } => {
-                log::debug!("{of}: {agent}: {message}");
+                log::debug!("{id} {of:?}: {agent}: {message}");
                 return None;
             }
             AgentEvent::PromptSent { .. } => {
@@ -532,7 +597,7 @@ impl AgentEventConverter {
         } else {
             TurnEvidence::Transcript
         };
-        Some(event.into_pane_event(id, agent, self.turn, Some((of, evidence))))
+        Some(event.into_pane_event(id, agent, self.turn, (of, Some(evidence))))
     }
 }
 
@@ -546,7 +611,7 @@ pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) 
             pane: Some(of.clone()),
         },
         SubAgentEvent::Ended { id: agent_id, how } => {
-            how.into_pane_event(id, &agent_id, 0, Some((of, TurnEvidence::Transcript)))
+            how.into_pane_event(id, &agent_id, 0, (Some(of), Some(TurnEvidence::Transcript)))
         }
     }
 }
@@ -559,7 +624,7 @@ mod tests {
     fn convert(converter: &mut AgentEventConverter, event: AgentEvent) -> Option<TdEvent> {
         let markers = Markers::default();
         let id = ExecutionId::from("x");
-        converter.convert(event, &id, ("claude", Some(&markers)), &"%1".into())
+        converter.convert(event, &id, ("claude", Some(&markers)), Some(&"%1".into()))
     }
 
     fn token(token: &str) -> AgentEvent {

@@ -12,13 +12,13 @@ use rustix::fs::OFlags;
 
 use super::file::{FileVersion, read_small};
 use super::md5::md5_hex;
-use crate::agent::{KnownAgent, StatusFile, StreamFormat};
+use crate::agent::{KnownAgent, ShownSessions, StatusFile, StreamFormat};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 use serde::Deserialize;
 
 /// The most files of a directory that are examined; an agent keeps years of sessions in one.
-const FILES_MAX: usize = 20_000;
+pub(super) const FILES_MAX: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Located {
@@ -142,6 +142,15 @@ const HOMES: [Home; 9] = [
     },
 ];
 
+/// Returns the directories in which Claude Code may keep its files: the user's, and the one that is configured.
+#[cfg(feature = "cli")]
+pub(super) fn claude_homes(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    let followed = Home::followed(variable).into_iter();
+    let claudes = followed.filter(|(home, _)| home.agent == KnownAgent::Claude);
+    let configs = claudes.filter_map(|(_, sessions)| Some(sessions.parent()?.to_owned()));
+    configs.collect()
+}
+
 impl Home {
     /// Returns the configured directory.
     fn given(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
@@ -176,8 +185,11 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Returns the places of an agent; `None` if it keeps no conversation in a readable file.
+    /// Returns the places of an agent; `None` if it keeps no conversation in a readable file, or lists sessions.
     pub fn of(agent: &RunningAgent) -> Option<Self> {
+        if agent.shows == Some(ShownSessions::All) {
+            return None;
+        }
         let known = agent.program.known()?;
         // The title of its process replaces the environment of Kimi.
         let own = || std::env::var_os("HOME").filter(|_| known == KnownAgent::Kimi);
@@ -217,12 +229,12 @@ impl Places {
         since: Timestamp,
     ) -> Located {
         let found = match (self.agent, status) {
-            (KnownAgent::Claude, Some(status)) => {
-                let directory = self.sessions.join(dashed(Path::new(&status.cwd)));
-                session_file(&status.session_id).map(|name| directory.join(name))
-            }
+            (KnownAgent::Claude, Some(status)) => self.claude_file(&status.cwd, &status.session_id),
             // Versions before 2.1.2xx have no status file.
             (KnownAgent::Claude, None) => {
+                if let Some(ShownSessions::One(id)) = &agent.shows {
+                    return self.of_job(id).map_or(Located::Nowhere, Located::File);
+                }
                 let directory = self.sessions.join(dashed(&agent.directory));
                 return one_of(newer_than(&directory, "jsonl", since));
             }
@@ -288,6 +300,29 @@ impl Places {
             None => Located::Nowhere,
         }
     }
+}
+
+impl Places {
+    /// Returns the file of a session of Claude Code.
+    fn claude_file(&self, cwd: &str, session: &str) -> Option<PathBuf> {
+        let directory = self.sessions.join(dashed(Path::new(cwd)));
+        session_file(session).map(|name| directory.join(name))
+    }
+
+    /// Returns the file of a background session of Claude Code, if it exists.
+    fn of_job(&self, id: &str) -> Option<PathBuf> {
+        let path = self.config.join("jobs").join(id).join("state.json");
+        let job: ClaudeJob = is_plain(id).then(|| read_json(&path, false))??;
+        let file = self.claude_file(&job.cwd, &job.session_id)?;
+        file.is_file().then_some(file)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaudeJob {
+    cwd: String,
+    session_id: String,
 }
 
 #[derive(Deserialize)]

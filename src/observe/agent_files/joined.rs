@@ -15,7 +15,7 @@ use crate::agent::{
     AgentEvent, AgentState, HookFile, KnownAgent, STATUS_BYTES_MAX, StateClaim, StateSource,
     StatusFile, StreamFormat, StreamStatus, is_limit, permission_question,
 };
-use crate::event::Background;
+use crate::event::{Background, ExecutionId, PaneId, TdEvent};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
@@ -45,6 +45,42 @@ pub(in crate::observe) struct FoundConversation {
     pub file: PathBuf,
     /// Its last turn, if the agent is in its state since before the conversation was found.
     pub turn: Option<EarlierTurn>,
+}
+
+/// Where the conversation of an agent is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::observe) enum ConversationPlace {
+    Files,
+    /// Its screen is the conversation.
+    Screen,
+    /// It shows a list of the sessions of others.
+    Nowhere,
+}
+
+impl FoundConversation {
+    /// Returns the event that an agent is found, in a pane or without one, or its conversation.
+    pub fn event(
+        found: Option<Self>,
+        execution_id: &ExecutionId,
+        pane: Option<&PaneId>,
+        agent: String,
+    ) -> TdEvent {
+        let file = found.as_ref().map(|found| found.file.to_string_lossy());
+        let file = file.map(|file| Box::new(file.into_owned()));
+        let turn = found.and_then(|found| found.turn);
+        let answer = turn.as_ref().and_then(|turn| turn.answer.clone());
+        let turn = turn.as_ref();
+        TdEvent::ConversationFound {
+            execution_id: execution_id.clone(),
+            pane: pane.cloned(),
+            agent: Some(Box::new(agent)),
+            file,
+            answer: answer.map(Box::new),
+            turn_began: turn.and_then(|turn| turn.began),
+            turn_ended: turn.and_then(|turn| turn.ended),
+            acted: turn.and_then(|turn| turn.acted),
+        }
+    }
 }
 
 /// The files of one agent.
@@ -115,9 +151,13 @@ impl Joined {
         self.transcript.as_ref().map(Transcript::path)
     }
 
-    /// Returns true if the agent has files that can be read.
-    pub fn has_places(&self) -> bool {
-        self.places.is_some()
+    /// Returns where the agent's conversation is found.
+    pub fn conversation_place(&self) -> ConversationPlace {
+        match (&self.places, &self.agent.shows) {
+            (Some(_), _) => ConversationPlace::Files,
+            (None, Some(_)) => ConversationPlace::Nowhere,
+            (None, None) => ConversationPlace::Screen,
+        }
     }
 
     pub fn format(&self) -> StreamFormat {

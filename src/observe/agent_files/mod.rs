@@ -10,6 +10,8 @@
 //!                    └──reads───> transcript ─bytes─> StreamParser (pure) ──> events of the run
 //! ```
 //!
+//! A background session of Claude Code has no pane: `td-sessions` reads its files, and emits to a run of its own.
+//!
 //! Files are polled, because no notification arrives for a file that is written through a symbolic
 //! link, on a network or by another machine. `td-agents` is the ticker of a registry of its own; an
 //! engine's source ticks on its own thread. For panes, one thread per watched server, `td-agents`,
@@ -43,12 +45,17 @@ mod directory;
 
 mod conversations;
 
+#[cfg(feature = "cli")]
+mod background;
+
+#[cfg(feature = "cli")]
+pub(crate) use background::BackgroundSessions;
 pub(super) use conversations::{
     AgentChange, AgentEventConverter, AgentUpdate, ConversationReader, ConversationSink,
     Conversations, UPDATES_MAX,
 };
 #[cfg(feature = "cli")]
 pub(crate) use hooks::HookFiles;
-pub(super) use joined::FoundConversation;
+pub(super) use joined::{ConversationPlace, FoundConversation};
 pub(crate) use registry::agents_job;
 pub use registry::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};

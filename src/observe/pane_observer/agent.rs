@@ -12,7 +12,7 @@ use crate::agent::{
     exit_status_in_words, failure_in_words,
 };
 use crate::event::{AgentState, Dialogue, StateEvidence, TdEvent};
-use crate::observe::agent_files::FoundConversation;
+use crate::observe::agent_files::{ConversationPlace, FoundConversation};
 use crate::process::Front;
 use crate::track::{Capture, Change, PaneNumbers, ProcessExit};
 
@@ -39,6 +39,9 @@ impl Pane {
 
     /// Reads the agent's state and conversation from a capture.
     pub(super) fn judge(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
+        if self.agent.is_screen_stale {
+            return;
+        }
         if self.agent.states.is_some() {
             self.agent.shown = Some(reporting::screen_of(capture));
             if self.shows_agent() {
@@ -156,13 +159,39 @@ impl Pane {
             return;
         }
         self.agent.joining = Joining::None;
-        let agent = self.agent.states.as_ref().and_then(AgentStates::program);
-        let agent = agent.map_or("an agent", AgentProgram::name);
+        let agent = self.agent.states.as_ref().and_then(AgentStates::name);
+        let agent = agent.unwrap_or("an agent");
         let message = format!(
             "the conversation of {agent} in pane {} is not found: its screen is reported",
             self.id
         );
         out.warn(agent, message);
+    }
+
+    /// Looks at the pane's foreground if one of its processes has reported its status, and it is not known which.
+    pub fn look_if_reported(
+        &mut self,
+        front: impl FnOnce(u32) -> Option<Front>,
+        out: &mut PaneOutput<'_>,
+    ) {
+        let states = self.agent.states.as_ref();
+        if states.is_some_and(AgentStates::awaits_front) {
+            self.set_front(front(self.shape.pid), out);
+        }
+    }
+
+    /// Emits what the program reports of its progress and its children, if that is due.
+    pub(super) fn emit_progress(&mut self, out: &mut PaneOutput<'_>) {
+        let states = self.agent.states.as_mut();
+        if let Some((progress, children)) = states.and_then(|states| states.take_progress(out.now))
+        {
+            out.emit(TdEvent::ProgressReported {
+                execution_id: out.execution_id.clone(),
+                pane: self.id.clone(),
+                progress,
+                children,
+            });
+        }
     }
 
     /// Emits the agent's state if it has changed.
@@ -207,10 +236,15 @@ impl Pane {
         });
     }
 
-    /// Ends the agent's state if it is known no other way that its process has ended.
-    pub fn agent_left(&mut self, out: &mut PaneOutput<'_>) {
-        if self.has_agent() {
-            self.agent_ended(None, out);
+    /// Ends the agent's state if it is known no other way that its process has ended. What a process that lives has
+    /// drawn is still on the screen.
+    pub fn agent_left(&mut self, lives: bool, out: &mut PaneOutput<'_>) {
+        if !self.has_agent() {
+            return;
+        }
+        self.agent_ended(None, out);
+        if let Some(states) = self.agent.states.as_mut().filter(|_| lives) {
+            states.begin(out.now);
         }
     }
 
@@ -319,25 +353,28 @@ impl Pane {
         });
     }
 
-    /// Sets the agent that runs in the pane, and whether it keeps a conversation in a file.
+    /// Sets the agent that runs in the pane, and where its conversation is found.
     pub fn agent_runs(
         &mut self,
         program: &AgentProgram,
-        has_places: bool,
+        place: ConversationPlace,
         out: &mut PaneOutput<'_>,
     ) {
         // Its state may not be known for long.
-        self.emit_conversation(program, None, out);
-        self.agent.joining = if has_places {
+        let states = self.agent.states.as_ref();
+        let declared = states.and_then(AgentStates::declared).cloned();
+        self.emit_conversation(declared.as_ref().unwrap_or(program).name(), None, out);
+        self.agent.joining = if place == ConversationPlace::Files {
             Joining::Searching(None)
         } else {
             Joining::None
         };
         self.read_state(AgentState::Done, out);
         let markers = self.turns.as_ref().map(PaneTurns::markers);
-        self.agent.reading = (!has_places).then(|| Box::new(Reading::of(program, markers)));
+        self.agent.reading =
+            (place == ConversationPlace::Screen).then(|| Box::new(Reading::of(program, markers)));
         if let Some(states) = &mut self.agent.states {
-            states.set_program(program.clone());
+            states.set_program(program.clone(), out.now);
             states.set_title(&self.agent.title, out.now);
         }
         self.emit_due_state(out);
@@ -359,36 +396,43 @@ impl Pane {
 
     /// Notes that the agent's conversation is found, and emits it.
     pub fn agent_joined(&mut self, found: FoundConversation, out: &mut PaneOutput<'_>) {
-        let program = self.agent.states.as_ref().and_then(AgentStates::program);
-        let Some(program) = program else {
+        let agent = self.agent.states.as_ref().and_then(AgentStates::name);
+        let Some(agent) = agent else {
             return;
         };
-        self.emit_conversation(program, Some(found), out);
+        self.emit_conversation(agent, Some(found), out);
         self.agent.joining = Joining::Joined;
     }
 
     /// Emits that an agent is found in the pane, or its conversation.
     fn emit_conversation(
         &self,
-        program: &AgentProgram,
+        agent: &str,
         found: Option<FoundConversation>,
         out: &mut PaneOutput<'_>,
     ) {
-        let file = found.as_ref().map(|found| found.file.to_string_lossy());
-        let file = file.map(|file| Box::new(file.into_owned()));
-        let turn = found.and_then(|found| found.turn);
-        let answer = turn.as_ref().and_then(|turn| turn.answer.clone());
-        let turn = turn.as_ref();
-        out.emit(TdEvent::ConversationFound {
-            execution_id: out.execution_id.clone(),
-            pane: Some(self.id.clone()),
-            agent: Some(Box::new(program.name().to_owned())),
-            file,
-            answer: answer.map(Box::new),
-            turn_began: turn.and_then(|turn| turn.began),
-            turn_ended: turn.and_then(|turn| turn.ended),
-            acted: turn.and_then(|turn| turn.acted),
-        });
+        let pane = Some(&self.id);
+        let agent = agent.to_owned();
+        out.emit(FoundConversation::event(
+            found,
+            out.execution_id,
+            pane,
+            agent,
+        ));
+    }
+
+    /// Returns the agent that the pane declares.
+    pub fn declared_agent(&self) -> Option<&AgentProgram> {
+        self.agent.states.as_ref()?.declared()
+    }
+
+    /// Takes the name of the agent that the pane declares, which it is searched for if it is another one.
+    pub fn declare_agent(&mut self, name: Option<&str>) {
+        let agent = name.and_then(AgentProgram::declared);
+        let states = self.agent.states.as_mut();
+        if states.is_some_and(|states| states.declare(agent)) {
+            self.agent.searched_at = None;
+        }
     }
 
     /// Returns true if the pane was ever searched for an agent.
@@ -479,9 +523,10 @@ impl Pane {
         how(&mut reading.reader, &mut events);
         for event in events {
             let agent = (reading.agent.name(), reading.markers.as_ref());
-            if let Some(event) = reading
-                .converter
-                .convert(event, out.execution_id, agent, &self.id)
+            if let Some(event) =
+                reading
+                    .converter
+                    .convert(event, out.execution_id, agent, Some(&self.id))
             {
                 out.emit(event);
             }

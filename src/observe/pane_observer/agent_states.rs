@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::super::agent_files::AgentEventConverter;
 use crate::agent::{
-    AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ResolvedState,
-    ScreenReader, StateClaim, StateResolver, StateRules, StateSource, VIEWER, state_of_title,
-    work_in_title,
+    AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, Markers, ProgramStatus,
+    ResolvedState, ScreenReader, StateClaim, StateResolver, StateRules, StateSource, VIEWER,
+    state_of_title, work_in_title,
 };
-use crate::event::Background;
+use crate::event::{Background, ReportedChild};
 use crate::process::Front;
 use crate::track::{Capture, TerminalNotice};
 
@@ -36,6 +36,8 @@ pub(in crate::observe) struct AgentStates {
     rules: StateRules,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
+    /// The agent that the pane declares, whose name it has.
+    declared: Option<AgentProgram>,
     front: Option<Front>,
     /// Since when a tmux client is in the foreground of which it is not known whether it shows observed panes.
     client_since: Option<Instant>,
@@ -51,6 +53,8 @@ pub(in crate::observe) struct AgentStates {
     left_title: Option<String>,
     /// The name of the machine.
     host: String,
+    /// What the programs in the pane report of themselves.
+    reports: ProgramStatus,
     /// What was last reported to run in the background.
     background: Background,
     resolver: StateResolver,
@@ -62,6 +66,7 @@ impl AgentStates {
         Self {
             rules: rules.clone(),
             program: None,
+            declared: None,
             title: String::new(),
             left_title: None,
             front: None,
@@ -70,6 +75,7 @@ impl AgentStates {
             is_suspended: false,
             over: None,
             host: host.to_owned(),
+            reports: ProgramStatus::default(),
             background: Background::default(),
             resolver: StateResolver::new(false),
         }
@@ -108,6 +114,8 @@ impl AgentStates {
             return false;
         }
         let is_shell = front.is_shell;
+        self.reports
+            .set_front(front.group, is_shell, &front.stopped, now);
         if !is_shell {
             self.last_group = Some(front.group);
         }
@@ -118,6 +126,7 @@ impl AgentStates {
         if is_suspended != was_suspended {
             self.set_suspended(is_suspended, now);
         }
+        self.claim_reports(now);
         is_shell && !is_suspended && (was_suspended || self.is_agent_on_screen())
     }
 
@@ -144,14 +153,18 @@ impl AgentStates {
 
     fn is_agent_on_screen(&self) -> bool {
         let mut shown = self.resolver.shown();
-        shown.any(|shown| self.rules.is_agent(&shown.agent))
+        shown.any(|shown| self.rules.is_agents(shown))
     }
 
-    /// Ends the agent's state with its process, and returns the agent whose process was found. From here on its
-    /// screen, title and files show nothing.
+    /// Ends the agent's state with its process, and returns the agent if its process was found, as the pane declares it.
+    /// From here on its screen, title and files show nothing.
     pub fn end(&mut self, now: Instant) -> Option<AgentProgram> {
         let group = self.front.take().map(|front| front.group);
         let program = self.program.take();
+        if program.is_some() {
+            self.reports.clear(now);
+        }
+        let program = program.map(|program| self.declared.clone().unwrap_or(program));
         self.resolver = StateResolver::new(false);
         self.is_suspended = false;
         self.left_title = Some(self.title.clone());
@@ -160,7 +173,9 @@ impl AgentStates {
     }
 
     /// Begins with another program in the pane.
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, now: Instant) {
+        self.reports.clear(now);
+        self.claim_reports(now);
         self.over = None;
     }
 
@@ -184,6 +199,22 @@ impl AgentStates {
         self.program.as_ref()
     }
 
+    /// Returns the agent that the pane declares.
+    pub fn declared(&self) -> Option<&AgentProgram> {
+        self.declared.as_ref()
+    }
+
+    /// Sets the agent that the pane declares; returns true if it is another one.
+    pub fn declare(&mut self, agent: Option<AgentProgram>) -> bool {
+        std::mem::replace(&mut self.declared, agent) != self.declared
+    }
+
+    /// Returns the name of the agent whose process was found: the declared one, else its own.
+    pub fn name(&self) -> Option<&str> {
+        let program = self.program.as_ref()?;
+        Some(self.declared.as_ref().unwrap_or(program).name())
+    }
+
     /// Returns what the agent in the pane has set as its title.
     pub fn work_in_title<'a>(&self, title: &'a str) -> Option<&'a str> {
         let agent = match &self.program {
@@ -204,13 +235,44 @@ impl AgentStates {
     }
 
     /// Sets the agent that runs in the pane.
-    pub fn set_program(&mut self, program: AgentProgram) {
+    pub fn set_program(&mut self, program: AgentProgram, now: Instant) {
         if self.program.as_ref() != Some(&program) {
             // The last screen belongs to another program.
             self.resolver = StateResolver::new(true);
             self.program = Some(program);
             (self.is_suspended, self.over) = (false, None);
+            self.claim_reports(now);
         }
+    }
+
+    /// Takes over what the programs in the pane report of themselves. Where nothing else is known at its end, what is in
+    /// the foreground shows what goes on.
+    pub fn claim_reports(&mut self, now: Instant) {
+        let claim = self.reports.claim();
+        let has_ended = claim.is_none() && self.resolver.has_claim(StateSource::Report);
+        if has_ended && !self.resolver.has_claim(StateSource::Screen) {
+            let front = self.front.as_ref().filter(|_| self.program.is_none());
+            let after = front.and_then(|front| self.rules.after_agent(&front.name, front.is_shell));
+            let state = after.map_or(AgentState::Unknown, |after| after.state);
+            let claim = StateClaim {
+                is_confirmed: false,
+                ..own_claim(state, None, "")
+            };
+            self.set_claim(StateSource::Screen, Some(claim), now);
+        }
+        if claim.is_some() || has_ended {
+            self.set_claim(StateSource::Report, claim, now);
+        }
+    }
+
+    /// Returns true if a program has reported, and it is not known which one.
+    pub fn awaits_front(&self) -> bool {
+        self.program.is_none() && self.reports.awaits_front()
+    }
+
+    /// Returns what the program reports of its progress and its children, if that is due and has changed.
+    pub fn take_progress(&mut self, now: Instant) -> Option<(Option<u32>, Vec<ReportedChild>)> {
+        self.reports.take_progress(now)
     }
 
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
@@ -274,6 +336,19 @@ impl AgentStates {
                 };
                 self.set_claim(StateSource::Notification, Some(claim), now);
             }
+            TerminalNotice::Report(report) => {
+                if self.reports.take(report, now) {
+                    self.claim_reports(now);
+                }
+            }
+            TerminalNotice::Prompt => {
+                self.reports.end_work(now);
+                self.claim_reports(now);
+            }
+            TerminalNotice::Reset => {
+                self.reports.clear(now);
+                self.claim_reports(now);
+            }
             TerminalNotice::Progress(_)
             | TerminalNotice::Notification(_)
             | TerminalNotice::Bell => {}
@@ -293,9 +368,10 @@ impl AgentStates {
         self.handle_timeout(now)
     }
 
-    /// Returns what the agent says or does, as the last screen shows it.
+    /// Returns what the agent says or does, as it reports it, else as the last screen shows it.
     pub fn says(&self) -> Option<&str> {
-        self.resolver.shown_now()?.says.as_deref()
+        let shown = || self.resolver.shown_now()?.says.as_deref();
+        self.reports.says().or_else(shown)
     }
 
     /// Returns the number of rows of the agent's screen above its input box.
@@ -322,7 +398,8 @@ impl AgentStates {
 
     /// Returns when [`AgentStates::handle_timeout`] is due if no evidence arrives.
     pub fn deadline(&self) -> Option<Instant> {
-        self.resolver.deadline
+        let progress = self.reports.deadline();
+        self.resolver.deadline.into_iter().chain(progress).min()
     }
 
     /// Returns the change of state to report by now, with the name of the agent.
@@ -332,12 +409,22 @@ impl AgentStates {
             self.set_claim(StateSource::Title, self.title_claim(), now);
         }
         let report = self.resolver.next_change(now)?;
-        let agent = match &self.program {
-            Some(program) => program.name().to_owned(),
+        let agent = match self.name() {
+            Some(name) => name.to_owned(),
             None if self.view().is_some() => VIEWER.to_owned(),
-            None => self.resolver.settled.as_ref()?.agent.clone(),
+            None => self.name_without_program().to_owned(),
         };
         Some((agent, report))
+    }
+
+    /// Returns the name of the agent on the screen, else the one that the program gives itself.
+    fn name_without_program(&self) -> &str {
+        let shown = self.resolver.settled.as_ref();
+        let agent = shown.filter(|shown| self.rules.is_agents(shown));
+        let agent = agent.map(|shown| shown.agent.as_str());
+        let shown = shown.map(|shown| shown.agent.as_str());
+        let name = agent.or_else(|| self.reports.app()).or(shown);
+        name.unwrap_or("shell")
     }
 
     fn detect(&self, capture: &Capture) -> Option<DetectedState> {
@@ -358,14 +445,31 @@ impl AgentStates {
             rows: &rows,
             cursor: Some(capture.cursor),
             program,
+            is_full: capture.alternate,
         };
+        let settled = self.resolver.settled.as_ref();
         let detected = if is_left {
             self.rules.detect_without_agents(&screen)
         } else {
             let running = self.program.as_ref().map(AgentProgram::name);
-            self.rules.detect_running(running, &screen)
+            let is_same = |shown: &&DetectedState| {
+                shown.is_general && shown.agent == self.rules.agent_of(program)
+            };
+            let shown = settled.filter(is_same);
+            let running = running.or(shown.map(|shown| shown.agent.as_str()));
+            let whole = self.rules.detect_running(running, &screen);
+            // The status lines of another tmux may have any form.
+            let lines = front.map_or(0, status_lines_max);
+            let without = (1..=lines).filter_map(|lines| {
+                let rows = rows.get(..rows.len().checked_sub(lines)?)?;
+                let inner = AgentScreen { rows, ..screen };
+                self.rules.detect_running(running, &inner)
+            });
+            // With these lines, a known agent's dialogue may be one that only general rules know.
+            let is_known = |shown: &DetectedState| self.rules.is_agents(shown) && !shown.is_general;
+            let mut all = whole.clone().into_iter().chain(without);
+            all.find(is_known).or(whole)
         };
-        let settled = self.resolver.settled.as_ref();
         let is_answered = |shown: &DetectedState| {
             settled.is_some_and(|before| self.rules.is_answered(before, shown))
         };
@@ -384,12 +488,16 @@ impl AgentStates {
             let front = front.filter(|_| self.over.is_some())?;
             self.rules.after_agent(&front.name, front.is_shell)
         });
-        // The rules of other agents do not apply to this one.
+        let detected = detected.or_else(|| self.rules.unknown_after(settled?));
+        // The rules of other agents do not apply to this one, unless only a declared name of it is known.
         detected.filter(|detected| {
-            let is_file =
-                KnownAgent::named(&detected.agent).is_some() && program.is_some_and(shows_files);
-            let agent = self.program.as_ref();
-            agent.map_or(!is_file, |agent| agent.name() == detected.agent)
+            let is_agents = self.rules.is_agents(detected);
+            let is_file = is_agents && program.is_some_and(shows_files);
+            let Some(agent) = &self.program else {
+                return !is_file;
+            };
+            let is_only_named = agent.known().is_none() && self.declared.as_ref() == Some(agent);
+            agent.name() == detected.agent || is_only_named && is_agents
         })
     }
 }
@@ -486,6 +594,15 @@ fn shows_files(program: &str) -> bool {
     PROGRAMS.contains(&program)
 }
 
+/// Returns the most rows below an agent's screen that may be another tmux's. It may run on another host.
+fn status_lines_max(front: &Front) -> usize {
+    if front.is_tmux_client || ["ssh", "mosh-client"].contains(&front.name.as_str()) {
+        2
+    } else {
+        0
+    }
+}
+
 /// Returns true if a row is the status line of a tmux server: `[name] 0:window* …`.
 fn is_status_line(row: &str) -> bool {
     let rest = row.strip_prefix('[').and_then(|row| row.split_once("] "));
@@ -504,7 +621,7 @@ mod tests {
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut states = AgentStates::new(&StateRules::builtin(), "host");
         let begin = |states: &mut AgentStates, seconds: u64| {
-            states.set_program(AgentProgram::Known(KnownAgent::Codex));
+            states.set_program(AgentProgram::Known(KnownAgent::Codex), at(seconds));
             states.set_title("[ ! ] Action Required | work", at(seconds));
         };
         let state = |states: &mut AgentStates, seconds: u64| {

@@ -127,6 +127,8 @@ struct PaneAgent {
     shows_screen: bool,
     snapshots: Snapshots,
     activity: Activity,
+    /// The stream shows the screen of a program that was killed for another one, until it is compared.
+    is_screen_stale: bool,
     /// The last search for an agent.
     searched_at: Option<Instant>,
 }
@@ -297,6 +299,7 @@ impl Pane {
             out.turn_completed(&self.id, "", summary, Some(TurnEvidence::Inferred));
         }
         self.emit_due_state(out);
+        self.emit_progress(out);
         self.read_due(out);
         self.emit_snapshot(out);
         self.emit_activity(out);
@@ -337,9 +340,6 @@ impl Pane {
     /// Takes the pane's numbers from a listing or a capture.
     pub fn update_shape(&mut self, shape: PaneNumbers, out: &mut PaneOutput<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
-        if old.pid != shape.pid && shape.dead.is_none() {
-            self.life.ended = None;
-        }
         if (old.width, old.height) != (shape.width, shape.height) {
             out.emit(TdEvent::PaneResized {
                 execution_id: out.execution_id.clone(),
@@ -400,8 +400,9 @@ impl Pane {
     fn opened(&mut self, state: &PaneState, is_new: bool, out: &mut PaneOutput<'_>) {
         (self.life.dead, self.life.dying, self.life.has_new_program) = (None, None, false);
         self.life.ended = None;
+        self.agent.searched_at = None;
         if let Some(states) = &mut self.agent.states {
-            states.begin();
+            states.begin(out.now);
         }
         out.emit(TdEvent::PaneOpened {
             execution_id: out.execution_id.clone(),
@@ -413,15 +414,26 @@ impl Pane {
         });
     }
 
-    /// Returns true if the program has ended and `pid` is its successor.
+    /// Returns true if `pid` is the successor of the known program, which tmux may have killed for it.
     pub fn is_respawned(&self, pid: u32) -> bool {
-        self.life.dead.is_some() && pid != 0 && pid != self.life.dead_pid
+        let known = if self.life.dead.is_some() {
+            self.life.dead_pid
+        } else {
+            self.shape.pid
+        };
+        ![0, known].contains(&pid) && known != 0
     }
 
-    /// Opens the pane again if another program runs in it than the one that has ended.
+    /// Opens the pane again if another program runs in it than the known one.
     fn open_successor(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         if self.is_respawned(state.pid) {
+            if self.life.dead.is_none() {
+                self.agent_ended(None, out);
+                self.agent.is_screen_stale = self.stream().is_some();
+                self.check_soon();
+            }
             self.respawned(out);
+            self.shape.pid = state.pid;
             self.opened(state, false, out);
         }
     }

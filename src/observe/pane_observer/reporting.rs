@@ -36,8 +36,8 @@ impl Pane {
         self.report_pipe(closed, out);
         self.update_piped(state.piped, out);
         self.update_title(&state.title, out);
-        self.update_shape(state.numbers, out);
         self.open_successor(state, out);
+        self.update_shape(state.numbers, out);
         let Some(changes) = changes else {
             return;
         };
@@ -48,6 +48,7 @@ impl Pane {
             turns.handle_capture(capture, &polled.tracker);
         }
         self.emit(changes, out);
+        self.agent.is_screen_stale = false;
         self.judge(capture, out);
         self.activity.bytes_after = capture.bytes_after;
         self.note_death(capture.dead, out);
@@ -481,6 +482,9 @@ impl Pane {
         let compared = self.stream_mut()?.handle_mark(out.now);
         self.emit_of_stream(compared.changes, out);
         let sync_point = compared.sync_point?;
+        if std::mem::take(&mut self.agent.is_screen_stale) || compared.differed {
+            self.agent.judge_at.get_or_insert(out.now + JUDGE_DELAY);
+        }
         self.note_death(sync_point.capture.dead, out);
         Some((sync_point, compared.differed))
     }

@@ -383,7 +383,7 @@ impl Poller {
             panes: self.panes.requests(),
             lists_new_panes: self.panes.lists_new_panes(!self.progress.started),
             viewed: self.panes.viewed(),
-            window_names: self.panes.window_names(),
+            given_names: self.panes.given_names(),
             on_change,
         }
     }

@@ -27,7 +27,7 @@ use crate::observe::session_outcome::SessionOutcome;
 use crate::process::ProcessWatcher;
 use crate::tmux::{
     CaptureRequest, DepartedPane, DrainMessage, DrainOrder, DrainOutput, Drains, GatewayHandle,
-    Margin, PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec, SessionId,
+    GivenNames, Margin, PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec, SessionId,
 };
 
 /// The interval of searches for an agent in a pane that prints; processes take longer to start.
@@ -112,7 +112,7 @@ struct UnopenedPane {
     /// The depth of that capture.
     margin: Margin,
     /// The pane's state in the listing.
-    state: PaneState,
+    state: Box<PaneState>,
     /// The pane is reported from its first line.
     is_fresh: bool,
     /// The time before which its pipe is not opened.
@@ -258,7 +258,12 @@ impl SessionPanes {
                 if let Some(exit) = self.programs.agent_end(&id, false) {
                     emitter.collect(&id, true, now, |out| pane.agent_ended(exit, out));
                 }
-                for mark in emitter.collect(&id, true, now, |out| pane.feed(&bytes, out)) {
+                let feed = |out: &mut PaneOutput<'_>| {
+                    let marks = pane.feed(&bytes, out);
+                    pane.look_if_reported(|pid| self.config.views.front(pid), out);
+                    marks
+                };
+                for mark in emitter.collect(&id, true, now, feed) {
                     for job in self.programs.handle_mark(&id, mark, now) {
                         emitter.emit_job(&id, job);
                     }
@@ -372,7 +377,9 @@ impl SessionPanes {
         // resumed from what was reported of it.
         let viewed_for = reply.state().viewed_for(context.second);
         let viewed_for = viewed_for.filter(|_| self.config.reports_views);
-        let window = reply.state().given_name().map(str::to_owned);
+        let names = reply.state().given_names();
+        let window = names.window.map(str::to_owned);
+        let agent = names.agent.map(str::to_owned);
         let pane = match (self.slots.remove(id), reply) {
             (Some(PaneSlot::Open(mut pane)), reply) => {
                 self.update_pane(&mut pane, id, reply, context);
@@ -402,8 +409,10 @@ impl SessionPanes {
         };
         if let Some(mut pane) = pane {
             pane.views.set_viewed(viewed_for, context.now);
+            pane.declare_agent(agent.as_deref());
             if self.config.conversations.are_read() {
                 self.names.set_window(id, window.as_deref(), context.now);
+                self.names.set_agent(id, agent);
                 self.names.set_title(id, pane.work_in_title(), context.now);
             }
             self.programs.begin_reporting(id);
@@ -484,14 +493,13 @@ impl SessionPanes {
         if !self.config.conversations.are_read() {
             return;
         }
-        let Some(pid) = self
-            .slots
-            .get_mut(id)
-            .and_then(PaneSlot::open_mut)
-            .and_then(|pane| pane.begin_agent_search(now, AGENT_SEARCH_INTERVAL))
-        else {
+        let Some(pane) = self.slots.get_mut(id).and_then(PaneSlot::open_mut) else {
             return;
         };
+        let Some(pid) = pane.begin_agent_search(now, AGENT_SEARCH_INTERVAL) else {
+            return;
+        };
+        let declared = pane.declared_agent().cloned();
         let turns = self.config.rules.turns.as_ref();
         let recipient = ConversationSink {
             emitter: self.emitter.events.clone(),
@@ -503,7 +511,8 @@ impl SessionPanes {
                 .and_then(ResumePoint::conversation_ends),
             updates: self.agent_sender.clone(),
         };
-        self.config.conversations.active(id, pid, &recipient);
+        let conversations = &self.config.conversations;
+        conversations.active(id, (pid, declared), &recipient);
     }
 
     /// Handles an update about the agent in a pane.
@@ -519,8 +528,7 @@ impl SessionPanes {
             return;
         };
         // The process may have ended since.
-        let is_turning = matches!(change, AgentChange::Started { .. } | AgentChange::Ended);
-        let end = self.programs.agent_end(&id, is_turning);
+        let end = self.programs.agent_end(&id, change.is_turning());
         let is_alive = match &change {
             AgentChange::Started { agent, .. } => self.programs.watch_agent(&id, agent, now),
             _ => true,
@@ -531,16 +539,16 @@ impl SessionPanes {
                 pane.agent_ended(exit, out);
             }
             match change {
-                AgentChange::Started { agent, has_places } if is_alive => {
+                AgentChange::Started { agent, place } if is_alive => {
                     if pane.is_judged() {
                         pane.set_front(self.config.views.front(pane.pid()), out);
                     }
-                    pane.agent_runs(&agent.program, has_places, out);
+                    pane.agent_runs(&agent.program, place, out);
                 }
                 AgentChange::Started { .. } => {}
                 AgentChange::ConversationFound(found) => pane.agent_joined(*found, out),
                 AgentChange::Suspended(is_suspended) => pane.agent_suspended(is_suspended, out),
-                AgentChange::Ended => pane.agent_left(out),
+                AgentChange::Ended { lives } => pane.agent_left(lives, out),
                 AgentChange::Claims(claims) => pane.agent_claims(claims, out),
                 AgentChange::Directory(_) => {}
                 AgentChange::ScreenRequested => {
@@ -565,10 +573,10 @@ impl SessionPanes {
         }
     }
 
-    /// Returns the names that users have given to the windows of the panes; `None` if panes are not named.
-    pub fn window_names(&self) -> Option<HashMap<PaneId, String>> {
+    /// Returns the names that have been given to the panes; `None` if panes are not named.
+    pub fn given_names(&self) -> Option<HashMap<PaneId, GivenNames<String>>> {
         let are_named = self.config.conversations.are_read();
-        are_named.then(|| self.names.windows())
+        are_named.then(|| self.names.given())
     }
 
     /// Returns the channel that signals ended processes.

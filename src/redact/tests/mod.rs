@@ -584,6 +584,9 @@ mod events {
                             "panes" => serde_json::json!(["%1"]),
                             "cursor" => serde_json::json!({"x": 0, "y": 0}),
                             "rows" => serde_json::json!([{"row": 0, "text": secret.text}]),
+                            "children" => serde_json::json!([{
+                                "id": secret.text, "state": "idle", "title": secret.text, "asks": secret.text
+                            }]),
                             _ => secret.text.as_str().into(),
                         };
                         let good = |value: &serde_json::Value| {

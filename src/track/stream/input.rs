@@ -21,6 +21,9 @@ const STRING_PERIOD: Duration = Duration::from_secs(5);
 /// comparison of screens corrects.
 const READ_TOGETHER: Duration = Duration::from_millis(100);
 
+/// The beginning of a string that tmux passes on to its clients, after `ESC`. Each escape in it is doubled.
+const PASSED_ON: &[u8] = b"Ptmux;";
+
 /// The parser of a pane's bytes.
 #[derive(Debug, Default)]
 pub(super) struct Input {
@@ -31,6 +34,8 @@ pub(super) struct Input {
     escaped: bool,
     /// The first bytes after the last `ESC`, without controls.
     sequence: Vec<u8>,
+    /// The state of what tmux passes on to its clients, once [`PASSED_ON`] has arrived.
+    passed_on: Option<State>,
     /// The time of the bytes.
     now: Duration,
     /// The time at which the unfinished string began.
@@ -211,13 +216,36 @@ impl Input {
         }
     }
 
+    /// Takes a byte of a string that tmux may pass on to its clients.
+    fn pass_on(&mut self, byte: u8, marks: &mut Marks) {
+        let Some(state) = &mut self.passed_on else {
+            if self.sequence.len() < PASSED_ON.len() {
+                self.sequence.push(byte);
+                self.passed_on = (self.sequence == PASSED_ON).then_some(State::Ground);
+            }
+            return;
+        };
+        if *state == State::OscString && matches!(byte, BELL | ESCAPE) {
+            marks.push_passed(&self.sequence);
+        }
+        if byte == ESCAPE {
+            self.sequence.clear();
+        } else if byte >= b' ' && byte != b'\x7f' && self.sequence.len() <= OSC_BYTES_MAX {
+            self.sequence.push(byte);
+        }
+        escapes::advance(state, byte);
+    }
+
     fn in_sequence(&mut self, byte: u8, terminal: &mut Terminal, marks: &mut Marks) {
         if self.state == State::DcsPassthrough {
-            // Only `ESC \` ends it.
+            // Only `ESC \` ends it. An escape before another byte is dropped.
+            let is_escape = !self.escaped && byte == ESCAPE;
             match (self.escaped, byte) {
-                (true, b'\\') => self.state = State::Ground,
-                _ => self.escaped = !self.escaped && byte == b'\x1b',
+                (true, b'\\') => (self.state, self.passed_on) = (State::Ground, None),
+                _ if is_escape => {}
+                _ => self.pass_on(byte, marks),
             }
+            self.escaped = is_escape;
             return;
         }
         self.escaped = false;
@@ -256,6 +284,9 @@ impl Input {
                     && let Some(sequence) = Sequence::read(&self.sequence)
                 {
                     execute(&sequence, terminal);
+                    if !sequence.is_control && sequence.function == (None, b'c') {
+                        marks.push_reset();
+                    }
                     terminal.last = None;
                 }
             }

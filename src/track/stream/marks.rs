@@ -2,6 +2,7 @@
 //! titles, notifications, progress and the bell (pure).
 
 use super::terminal::{Position, Terminal};
+use crate::text::from_base64;
 
 /// The most marks and notices that wait to be taken. Shells print four marks per command.
 const MARKS_MAX: usize = 4096;
@@ -34,6 +35,8 @@ pub enum ShellMark {
 pub(super) struct Marks {
     pub waiting: Vec<ShellMark>,
     pub notices: Vec<TerminalNotice>,
+    /// The text of a notification whose end has not arrived.
+    notification: String,
     /// The beginning of the command: a row, counted from the first one ever, and a column.
     input: Option<(i64, usize)>,
 }
@@ -51,14 +54,16 @@ impl Marks {
     /// Takes a complete `OSC`, as its bytes after `ESC`.
     pub fn push_osc(&mut self, osc: &[u8], terminal: &Terminal) {
         let Some(mark) = osc.strip_prefix(b"]133;") else {
-            if osc.len() <= OSC_BYTES_MAX {
-                self.notices.extend(notice(&String::from_utf8_lossy(osc)));
-            }
+            let notice = self.notice(osc);
+            self.notices.extend(notice);
             return;
         };
         let mut parts = mark.split(|byte| *byte == b';');
         let mark = match parts.next() {
-            Some(b"A") => ShellMark::Prompt,
+            Some(b"A") => {
+                self.notices.push(TerminalNotice::Prompt);
+                ShellMark::Prompt
+            }
             Some(b"B") => ShellMark::Input,
             Some(b"C") => ShellMark::Started {
                 command: self.input.and_then(|from| command(terminal, from)),
@@ -73,6 +78,55 @@ impl Marks {
         let begins = mark == ShellMark::Input && terminal.saved.is_none();
         self.input = begins.then_some((row, x));
         self.waiting.push(mark);
+    }
+
+    /// Takes a complete `OSC` that tmux passes on to its clients unread. Its title is not the pane's.
+    pub fn push_passed(&mut self, osc: &[u8]) {
+        let notice = self.notice(osc);
+        let is_title = |notice: &TerminalNotice| matches!(notice, TerminalNotice::Title(_));
+        self.notices
+            .extend(notice.filter(|notice| !is_title(notice)));
+    }
+
+    /// Notes that the terminal is reset.
+    pub fn push_reset(&mut self) {
+        self.notices.push(TerminalNotice::Reset);
+    }
+
+    fn notice(&mut self, osc: &[u8]) -> Option<TerminalNotice> {
+        if osc.len() > OSC_BYTES_MAX {
+            return None;
+        }
+        let osc = String::from_utf8_lossy(osc);
+        match osc.strip_prefix("]99;") {
+            Some(part) => self.part_of_notification(part),
+            None => notice(&osc),
+        }
+    }
+
+    /// Takes a part of a notification of kitty's: `KEY=VALUE:…;TEXT`. Returns the notification with its last part.
+    fn part_of_notification(&mut self, part: &str) -> Option<TerminalNotice> {
+        let (about, text) = part.split_once(';')?;
+        let value = |key: &str| {
+            let mut pairs = about.split(':').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+        };
+        if !matches!(value("p").unwrap_or("title"), "title" | "body") {
+            return None;
+        }
+        let decoded = match value("e") {
+            Some("1") => String::from_utf8(from_base64(text)?).ok()?,
+            _ => text.to_owned(),
+        };
+        if !self.notification.is_empty() && !decoded.is_empty() {
+            self.notification.push_str(": ");
+        }
+        self.notification.push_str(&decoded);
+        if value("d") == Some("0") && self.notification.len() <= OSC_BYTES_MAX {
+            return None;
+        }
+        let text = std::mem::take(&mut self.notification);
+        (!text.is_empty()).then_some(TerminalNotice::Notification(text))
     }
 
     /// Notes that the bell rang. Repeated bells mean no more than one.
@@ -125,8 +179,9 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
     Some(text)
 }
 
-/// The bytes of an `OSC` that are kept. Longer ones are no notices.
-pub(super) const OSC_BYTES_MAX: usize = 2048;
+/// The bytes of an `OSC` that are kept. Longer ones are no notices. A report may have 4,096 bytes, with its `ESC` and the
+/// `ESC \\` at its end.
+pub(super) const OSC_BYTES_MAX: usize = 4096 - 3;
 
 /// A message of a program to its terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,12 +192,18 @@ pub(crate) enum TerminalNotice {
     Notification(String),
     /// Progress has begun or continues (true), or has ended.
     Progress(bool),
+    /// A report of the program's status (`OSC 7501`), as it was written.
+    Report(String),
+    /// A shell's prompt begins.
+    Prompt,
+    /// The terminal is reset.
+    Reset,
     /// The bell rang.
     Bell,
 }
 
 /// Reads an `OSC`. tmux keeps titles (0, 2), and passes to its clients notifications (iTerm2: 9; urxvt:
-/// `777;notify;TITLE;BODY`) and progress (ConEmu: `9;4;STATE;PERCENT`).
+/// `777;notify;TITLE;BODY`) and progress (ConEmu: `9;4;STATE;PERCENT`). It drops reports (7501).
 fn notice(osc: &str) -> Option<TerminalNotice> {
     let (code, rest) = osc.strip_prefix(']')?.split_once(';')?;
     match code {
@@ -163,6 +224,7 @@ fn notice(osc: &str) -> Option<TerminalNotice> {
             let text = rest.strip_prefix("notify;")?;
             Some(TerminalNotice::Notification(text.replacen(';', ": ", 1)))
         }
+        "7501" => Some(TerminalNotice::Report(rest.to_owned())),
         _ => None,
     }
 }
@@ -202,8 +264,59 @@ mod tests {
                 TerminalNotice::Progress(false),
                 TerminalNotice::Notification("Claude: needs you".into()),
                 TerminalNotice::Bell,
+                TerminalNotice::Prompt,
             ]
         );
+    }
+
+    #[test]
+    fn notifications_of_kitty_are_whole() {
+        let parts = b"\x1b]99;i=1:d=0;Claude\x1b\\\x1b]99;i=1:p=body;needs you\x1b\\\x1b]99;i=1:d=1:a=focus;\x1b\\\
+            \x1b]99;p=icon:e=1;AAAA\x07\x1b]99;e=1;SGVsbG8=\x07\x1b]99;e=1;%\x07\x1b]99;;plain\x07";
+        let expected = ["Claude: needs you", "Hello", "plain"];
+        let expected = expected.map(|text| TerminalNotice::Notification(text.to_owned()));
+        assert_eq!(found(&[parts]), expected);
+    }
+
+    #[test]
+    fn what_tmux_passes_on_is_read() {
+        let passed = |text: &str| {
+            let doubled = text.replace('\x1b', "\x1b\x1b");
+            found(&[format!("\x1bPtmux;{doubled}\x1b\\").as_bytes()])
+        };
+        let report = [TerminalNotice::Report("state=done".into())];
+        assert_eq!(passed("\x1b]7501;state=done\x1b\\"), report);
+        assert_eq!(passed("\x1b]7501;state=done\x07"), report);
+        assert_eq!(
+            passed("a\x07\x1b[1m\x1b]0;title\x07b\x1b]7501;state=done\x07c"),
+            report
+        );
+        assert_eq!(passed("\x1b]133;A\x07"), []);
+        let notification = [TerminalNotice::Notification("hi".into())];
+        assert_eq!(passed("\x1b]9;hi\x07"), notification);
+        // A report that has no end is none, and nor is what only resembles tmux's prefix.
+        assert_eq!(passed("\x1b]7501;state=done"), []);
+        assert_eq!(
+            found(&[b"\x1bPtmax;\x1b\x1b]7501;state=done\x07\x1b\\"]),
+            []
+        );
+        assert_eq!(
+            found(&[b"\x1bP1tmux;\x1b\x1b]7501;state=done\x07\x1b\\"]),
+            []
+        );
+        // Neither has the next string anything of it.
+        let next = b"\x1bPtmux;\x1b\x1b]7501;\x1b\\\x1bPtmux;state=done\x07\x1b\\";
+        assert_eq!(found(&[next]), []);
+    }
+
+    #[test]
+    fn a_report_has_at_most_4096_bytes() {
+        let report =
+            |bytes: usize| format!("\x1b]7501;state=done:x={}\x1b\\", "x".repeat(bytes - 22));
+        assert_eq!(report(4096).len(), 4096);
+        assert_eq!(found(&[report(4096).as_bytes()]).len(), 1);
+        assert_eq!(found(&[report(4097).as_bytes()]), []);
+        assert_eq!(found(&[b"\x1bc"]), [TerminalNotice::Reset]);
     }
 
     #[test]
@@ -219,6 +332,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn cuts_of_reports_change_nothing(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "\x1b]7501;", "state=done", ":id=a", "\x1b\\", "\x07", "\x1bPtmux;", "\x1b\x1b]7501;", "\x1b\x1b\\", "\x1b", "a",
+                "\x1b]99;", "d=0;b", ";c", "\x1b]133;A", "\x1bc",
+            ]), 0..12),
+        ) {
+            let bytes = parts.concat();
+            let whole = found(&[bytes.as_bytes()]);
+            let single: Vec<&[u8]> = bytes.as_bytes().chunks(1).collect();
+            prop_assert_eq!(&found(&single), &whole);
+        }
+
         #[test]
         fn cuts_change_nothing(bytes in "[a\u{1b}\u{7}\\]P\\\\0-9;]{0,60}", cut in 0_usize..60) {
             let bytes = bytes.as_bytes();

@@ -286,14 +286,23 @@ fn codex_exec(values: &[Value]) -> Counts {
 fn codex_rollout(values: &[Value]) -> Counts {
     let mut counts = Counts::default();
     let (mut calls, mut outputs, mut totals) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut last = "";
+    let (mut last, mut is_prompted) = ("", false);
     for value in values {
         let kind = text(value, "/payload/type");
         let id = text(value, "/payload/call_id");
         match kind {
             "function_call" | "custom_tool_call" | "local_shell_call" => drop(calls.insert(id)),
             "function_call_output" | "custom_tool_call_output" => drop(outputs.insert(id)),
-            "task_complete" | "turn_complete" => counts.turns += 1,
+            // A command of the user's, such as `/compact`, has no prompt and no answer.
+            "task_complete" | "turn_complete" => {
+                let has_answer = !text(value, "/payload/last_agent_message").is_empty();
+                counts.turns += usize::from(is_prompted || has_answer);
+            }
+            "task_started" => is_prompted = false,
+            "user_message" => is_prompted = true,
+            "item_completed" if text(value, "/payload/item/type") == "UserMessage" => {
+                is_prompted = true;
+            }
             "token_count" => {
                 let total = number(value, "/payload/info/total_token_usage/total_tokens");
                 if total > 0 && totals.insert(total) {

@@ -51,6 +51,7 @@ pub const PURE: &[&str] = &[
     "src/process/questions.rs",
     "src/process/record_splitter.rs",
     "src/process/shell.rs",
+    "src/process/status_query.rs",
     "src/observe/polled_pane.rs",
     "src/observe/pane_observer/",
     "src/observe/session_outcome.rs",
@@ -129,6 +130,7 @@ pub const IMPURE: &[&str] = &[
 /// Functions that pure files may call although their files also do something else: they only compute.
 pub const PURE_FUNCTIONS: &[&str] = &[
     "AgentEventConverter::for_screen",
+    "FoundConversation::event",
     "check_types",
     "start_point",
     "time_of",

@@ -127,16 +127,21 @@ fn a_pane_shown_by_a_client_needs_no_attention_when_it_has_finished() {
 
     client.switch_to("other");
     finish("finished");
-    // A session of the same group has the same windows.
+    // A session of the same group has the same windows, and names them while it is attached.
     client.switch_to("grouped");
-    row_is("done", "quiet");
+    let row_is = |state: &str| {
+        home.wait_for_row("grouped", |row| {
+            row["state"] == state && row["attention"] == "quiet"
+        })
+    };
+    row_is("done");
     assert_eq!(views(&home, "agent").len(), 3);
 
     // The history still contains the views.
     assert_code(&home.run(&["stop"]), 0);
-    row_is("not_observed", "quiet");
+    row_is("not_observed");
     home.start();
-    row_is("done", "quiet");
+    row_is("done");
 }
 
 #[test]

@@ -25,6 +25,32 @@ fn the_default_input_is_empty() {
     }
 }
 
+/// Asks whether the terminal reads reports of its status, and shows the answer.
+const ASKS: &str = r#"
+import os, tty
+terminal = os.open("/dev/tty", os.O_RDWR)
+tty.setraw(terminal)
+for piece in [b"before \x1b]75", b"01;", b"?\x1b", b"\\"]:
+    os.write(terminal, piece)
+answer = b""
+while not answer.endswith(b"\x1b\\"):
+    answer += os.read(terminal, 1)
+os.write(terminal, b"answer: %r\r\n" % answer)
+"#;
+
+#[test]
+fn a_terminal_of_its_own_reads_reports() {
+    let data = tempfile::tempdir().unwrap();
+    let script = data.path().join("asks.py");
+    fs::write(&script, ASKS).unwrap();
+    let script = script.display().to_string();
+    let (output, _) =
+        Arriving::start(command(&["--pty", "--", "python3", &script], data.path())).end();
+    assert_code(&output, 0);
+    let shown = text(&output.stdout);
+    assert!(shown.contains(r"answer: b'\x1b]7501;?\x1b\\'"), "{shown}");
+}
+
 /// Whoever is asked cannot answer without `--stdin`, and is told so.
 #[test]
 fn a_question_without_an_answer_names_the_option() {

@@ -39,7 +39,7 @@ impl SessionPanes {
             Some(PaneSlot::Unopened(unopened)) => unopened,
             _ => UnopenedPane {
                 margin: Margin::Rows(BASELINE_ROWS),
-                state: captured.state.clone(),
+                state: captured.state.clone().into(),
                 is_fresh: !existed,
                 pipe_after: None,
                 held_since: None,
@@ -128,7 +128,7 @@ impl SessionPanes {
             self.needs_another_round |= context.again;
             let unopened = UnopenedPane {
                 margin: Margin::All,
-                state: captured.state.clone(),
+                state: captured.state.clone().into(),
                 is_fresh: matches!(begin, Begin::Fresh),
                 ..unopened
             };
@@ -283,7 +283,7 @@ impl SessionPanes {
             ..Capture::default()
         };
         let mut captured = PaneCapture {
-            state: unopened.state.clone(),
+            state: (*unopened.state).clone(),
             capture,
             ..PaneCapture::default()
         };
@@ -421,7 +421,7 @@ impl SessionPanes {
                     } else {
                         Margin::All
                     },
-                    state,
+                    state: state.into(),
                     is_fresh: !existed && !is_known,
                     pipe_after: None,
                     held_since: None,
