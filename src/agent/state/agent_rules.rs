@@ -273,7 +273,14 @@ impl Candidate<'_, '_> {
                 line
             };
             let asked = (rule.state == AgentState::Waiting).then(|| self.dialogue());
-            if asked.as_ref().is_some_and(|asked| !asked.is_last) {
+            // A choice above the dialogue is quoted.
+            let choice = self.agent.dialogue.as_ref();
+            let choice = choice.and_then(|rules| rules.choice.as_ref());
+            let is_choice = choice.is_some_and(|choice| choice.is_match(line));
+            let is_quoted = |asked: &FoundDialogue| {
+                is_choice && rule.query.find_from(&self.view, asked.from).is_none()
+            };
+            if (asked.as_ref()).is_some_and(|asked| !asked.is_last || is_quoted(asked)) {
                 return None;
             }
             Some(DetectedState {
