@@ -132,6 +132,17 @@ impl Claude {
         observed
     }
 
+    /// Observes the agent until its file is joined, before it grows.
+    fn joined(&self) -> Observed {
+        let mut observed = self.observed();
+        self.draws();
+        observed.until("its state", |seen| {
+            seen.iter()
+                .any(|envelope| matches!(&envelope.event, TdEvent::AgentState { .. }))
+        });
+        observed
+    }
+
     /// Writes a whole turn: a prompt and its answer.
     fn turn(&mut self, text: &str) {
         self.written += 1;
@@ -246,13 +257,7 @@ fn turns(texts: &[&str]) -> Vec<String> {
 fn messages_written_while_no_observer_ran_are_reported_by_the_next_one_and_none_twice() {
     let mut claude = Claude::new();
     claude.turn("before");
-    let mut observed = claude.observed();
-    claude.draws();
-    // The file is joined before it grows.
-    observed.until("its state", |seen| {
-        seen.iter()
-            .any(|envelope| matches!(&envelope.event, TdEvent::AgentState { .. }))
-    });
+    let mut observed = claude.joined();
     claude.turn("first");
     let pane = claude.pane.clone();
     observed.until("the first turn", |seen| {
@@ -395,12 +400,7 @@ fn shells_in_the_background_are_counted_on_the_row_until_they_end() {
 fn a_turn_is_not_over_while_background_agents_run() {
     let mut claude = Claude::new();
     claude.turn("before");
-    let mut observed = claude.observed();
-    claude.draws();
-    observed.until("its state", |seen| {
-        seen.iter()
-            .any(|envelope| matches!(&envelope.event, TdEvent::AgentState { .. }))
-    });
+    let mut observed = claude.joined();
     claude.is("busy");
     let launch = |id: &str| {
         format!(

@@ -149,9 +149,12 @@ impl CodexExec {
     }
 }
 
-/// Returns the command and the result of a message that stands for a command of the user's (`!make`).
-fn user_command<'a>(message: &'a Json<'_>) -> Option<(&'a str, &'a str)> {
-    let text = message["content"].list().first()?["text"].text();
+/// Returns the command and the result of an item that is a command of the user's (`!make`); `None` for others.
+fn user_command<'a>(item: &'a Json<'_>) -> Option<(&'a str, &'a str)> {
+    if item["type"].text() != "message" || item["role"].text() != "user" {
+        return None;
+    }
+    let text = item["content"].list().first()?["text"].text();
     let text = text.strip_prefix("<user_shell_command>\n<command>\n")?;
     let (command, rest) = text.split_once("\n</command>\n<result>\n")?;
     Some((command, rest.split("\n</result>").next().unwrap_or(rest)))
@@ -316,14 +319,12 @@ impl CodexRollout {
     fn item(&mut self, item: &Json<'_>, when: EventTime, is_bare: bool, writer: &mut EventWriter) {
         let id = item["call_id"].as_str().unwrap_or(item["id"].text());
         let name = item["name"].text();
+        if let Some((command, result)) = user_command(item) {
+            let (success, output) = parse_output(result);
+            writer.user_command(id, command, when);
+            return writer.tool_completed(id, success, &output, when);
+        }
         match item["type"].text() {
-            "message" if item["role"].text() == "user" && user_command(item).is_some() => {
-                if let Some((command, result)) = user_command(item) {
-                    let (success, output) = parse_output(result);
-                    writer.user_command(id, command, when);
-                    writer.tool_completed(id, success, &output, when);
-                }
-            }
             "message" if is_bare && self.uses(MessageSource::Messages) => {
                 match item["role"].text() {
                     "user" => self.message(&item["content"], true, writer),

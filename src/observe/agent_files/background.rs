@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 
 use super::conversations::AgentEventConverter;
 use super::file::{FileVersion, read_small};
-use super::homes::{FILES_MAX, claude_homes};
+use super::homes::{claude_homes, entries};
 use super::joined::{FoundConversation, Joined};
 use crate::agent::{
     AgentEvent, AgentProgram, AgentState, JOB_BYTES_MAX, JobFile, KnownAgent, Questions,
@@ -135,13 +135,16 @@ impl BackgroundSessions {
 
 /// Returns the living processes that have a status file in a home. The keys beside these files are not read.
 fn written_by(home: &Path) -> Vec<u32> {
-    let entries = fs::read_dir(home.join("sessions")).into_iter().flatten();
-    let names = entries.take(FILES_MAX).flatten().filter_map(|entry| {
-        let name = entry.file_name();
-        name.to_str()?.strip_suffix(".json")?.parse().ok()
-    });
+    let pid = |path: PathBuf| {
+        path.file_name()?
+            .to_str()?
+            .strip_suffix(".json")?
+            .parse()
+            .ok()
+    };
+    let pids = entries(&home.join("sessions")).into_iter().filter_map(pid);
     // Files of earlier processes remain for good.
-    names.filter(|pid| stat(*pid).is_some()).collect()
+    pids.filter(|pid| stat(*pid).is_some()).collect()
 }
 
 /// A background session that was found.

@@ -8,17 +8,17 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use md5::{Digest, Md5};
 use rustix::fs::OFlags;
 
 use super::file::{FileVersion, read_small};
-use super::md5::md5_hex;
 use crate::agent::{KnownAgent, ShownSessions, StatusFile, StreamFormat};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 use serde::Deserialize;
 
 /// The most files of a directory that are examined; an agent keeps years of sessions in one.
-pub(super) const FILES_MAX: usize = 20_000;
+const FILES_MAX: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Located {
@@ -458,7 +458,14 @@ fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBu
     written_since(files, since)
 }
 
-fn entries(directory: &Path) -> Vec<PathBuf> {
+/// Returns the digest by which Kimi names the directory of the sessions of a directory.
+fn md5_hex(text: &[u8]) -> String {
+    let digest = Md5::digest(text);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the paths in a directory; none if it cannot be read.
+pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.take(FILES_MAX).map(|entry| entry.path()).collect()
 }
@@ -542,6 +549,8 @@ mod tests {
 
     #[test]
     fn the_log_that_kimi_writes_names_its_directory() {
+        // Of RFC 1321.
+        assert_eq!(md5_hex(b"abc"), "900150983cd24fb0d6963f7d28e17f72");
         let open = [
             PathBuf::from("/dev/null"),
             PathBuf::from("/h/.kimi/logs/kimi.log"),

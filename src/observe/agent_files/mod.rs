@@ -22,7 +22,6 @@
 mod file;
 
 mod homes;
-mod md5;
 mod search;
 
 mod title;
