@@ -37,6 +37,9 @@ fn settle_time(source: StateSource) -> Duration {
 /// to 0.5 s before it draws the indicator of the next turn.
 const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 
+/// The time for which a program must report that it works. Codex 0.171 reports 15 ms of work when it starts.
+const WORK_REPORT: Duration = Duration::from_millis(50);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
     pub state: AgentState,
@@ -244,6 +247,8 @@ impl StateResolver {
         let settles = StateSource::ALL
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
+        let report = self.get(StateSource::Report);
+        let settles = settles.chain(report.map(|held| held.since + WORK_REPORT));
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
@@ -335,6 +340,9 @@ impl StateResolver {
             report.claim.asks = self.words_of_failure(&report);
             return Some(report);
         }
+        // A report has its own question, or none, unless the agent also writes what it asks.
+        let is_own = report.source == StateSource::Report
+            && (report.claim.asks.is_some() || self.get(StateSource::Transcript).is_none());
         if report.claim.asks.is_none() {
             report.claim.asks = self.known_question();
         }
@@ -347,9 +355,11 @@ impl StateResolver {
         // It may become known later, because other sources are ahead of the screen; then it is reported again.
         report.dialogue = self.dialogue(now);
         let is_unknown = report.claim.asks.is_none() || is_old;
-        // A report has its own question, or none.
-        let is_whole = !is_unknown || report.source == StateSource::Report;
-        (is_whole || self.has_settled(report.source, now)).then_some(report)
+        let is_whole = !is_unknown || is_own;
+        // The agent may be drawing the dialogue.
+        let is_drawn = self.screen_settles_at().is_none_or(|at| at <= now);
+        let is_late = is_drawn && self.has_settled(report.source, now);
+        (is_whole || is_late).then_some(report)
     }
 
     /// Returns the dialogue on the screen, once it has settled.
@@ -381,7 +391,11 @@ impl StateResolver {
                 held.claim.state == AgentState::Waiting && is_standing
             };
             let has_dialogue = self.dialogue(now).is_some() && self.get(Screen).is_some_and(asks);
-            return self.report(if has_dialogue { Screen } else { source });
+            if has_dialogue {
+                return self.report(Screen);
+            }
+            let is_new = !self.state().is_some_and(is_busy) && now < status.since + WORK_REPORT;
+            return self.report(source).filter(|_| !is_new);
         }
         let next = self
             .get(Report)
@@ -633,7 +647,7 @@ mod tests {
             for source in [StateSource::Hook, Title, Report] {
                 let mut claims = StateResolver::new(true);
                 claims.set_claim(source, claim(Working, None), ms(0));
-                assert_eq!(states(&mut claims, 0), Some((source, Working, None)));
+                assert_eq!(states(&mut claims, 50), Some((source, Working, None)));
                 let mut asks = screen(Waiting, Some("touch a"));
                 asks.as_mut().unwrap().dialogue = Some(Dialogue::default());
                 claims.set_screen(asks, ms(100));
@@ -677,6 +691,46 @@ mod tests {
             );
             claims.set_claim(StatusFile, claim(Idle, None), ms(1_100));
             assert_eq!(states(&mut claims, 1_100), Some((Report, Done, None)));
+        }
+
+        #[test]
+        fn an_agent_that_reports_a_question_before_it_writes_or_draws_it_asks_once() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, claim(Working, None), ms(0));
+            claims.set_claim(Report, claim(Working, None), ms(0));
+            assert_eq!(states(&mut claims, 50), Some((Report, Working, None)));
+            for (at, question) in [(1_000, "touch a"), (3_000, "touch b"), (5_000, "touch b")] {
+                claims.set_claim(Report, claim(Waiting, None), ms(at));
+                assert_eq!(states(&mut claims, at + 300), None, "before {question}");
+                claims.set_claim(Transcript, claim(Working, Some(question)), ms(at + 300));
+                let report = states(&mut claims, at + 400);
+                let asked = Some((Report, Waiting, Some(question.to_owned())));
+                assert_eq!(report, asked);
+                claims.set_claim(Report, claim(Working, None), ms(at + 1_000));
+                assert_eq!(
+                    states(&mut claims, at + 1_000),
+                    Some((Report, Working, None))
+                );
+            }
+            // A question that stays unknown is reported too.
+            claims.set_claim(Transcript, claim(Working, None), ms(7_000));
+            claims.set_claim(Report, claim(Waiting, None), ms(7_000));
+            assert_eq!(states(&mut claims, 7_399), None);
+            assert_eq!(states(&mut claims, 7_400), Some((Report, Waiting, None)));
+        }
+
+        #[test]
+        fn work_that_a_program_reports_for_a_moment_is_none() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Report, claim(Idle, None), ms(0));
+            assert_eq!(states(&mut claims, 0), Some((Report, Idle, None)));
+            claims.set_claim(Report, claim(Working, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None);
+            assert_eq!(claims.deadline, Some(ms(1_050)));
+            claims.set_claim(Report, claim(Idle, None), ms(1_015));
+            assert_eq!(states(&mut claims, 2_000), None);
+            claims.set_claim(Report, claim(Working, None), ms(3_000));
+            assert_eq!(states(&mut claims, 3_050), Some((Report, Working, None)));
         }
 
         #[test]

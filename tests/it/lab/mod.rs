@@ -238,9 +238,8 @@ impl<'a> Session<'a> {
                         questions.contains(&question.as_str()) && !answered.contains(&question);
                     let lab = self.agent.lab;
                     assert!(is_right, "{lab} asks {questions:?}: {}", self.events());
-                    // The reported question must be on the screen.
-                    let shown = self.screen();
-                    assert!(shown.contains(&question), "{lab} asks {question}: {shown}");
+                    // The question is on the screen: an agent that reports it by itself may draw it just after that.
+                    self.until(&question, |session| session.screen().contains(&question));
                     answered.push(question);
                     pause(TYPING);
                     self.key("Enter");
