@@ -40,6 +40,10 @@ const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 /// The time for which a program must report that it works. Codex 0.171 reports 15 ms of work when it starts.
 const WORK_REPORT: Duration = Duration::from_millis(50);
 
+/// The time in which an agent writes or draws the words of a question or an end that it reports without them. Codex
+/// 0.171 draws a dialogue 0.33 s after its report, and then the dialogue settles.
+const WORDS_AFTER_REPORT: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
     pub state: AgentState,
@@ -248,7 +252,9 @@ impl StateResolver {
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
         let report = self.get(StateSource::Report);
-        let settles = settles.chain(report.map(|held| held.since + WORK_REPORT));
+        let reported = [WORK_REPORT, WORDS_AFTER_REPORT].into_iter();
+        let reported = reported.filter_map(|time| Some(report?.since + time));
+        let settles = settles.chain(reported);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
@@ -320,8 +326,13 @@ impl StateResolver {
 
     /// Returns true if the claim of a source has settled.
     fn has_settled(&self, source: StateSource, now: Instant) -> bool {
+        self.has_held(source, settle_time(source), now)
+    }
+
+    /// Returns true if the claim of a source holds for a time.
+    fn has_held(&self, source: StateSource, time: Duration, now: Instant) -> bool {
         self.get(source)
-            .is_some_and(|held| now >= held.since + settle_time(source))
+            .is_some_and(|held| now >= held.since + time)
     }
 
     /// Returns `None` if the state is unknown or a source is delayed.
@@ -356,9 +367,10 @@ impl StateResolver {
         report.dialogue = self.dialogue(now);
         let is_unknown = report.claim.asks.is_none() || is_old;
         let is_whole = !is_unknown || is_own;
-        // The agent may be drawing the dialogue.
-        let is_drawn = self.screen_settles_at().is_none_or(|at| at <= now);
-        let is_late = is_drawn && self.has_settled(report.source, now);
+        let is_late = match report.source {
+            StateSource::Report => self.has_held(StateSource::Report, WORDS_AFTER_REPORT, now),
+            source => self.has_settled(source, now),
+        };
         (is_whole || is_late).then_some(report)
     }
 
@@ -394,24 +406,31 @@ impl StateResolver {
             if has_dialogue {
                 return self.report(Screen);
             }
-            let is_new = !self.state().is_some_and(is_busy) && now < status.since + WORK_REPORT;
-            return self.report(source).filter(|_| !is_new);
+            let has_held =
+                self.state().is_some_and(is_busy) || self.has_held(source, WORK_REPORT, now);
+            return self.report(source).filter(|_| has_held);
         }
         let next = self
             .get(Report)
             .filter(|held| !is_reported && !held.is_busy() && held.claim.state != AgentState::Idle);
+        let transcript = self.get(Transcript);
         if status.claim.state != AgentState::Idle {
-            // Reports know no limits.
+            // Its words follow, or its limit, as reports know none.
+            let is_end = is_reported && !status.is_busy() && status.claim.asks.is_none();
+            let is_behind = is_end && transcript.is_some_and(HeldClaim::is_busy);
+            if is_behind && !self.has_held(source, WORDS_AFTER_REPORT, now) {
+                return None;
+            }
             let is_limit = |held: &HeldClaim| held.claim.state == AgentState::Limited;
             let is_limited = status.claim.state == AgentState::Error
                 && is_reported
-                && self.get(Transcript).is_some_and(is_limit);
+                && transcript.is_some_and(is_limit);
             return self.report(if is_limited { Transcript } else { source });
         }
         if next.is_some() {
             return self.report(Report);
         }
-        match self.get(Transcript) {
+        match transcript {
             Some(transcript) if !transcript.is_busy() => return self.report(Transcript),
             // The end of the turn is about to be written to the transcript.
             Some(_) if !self.has_settled(source, now) => return None,
@@ -701,9 +720,12 @@ mod tests {
             assert_eq!(states(&mut claims, 50), Some((Report, Working, None)));
             for (at, question) in [(1_000, "touch a"), (3_000, "touch b"), (5_000, "touch b")] {
                 claims.set_claim(Report, claim(Waiting, None), ms(at));
-                assert_eq!(states(&mut claims, at + 300), None, "before {question}");
-                claims.set_claim(Transcript, claim(Working, Some(question)), ms(at + 300));
-                let report = states(&mut claims, at + 400);
+                assert_eq!(states(&mut claims, at + 900), None, "before {question}");
+                claims.set_claim(Transcript, claim(Working, Some(question)), ms(at + 900));
+                let report = states(
+                    &mut claims,
+                    at + if question == "touch a" { 900 } else { 1_000 },
+                );
                 let asked = Some((Report, Waiting, Some(question.to_owned())));
                 assert_eq!(report, asked);
                 claims.set_claim(Report, claim(Working, None), ms(at + 1_000));
@@ -715,8 +737,32 @@ mod tests {
             // A question that stays unknown is reported too.
             claims.set_claim(Transcript, claim(Working, None), ms(7_000));
             claims.set_claim(Report, claim(Waiting, None), ms(7_000));
-            assert_eq!(states(&mut claims, 7_399), None);
-            assert_eq!(states(&mut claims, 7_400), Some((Report, Waiting, None)));
+            assert_eq!(states(&mut claims, 7_999), None);
+            assert_eq!(states(&mut claims, 8_000), Some((Report, Waiting, None)));
+        }
+
+        #[test]
+        fn an_end_that_an_agent_reports_before_it_writes_it_has_its_words_and_its_limit() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, claim(Working, None), ms(0));
+            claims.set_claim(Report, claim(Working, None), ms(0));
+            assert_eq!(states(&mut claims, 50), Some((Report, Working, None)));
+            claims.set_claim(Report, claim(Error, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_100), None);
+            claims.set_claim(Transcript, claim(AgentState::Limited, None), ms(1_200));
+            assert_eq!(states(&mut claims, 1_200).unwrap().1, AgentState::Limited);
+            for (at, is_written) in [(3_000, true), (5_000, false)] {
+                claims.set_claim(Transcript, claim(Working, None), ms(at));
+                claims.set_claim(Report, claim(Working, None), ms(at));
+                assert_eq!(states(&mut claims, at + 50), Some((Report, Working, None)));
+                claims.set_claim(Report, claim(Done, None), ms(at + 100));
+                assert_eq!(states(&mut claims, at + 1_099), None);
+                if is_written {
+                    claims.set_claim(Transcript, claim(Done, None), ms(at + 1_099));
+                }
+                let end = at + if is_written { 1_099 } else { 1_100 };
+                assert_eq!(states(&mut claims, end), Some((Report, Done, None)));
+            }
         }
 
         #[test]
