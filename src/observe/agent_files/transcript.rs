@@ -420,7 +420,16 @@ fn id_of(name: &str) -> Option<&str> {
 const LETTERS: usize = 40;
 const LETTERS_MIN: usize = 4;
 
-/// Returns the file with the lowest message on the screen that no other file has, if there is one. An agent that
+/// A message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Message {
+    is_prompt: bool,
+    /// Its letters and digits.
+    letters: String,
+}
+
+/// Returns the file with the lowest prompt on the screen that no other file has, else with the lowest answer: an agent
+/// may show its answer before it writes it, when another one has written the same words. An agent that
 /// was started at a time may change the file of an earlier session, as Gemini does at its start, which adds no
 /// dated record; such files count only if no file has a later record.
 pub(super) fn choose(
@@ -438,23 +447,23 @@ pub(super) fn choose(
         // The user may give the prompt of an earlier conversation again.
         (false, false) => last_messages(events, false),
     };
-    let messages: Vec<Vec<String>> = ends.iter().map(messages).collect();
+    let messages: Vec<Vec<Message>> = ends.iter().map(messages).collect();
     lowest(&messages, &letters(screen)).map(|at| files[at].clone())
 }
 
-/// Returns the conversation with the lowest message on the screen that no other conversation has.
-fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
+/// Returns the conversation with the lowest prompt on the screen that no other conversation has, else with the lowest
+/// answer.
+fn lowest(conversations: &[Vec<Message>], screen: &str) -> Option<usize> {
     let places = conversations.iter().enumerate().filter_map(|(at, own)| {
-        let others = || {
-            conversations
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != at)
-        };
-        let is_its = |message: &&String| !others().any(|(_, other)| other.contains(message));
-        let shown = own.iter().filter(is_its);
-        let place = shown.filter_map(|message| place(message, screen)).max()?;
-        Some((place, at))
+        let others = conversations.iter().enumerate();
+        let shown = own.iter().filter_map(|message| {
+            let place = place(&message.letters, screen)?;
+            let is_shared = |(other, messages): (usize, &Vec<Message>)| {
+                other != at && messages.iter().any(|of| of.letters == message.letters)
+            };
+            (!others.clone().any(is_shared)).then_some((message.is_prompt, place))
+        });
+        Some((shown.max()?, at))
     });
     places.max().map(|(_, at)| at)
 }
@@ -498,16 +507,21 @@ fn end_of(file: &Path, format: StreamFormat) -> (Option<Timestamp>, Vec<AgentEve
 }
 
 /// Returns the last messages of a conversation: its longer answers and, `with_prompts`, what the user has sent.
-fn last_messages(events: &[AgentEvent], with_prompts: bool) -> Vec<String> {
-    let messages = events.iter().rev().filter_map(|event| match event {
-        AgentEvent::PromptSent { prompt_summary, .. } => {
-            Some(letters(prompt_summary)).filter(|_| with_prompts)
-        }
+fn last_messages(events: &[AgentEvent], with_prompts: bool) -> Vec<Message> {
+    let messages = events.iter().rev().filter_map(|event| {
+        let (is_prompt, text) = match event {
+            AgentEvent::PromptSent { prompt_summary, .. } => (true, prompt_summary),
+            AgentEvent::TokenReceived { token } => (false, token),
+            _ => return None,
+        };
+        let letters = letters(text);
         // Short answers occur in many conversations, of which not all are known.
-        AgentEvent::TokenReceived { token } => {
-            Some(letters(token)).filter(|letters| letters.chars().count() >= LETTERS)
-        }
-        _ => None,
+        let is_compared = if is_prompt {
+            with_prompts
+        } else {
+            letters.chars().count() >= LETTERS
+        };
+        is_compared.then_some(Message { is_prompt, letters })
     });
     // The most messages of a file that are searched on the screen.
     messages.take(16).collect()
@@ -821,9 +835,14 @@ mod tests {
 
         use super::super::*;
 
-        fn conversations(of: &[&[&str]]) -> Vec<Vec<String>> {
-            let letters = |messages: &&[&str]| messages.iter().map(|text| letters(text)).collect();
-            of.iter().map(letters).collect()
+        /// Prompts begin with `> `.
+        fn conversations(of: &[&[&str]]) -> Vec<Vec<Message>> {
+            let message = |text: &&str| Message {
+                is_prompt: text.starts_with("> "),
+                letters: letters(text),
+            };
+            let messages = |messages: &&[&str]| messages.iter().map(message).collect();
+            of.iter().map(messages).collect()
         }
 
         #[test]
@@ -847,6 +866,18 @@ mod tests {
             let (old, new): (&[&str], &[&str]) = (&["old words", "yes"], &["new words", "yes"]);
             assert_eq!(lowest(&conversations(&[old, new]), &screen), Some(1));
             assert_eq!(lowest(&conversations(&[new, old]), &screen), Some(0));
+        }
+
+        #[test]
+        fn an_answer_that_only_another_agent_has_written_yet_does_not_outweigh_the_prompt() {
+            let screen = letters("> look at two\nAll is well with the tests.");
+            let one: &[&str] = &["All is well with the tests.", "> look at one"];
+            let two: &[&str] = &["> look at two"];
+            assert_eq!(lowest(&conversations(&[one, two]), &screen), Some(1));
+            assert_eq!(lowest(&conversations(&[two, one]), &screen), Some(0));
+            // The prompt has left the screen.
+            let screen = letters("All is well with the tests.");
+            assert_eq!(lowest(&conversations(&[one, two]), &screen), Some(0));
         }
     }
 }
