@@ -14,6 +14,25 @@ const LINES: usize = 64;
 /// The bound of line numbers: 2^53, up to which every JSON reader keeps integers exactly.
 const LINE_NUMBERS_MAX: u64 = 1 << 53;
 
+/// What an earlier observer has reported of an agent's conversation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReportedConversation {
+    /// The time of its last event; if there is none, that of the last event of any kind. A conversation is written before
+    /// it is reported, so other events do not prove that the conversation up to their time is reported.
+    pub until: Timestamp,
+    /// True if any of it was reported.
+    pub has_begun: bool,
+}
+
+impl ReportedConversation {
+    fn new(conversation_at: Option<Timestamp>, event_at: Option<Timestamp>) -> Option<Self> {
+        Some(Self {
+            until: conversation_at.or(event_at)?,
+            has_begun: conversation_at.is_some(),
+        })
+    }
+}
+
 /// The lines of a pane that were reported last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResumePoint {
@@ -104,12 +123,9 @@ impl ResumePoint {
         lost
     }
 
-    /// Returns the time of the last reported event of the pane's conversation; without one, that of
-    /// the pane's last event, and `None` if there was no observer. A conversation is written before it
-    /// is reported, so the pane's other events do not prove that the conversation up to their time is
-    /// reported.
-    pub fn conversation_ends(&self) -> Option<Timestamp> {
-        self.conversation_at.or(self.event_at)
+    /// Returns what was reported of the pane's conversation; `None` if there was no observer.
+    pub fn reported_conversation(&self) -> Option<ReportedConversation> {
+        ReportedConversation::new(self.conversation_at, self.event_at)
     }
 
     /// Notes an emitted event, if it changes lines.
@@ -198,18 +214,18 @@ fn has_sound_numbers(event: &TdEvent) -> bool {
     }
 }
 
-/// Returns true if an event comes from the files of an agent.
-/// Returns the time of the last event of the conversation of a run that is one agent; without one, that of its last event,
-/// and `None` if its history has none or cannot be read.
+/// Returns what was reported of the conversation of a run that is one agent; `None` if its history has no events or cannot
+/// be read.
 #[cfg(feature = "cli")]
-pub(crate) fn conversation_end(run: &RunDirectory) -> Option<Timestamp> {
+pub(crate) fn reported_conversation(run: &RunDirectory) -> Option<ReportedConversation> {
     // Whatever the bytes of one event, the last events are among these.
     let tail = read_tail(&run.events_path(), 4 * 1024 * 1024).ok()?;
     let mut events = tail.iter().rev();
     let found = events.find(|envelope| is_of_conversation(&envelope.event));
-    Some(found.or(tail.last())?.ts)
+    ReportedConversation::new(found.map(|found| found.ts), tail.last().map(|last| last.ts))
 }
 
+/// Returns true if an event comes from the files of an agent.
 fn is_of_conversation(event: &TdEvent) -> bool {
     matches!(
         event,

@@ -16,6 +16,8 @@ use crate::cli::{PROGRAM, Running, assert_code, on, program, text};
 use crate::observed::Observed;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
+mod begun;
+
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
 /// A process with the name of Claude Code, whose files the test writes.
@@ -669,8 +671,8 @@ fn an_agent_that_works_or_waits_when_its_observation_begins_does_so_since_its_tu
         claude.is(status);
         claude.observe();
         let (state, since, last) = match status {
-            "busy" => ("working", began, "I build it."),
-            _ => ("waiting", acted, "make"),
+            "busy" => ("working", began, "Bash make"),
+            _ => ("waiting", acted, "Bash make"),
         };
         let row = claude.row(|row| row["state"] == state && row["since"] == json!(since));
         assert_eq!(row["last_line"], last, "{row}");

@@ -1,5 +1,6 @@
 //! Parses the stream of one agent in any format: bytes in, events and status out (pure).
 
+use super::super::summary::summary;
 use super::aider::AiderHistory;
 use super::api::{ApiAnswers, ApiDialect};
 use super::claude::{ClaudePrint, ClaudeTranscript};
@@ -267,6 +268,15 @@ impl StreamParser {
     /// Returns the names and arguments of the agent's own open tool calls.
     pub(crate) fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
         self.writer.tools.own_open()
+    }
+
+    /// Returns the starts of the agent's own open tool calls, as they were reported, the oldest first.
+    pub(crate) fn open_tool_starts(&self) -> impl Iterator<Item = AgentEvent> {
+        self.open_tools()
+            .map(|(name, arguments)| AgentEvent::ToolCallStarted {
+                tool_name: name.to_owned(),
+                tool_args_summary: summary(arguments),
+            })
     }
 
     /// Returns the agent's last answer, truncated to the length of a result.

@@ -24,7 +24,7 @@ use crate::agent::{
 use crate::bus::EventEmitter;
 use crate::event::{Background, StateEvidence, TdEvent};
 use crate::history::{RunInfo, RunKind, RunState};
-use crate::observe::resume_point::conversation_end;
+use crate::observe::resume_point::reported_conversation;
 use crate::observe::{RunName, Source, SourceContext};
 use crate::process::{Presence, RunningAgent, stat};
 use crate::thread::is_stopped;
@@ -250,15 +250,9 @@ impl Session {
         let run = context.runs.open(run_name, info)?;
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
-        // Of earlier actions, only those that no observer has reported are reported.
-        let reported_until = run.history.as_ref().and_then(conversation_end);
-        let since = match reported_until {
-            Some(until) => until.max(started),
-            None if is_first => wall,
-            None => started,
-        };
+        let reported = run.history.as_ref().and_then(reported_conversation);
         let session = Self {
-            joined: Joined::new(agent, started, since, is_first.then_some(wall)),
+            joined: Joined::new(agent, started, reported, is_first.then_some(wall)),
             id,
             emitter: run.emitter,
             job,

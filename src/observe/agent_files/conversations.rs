@@ -12,6 +12,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
+use crate::observe::resume_point::ReportedConversation;
 use crate::process::{Presence, RunningAgent, stat};
 use crate::text::{first_bytes, last_bytes};
 use crate::thread;
@@ -94,8 +95,8 @@ pub(in crate::observe) struct ConversationSink {
     pub emitter: EventEmitter,
     /// The markers that end a turn, if configured: an answer may contain one.
     pub markers: Option<Markers>,
-    /// The time up to which an earlier observer has reported the conversation.
-    pub reported_until: Option<Timestamp>,
+    /// What an earlier observer has reported of the conversation.
+    pub reported: Option<ReportedConversation>,
     pub updates: Sender<AgentUpdate>,
 }
 
@@ -421,15 +422,9 @@ impl ObservedPane {
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
-        // Of earlier actions of the agent, only those that no observer has reported are reported.
-        let since = if is_first_search {
-            let reported = self.recipient.reported_until;
-            reported.map_or(wall, |until| until.max(started))
-        } else {
-            started
-        };
+        let reported = self.recipient.reported.filter(|_| is_first_search);
         let observed = is_first_search.then_some(wall);
-        let joined = Joined::new(agent, started, since, observed);
+        let joined = Joined::new(agent, started, reported, observed);
         self.held.push_back(AgentChange::Started {
             agent: Box::new(joined.agent.clone()),
             place: joined.conversation_place(),

@@ -20,6 +20,7 @@ pub(in crate::observe) struct EarlierTurn {
 /// Collects the last turn of a transcript, record by record.
 #[derive(Debug, Default)]
 pub(super) struct LastTurn {
+    prompt: Option<AgentEvent>,
     answer: TextEnd,
     began: Option<Timestamp>,
     acted: Option<Timestamp>,
@@ -33,6 +34,7 @@ impl LastTurn {
             match event {
                 AgentEvent::PromptSent { .. } => {
                     *self = Self {
+                        prompt: Some(event.clone()),
                         began: at,
                         ..Self::default()
                     }
@@ -46,6 +48,16 @@ impl LastTurn {
             }
             self.acted = at.or(self.acted);
         }
+    }
+
+    /// Returns the prompt of the turn, if it was read.
+    pub fn prompt(&self) -> Option<&AgentEvent> {
+        self.prompt.as_ref()
+    }
+
+    /// Returns the time of the agent's last action, or else that of the last change of its file.
+    pub fn acted(&self, written: Option<Timestamp>) -> Option<Timestamp> {
+        self.acted.or(written)
     }
 
     /// Returns the failure of the turn.
@@ -68,7 +80,7 @@ impl LastTurn {
             StreamStatus::Working => false,
             _ => true,
         };
-        let acted = self.acted.or(written);
+        let acted = self.acted(written);
         let since = if is_over { acted } else { self.began.or(acted) };
         let is_before = |at: &Timestamp| *at < observed;
         since.filter(is_before)?;

@@ -16,6 +16,7 @@ use crate::agent::{
     StatusFile, StreamFormat, StreamStatus, is_limit, permission_question,
 };
 use crate::event::{Background, ExecutionId, PaneId, TdEvent};
+use crate::observe::resume_point::ReportedConversation;
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
@@ -92,8 +93,10 @@ pub(super) struct Joined {
     transcript: Option<Transcript>,
     sub_agents: SubAgents,
     started: Timestamp,
-    /// Events before this time are not reported.
+    /// Events before this time are not reported, except those of the turn that goes on if `begins_in_turn`.
     since: Timestamp,
+    /// True if nothing of the conversation is reported, and the observation may begin within a turn.
+    begins_in_turn: bool,
     /// The time at which the observation of the agent's pane began, until its conversation is found; `None` if the agent
     /// was found there later.
     observed: Option<Timestamp>,
@@ -114,14 +117,19 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Joins an agent to its files. Its actions from `since` on are reported. `observed` is the time at which the
-    /// observation of its pane began, if the agent was there before.
+    /// Joins an agent to its files. `observed` is the time at which the observation of its pane began, if the agent was
+    /// there before. Of its earlier actions, those are reported that follow what was `reported`; if there was no observer,
+    /// only the prompt and the open tools of the turn that goes on.
     pub fn new(
         agent: RunningAgent,
         started: Timestamp,
-        since: Timestamp,
+        reported: Option<ReportedConversation>,
         observed: Option<Timestamp>,
     ) -> Self {
+        let since = match reported {
+            Some(reported) => reported.until.max(started),
+            None => observed.unwrap_or(started),
+        };
         let places = Places::of(&agent);
         let status = places
             .as_ref()
@@ -134,6 +142,7 @@ impl Joined {
             sub_agents: SubAgents::default(),
             started,
             since,
+            begins_in_turn: observed.is_some() && !reported.is_some_and(|of| of.has_begun),
             observed,
             located_at: None,
             hooks: HookFiles::of(|name| std::env::var_os(name)),
@@ -341,7 +350,8 @@ impl Joined {
         let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
         self.since = after.map_or(self.since, |after| after.max(self.since));
         let mut transcript = Transcript::new(path.clone(), places.format, self.since);
-        transcript.collect_last_turn();
+        let begins_in_turn = std::mem::take(&mut self.begins_in_turn);
+        transcript.collect_last_turn(begins_in_turn.then_some(self.started));
         self.transcript = Some(transcript);
         self.failure = None;
         self.is_new = true;

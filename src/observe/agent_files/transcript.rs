@@ -32,6 +32,9 @@ const QUIET_MICROS: i64 = 300_000;
 /// The most bytes of a document: it is parsed again after each message.
 const DOCUMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// The most open tools that are reported of a turn that began before its observation. Agents run some ten at once.
+const OPEN_TOOLS_MAX: usize = 32;
+
 /// The most files of a conversation that are read at once. Vibe keeps two.
 const CONTINUED_MAX: usize = 8;
 
@@ -55,6 +58,9 @@ pub(super) struct Transcript {
     has_old_turn: bool,
     /// The last turn, until the records that are older than the observation are read, if it is wanted.
     last_turn: Option<LastTurn>,
+    /// The start of the agent's process, while it is not known if a turn of the process goes on whose beginning is to be
+    /// reported.
+    reports_turn_of: Option<Timestamp>,
 }
 
 impl Transcript {
@@ -72,12 +78,15 @@ impl Transcript {
             is_reported: false,
             has_old_turn: false,
             last_turn: None,
+            reports_turn_of: None,
         }
     }
 
-    /// Collects the last turn of the records that are there already, for [`Transcript::take_earlier_turn`].
-    pub fn collect_last_turn(&mut self) {
+    /// Collects the last turn of the records that are there already, for [`Transcript::take_earlier_turn`]. If it goes on,
+    /// and an agent that was started at the given time works on it, its prompt and its open tools are reported, too.
+    pub fn collect_last_turn(&mut self, reports_turn_of: Option<Timestamp>) {
         self.last_turn = Some(LastTurn::default());
+        self.reports_turn_of = reports_turn_of;
     }
 
     /// Returns true once all records are read that were there, or if there are none yet.
@@ -93,10 +102,37 @@ impl Transcript {
         started: Timestamp,
     ) -> Option<(EarlierTurn, Option<String>)> {
         let turn = self.last_turn.take()?;
-        let written = self.file.seen?.modified();
-        let written = written.filter(|_| self.latest.is_none());
+        let written = self.undated()?;
         let earlier = turn.before(observed, started, self.parser.status(), written)?;
         Some((earlier, turn.failure().map(str::to_owned)))
+    }
+
+    /// Returns the time of the last change of a file whose records have no times; `None` if there is no file.
+    fn undated(&self) -> Option<Option<Timestamp>> {
+        let written = self.file.seen?.modified();
+        Some(written.filter(|_| self.latest.is_none()))
+    }
+
+    /// Puts the prompt and the open tools of the turn that goes on before the first events that are reported of it.
+    fn report_begun_turn(&mut self, first: usize, events: &mut Vec<AgentEvent>) {
+        let status = self.status();
+        if status == StreamStatus::Unknown {
+            return;
+        }
+        let written = self.undated().flatten();
+        let (Some(started), Some(turn)) = (self.reports_turn_of.take(), &self.last_turn) else {
+            return;
+        };
+        if status != StreamStatus::Working || turn.acted(written) < Some(started) {
+            return;
+        }
+        let begun = turn.prompt().cloned().into_iter();
+        let begun = begun.chain(self.parser.open_tool_starts().take(OPEN_TOOLS_MAX));
+        let begun: Vec<_> = begun
+            .filter(|event| !events[first..].contains(event))
+            .collect();
+        self.is_reported |= !begun.is_empty();
+        events.splice(first..first, begun);
     }
 
     pub fn path(&self) -> &Path {
@@ -143,6 +179,13 @@ impl Transcript {
 
     /// Reads what was added, at most [`PIECE_BYTES_MAX`] of a file; the next call reads on.
     pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
+        let first = events.len();
+        let result = self.read_files(now, events);
+        self.report_begun_turn(first, events);
+        result
+    }
+
+    fn read_files(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<()> {
         if self.format.is_document() {
             return self.read_document(now, events);
         }
@@ -768,6 +811,174 @@ mod tests {
             let mut options = std::fs::OpenOptions::new();
             let mut file = options.append(true).open(transcript.path()).unwrap();
             file.write_all(text.as_bytes()).unwrap();
+        }
+    }
+
+    mod begun_turns {
+
+        use super::super::*;
+
+        /// The prompt `look`, the open tool `Bash`, and a record that ends the turn.
+        const TURNS: [(StreamFormat, [&str; 3]); 8] = [
+            (
+                StreamFormat::ClaudeTranscript,
+                [
+                    r#"{"type":"user","uuid":"u","message":{"role":"user","content":"look"},"timestamp":"2026-11-23T19:00:00Z"}"#,
+                    r#"{"type":"assistant","uuid":"a","message":{"id":"m","role":"assistant","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]},"timestamp":"2026-11-23T19:00:01Z"}"#,
+                    r#"{"type":"assistant","uuid":"b","message":{"id":"n","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"Bye."}]},"timestamp":"2026-11-23T19:00:02Z"}"#,
+                ],
+            ),
+            (
+                StreamFormat::CodexRollout,
+                [
+                    r#"{"timestamp":"2026-11-23T19:00:00Z","type":"event_msg","payload":{"type":"user_message","message":"look"}}"#,
+                    r#"{"timestamp":"2026-11-23T19:00:01Z","type":"response_item","payload":{"type":"function_call","name":"Bash","arguments":"{}","call_id":"t"}}"#,
+                    r#"{"timestamp":"2026-11-23T19:00:02Z","type":"event_msg","payload":{"type":"task_complete","last_agent_message":"Bye."}}"#,
+                ],
+            ),
+            (
+                StreamFormat::QwenSession,
+                [
+                    r#"{"timestamp":"2026-11-23T19:00:00Z","type":"user","message":{"role":"user","parts":[{"text":"look"}]}}"#,
+                    r#"{"timestamp":"2026-11-23T19:00:01Z","type":"assistant","message":{"role":"model","parts":[{"functionCall":{"id":"t","name":"Bash","args":{}}}]},"usageMetadata":{}}"#,
+                    r#"{"timestamp":"2026-11-23T19:00:02Z","type":"assistant","message":{"role":"model","parts":[{"text":"Bye."}]},"usageMetadata":{}}"#,
+                ],
+            ),
+            (
+                StreamFormat::CopilotSession,
+                [
+                    r#"{"timestamp":"2026-11-23T19:00:00Z","type":"user.message","data":{"content":"look"}}"#,
+                    r#"{"timestamp":"2026-11-23T19:00:01Z","type":"tool.execution_start","data":{"toolCallId":"t","toolName":"Bash","arguments":{}}}"#,
+                    r#"{"timestamp":"2026-11-23T19:00:02Z","type":"session.error","data":{"message":"Bye."}}"#,
+                ],
+            ),
+            (
+                StreamFormat::KimiSession,
+                [
+                    r#"{"timestamp":1795460400.0,"message":{"type":"TurnBegin","payload":{"user_input":[{"type":"text","text":"look"}]}}}"#,
+                    r#"{"timestamp":1795460401.0,"message":{"type":"ToolCall","payload":{"type":"function","id":"t","function":{"name":"Bash","arguments":"{}"}}}}"#,
+                    r#"{"timestamp":1795460402.0,"message":{"type":"TurnEnd","payload":{}}}"#,
+                ],
+            ),
+            (
+                StreamFormat::VibeJournal,
+                [
+                    r#"{"payload":{"delta":[{"entry":{"content":"look","id":"u","role":"user","type":"message","updatedAt":1795460400000},"op":"append_entry"}]},"type":"projection_delta"}"#,
+                    r#"{"payload":{"delta":[{"entry":{"createdAt":1795460401000,"detail":{"input":{},"toolName":"Bash"},"generationStatus":"in_progress","id":"t","state":{"status":"running"},"type":"effect","updatedAt":1795460401000},"op":"append_entry"},{"op":"set_envelope","state":{"latestTurn":{"id":"x","status":"in_progress"}}}]},"type":"projection_delta"}"#,
+                    r#"{"payload":{"delta":[{"op":"set_envelope","state":{"latestTurn":{"id":"x","status":"completed"}}}]},"type":"projection_delta"}"#,
+                ],
+            ),
+            (
+                StreamFormat::ClineSession,
+                [
+                    r#"{"id":"u","role":"user","content":"look","ts":1795460400000}"#,
+                    r#"{"id":"m","role":"assistant","content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}],"ts":1795460401000}"#,
+                    r#"{"id":"n","role":"assistant","content":[{"type":"text","text":"Bye."}],"ts":1795460402000}"#,
+                ],
+            ),
+            (
+                StreamFormat::CnSession,
+                [
+                    r#"{"message":{"role":"user","content":"look"}}"#,
+                    r#"{"message":{"role":"assistant","content":"","toolCalls":[{"id":"t"}]},"toolCallStates":[{"toolCallId":"t","toolCall":{"function":{"name":"Bash","arguments":"{}"}},"status":"calling"}]}"#,
+                    r#"{"message":{"role":"assistant","content":"Bye."}}"#,
+                ],
+            ),
+        ];
+
+        /// Writes a conversation, whose last record may be in another file; returns its path.
+        fn write(directory: &Path, format: StreamFormat, records: &[&str]) -> PathBuf {
+            let path = directory.join("01.jsonl");
+            let text = match format {
+                StreamFormat::ClineSession => {
+                    format!("{{\"messages\":[{}]}}", records.join(","))
+                }
+                StreamFormat::CnSession => format!("{{\"history\":[{}]}}", records.join(",")),
+                StreamFormat::VibeJournal => {
+                    let (last, first) = records.split_last().unwrap();
+                    fs::write(directory.join("02.jsonl"), format!("{last}\n")).unwrap();
+                    first.join("\n") + "\n"
+                }
+                _ => records.join("\n") + "\n",
+            };
+            fs::write(&path, text).unwrap();
+            match format {
+                StreamFormat::VibeJournal => directory.to_owned(),
+                _ => path,
+            }
+        }
+
+        /// Returns the prompts and the tools that an observation has which begins `since` a time, and then nothing more of
+        /// what was there.
+        fn begun(
+            (format, records): (StreamFormat, &[&str]),
+            since: &str,
+            agent_started: Option<&str>,
+        ) -> Vec<String> {
+            let directory = tempfile::tempdir().unwrap();
+            let path = write(directory.path(), format, records);
+            let since = since.parse().unwrap();
+            let mut transcript = Transcript::new(path, format, since);
+            transcript.collect_last_turn(agent_started.map(|started| started.parse().unwrap()));
+            let mut events = Vec::new();
+            transcript.read(since, &mut events).unwrap();
+            let first = events.len();
+            transcript.read(since, &mut events).unwrap();
+            assert_eq!(events[first..], [], "{format:?}");
+            let words = |event| match event {
+                AgentEvent::PromptSent { prompt_summary, .. } => Some(prompt_summary),
+                AgentEvent::ToolCallStarted { tool_name, .. } => Some(tool_name),
+                AgentEvent::TokenReceived { .. } | AgentEvent::ResponseCompleted { .. } => None,
+                other => panic!("{format:?}: {other:?}"),
+            };
+            events.into_iter().filter_map(words).collect()
+        }
+
+        /// Files are written now, and records at seven o'clock in the evening.
+        const BEFORE: &str = "2026-11-23T18:00:00Z";
+        const AFTER: &str = "2100-01-01T00:00:00Z";
+
+        #[test]
+        fn a_turn_that_goes_on_has_its_prompt_and_its_open_tools_in_each_format() {
+            for (format, records) in TURNS {
+                let open = (format, &records[..2]);
+                assert_eq!(
+                    begun(open, AFTER, Some(BEFORE)),
+                    ["look", "Bash"],
+                    "{format:?}"
+                );
+                // Reported before, or of an earlier process.
+                assert_eq!(begun(open, AFTER, None), [""; 0], "{format:?}");
+                assert_eq!(begun(open, AFTER, Some(AFTER)), [""; 0], "{format:?}");
+                let ended = (format, &records[..]);
+                assert_eq!(begun(ended, AFTER, Some(BEFORE)), [""; 0], "{format:?}");
+            }
+        }
+
+        #[test]
+        fn what_is_reported_of_a_turn_anyway_is_not_reported_twice() {
+            for (format, records) in TURNS {
+                if format == StreamFormat::CnSession {
+                    continue;
+                }
+                // The observation begins before the turn, and between the prompt and the tool.
+                for since in [BEFORE, "2026-11-23T19:00:00.5Z"] {
+                    let open = begun((format, &records[..2]), since, Some(BEFORE));
+                    assert_eq!(open, ["look", "Bash"], "{format:?} {since}");
+                }
+            }
+        }
+
+        #[test]
+        fn few_of_many_open_tools_are_reported() {
+            let (format, [prompt, call, _]) = TURNS[0];
+            let call = |number: usize| call.replace(r#""t""#, &format!("\"{number}\""));
+            let calls: Vec<String> = (0..100).map(call).collect();
+            let records: Vec<&str> = std::iter::once(prompt)
+                .chain(calls.iter().map(String::as_str))
+                .collect();
+            let open = begun((format, &records), AFTER, Some(BEFORE));
+            assert_eq!(open.len(), 1 + OPEN_TOOLS_MAX);
         }
     }
 

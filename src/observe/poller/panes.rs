@@ -504,11 +504,11 @@ impl SessionPanes {
         let recipient = ConversationSink {
             emitter: self.emitter.events.clone(),
             markers: turns.map(|turns| turns.markers.clone()),
-            reported_until: self
+            reported: self
                 .emitter
                 .resume_points
                 .get(id)
-                .and_then(ResumePoint::conversation_ends),
+                .and_then(ResumePoint::reported_conversation),
             updates: self.agent_sender.clone(),
         };
         let conversations = &self.config.conversations;
