@@ -105,7 +105,8 @@ impl ScreenReader {
         self.writer.add_typed(&page.typed);
         self.writer.set_notice(&page.notice);
         let was_working = std::mem::replace(&mut self.was_working, page.is_working == Some(true));
-        let is_new_width = std::mem::replace(&mut self.width, width) != width;
+        let before = std::mem::replace(&mut self.width, width);
+        let (is_first, is_new_width) = (before == 0, before != width);
         if page.rows.is_empty() {
             if page.is_first {
                 self.take_empty_page(was_working, events);
@@ -114,7 +115,11 @@ impl ScreenReader {
             self.take_page(page, was_working, is_new_width, events);
         } else if self.is_new(&page) {
             self.has_begun = true;
-            self.take_page(page, true, is_new_width, events);
+            if is_first {
+                self.begin_within_turn(page.rows);
+            } else {
+                self.take_page(page, true, is_new_width, events);
+            }
         } else {
             // Rows that are shown before the agent gets a prompt precede the conversation.
             self.has_begun = page.is_working.is_none();
@@ -363,6 +368,13 @@ impl ScreenReader {
         self.live.clear();
         self.last = 0;
         self.unplaced = (0, None);
+    }
+
+    /// Starts from the first page if the agent works: the turns that have ended on it are not reported.
+    fn begin_within_turn(&mut self, mut rows: Vec<ConversationRow>) {
+        let end = rows.iter().rposition(|row| row.kind == RowPart::End);
+        self.live = rows.split_off(end.map_or(0, |end| end + 1));
+        self.settled = rows.into();
     }
 
     /// Processes a page after a gap: the rows between the known ones and these were not captured.

@@ -63,6 +63,40 @@ mod opencode_screens {
         );
     }
 
+    /// The first screen of an observation shows a turn that has ended, and one that asks for a permission.
+    #[test]
+    fn an_observation_that_begins_within_a_turn_has_its_prompt_and_no_earlier_turn() {
+        const ASKS: &str = "  ┃
+  ┃  tell me
+  ┃
+
+     All is
+     well.
+
+     ▣  Build · Mock · 16.6s
+
+  ┃
+  ┃  do it
+  ┃
+
+     I create a file.
+
+     ← Write made
+
+     ▣  Build · Mock
+
+  ┃
+  ┃  △ Permission required
+  ┃    # Runs a command
+  ┃
+  ┃   Allow once   Allow always   Reject
+";
+        assert_eq!(
+            read_opencode(&[ASKS]),
+            ["prompt do it", "token I create a file.\n"]
+        );
+    }
+
     #[test]
     fn what_opencode_says_is_its_last_sentence_or_its_tool_and_never_the_prompt() {
         const EARLIER: &str = "  ┃
