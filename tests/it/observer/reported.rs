@@ -53,7 +53,7 @@ fn a_program_that_reports_its_status_moves_its_row() {
     let waits = |state: &str| home.wait_for_row("work", is_in(state));
 
     says(&report("state=working:app=deploy:progress=40"));
-    let row = home.wait_for_row("work", |row| row["progress"] == 40);
+    let row = home.wait_for_row("work", |row| row["progress"] == 40 && is_in("working")(row));
     assert_eq!(
         [
             &row["state"],
