@@ -356,6 +356,7 @@ mod tests {
             reason: Some(CompletionReason::Exit.into()),
             exit_status: Some(2),
             styles: Default::default(),
+            links: Default::default(),
         };
         let closed = TdEvent::PaneClosed {
             execution_id: "work".into(),

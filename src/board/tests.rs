@@ -240,6 +240,7 @@ fn output(id: &str, pane: &str, chunk: &str) -> TdEvent {
         reason: None,
         exit_status: None,
         styles: Default::default(),
+        links: Default::default(),
     }
 }
 
@@ -1034,6 +1035,7 @@ fn the_last_line_of_a_failed_job_is_its_own() {
         is_complete: false,
         reason: None,
         exit_status: None,
+        links: Default::default(),
     };
     let prompt = TdEvent::OutputRevised {
         execution_id: "a".into(),

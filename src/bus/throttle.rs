@@ -171,6 +171,7 @@ impl HeldText {
                     reason: None,
                     exit_status: None,
                     styles,
+                    links,
                     ..
                 },
                 TdEvent::OutputUpdate {
@@ -180,9 +181,11 @@ impl HeldText {
                     reason: None,
                     exit_status: None,
                     styles: next_styles,
+                    links: next_links,
                     ..
                 },
             ) if pane == next_pane && *first_line == self.next_line => {
+                links.extend(next_links);
                 styles.extend(self.next_line.saturating_sub(*held_line), next_styles);
                 chunk.push_str(next_chunk);
                 self.next_line += line_ends_in(next_chunk);
@@ -252,7 +255,7 @@ mod tests {
         //! Tests of the throttle.
 
         use super::super::*;
-        use crate::event::{Cursor, ScreenRow, Style, Styles};
+        use crate::event::{Cursor, Link, Links, ScreenRow, Style, Styles};
         use crate::timestamp::Timestamp;
         use proptest::prelude::*;
 
@@ -272,6 +275,16 @@ mod tests {
         fn styled(sgrs: &[&str]) -> Styles {
             let style = |(line, sgr): (u32, &&str)| Style::new(line, 0, 1, sgr);
             Styles::new((0..).zip(sgrs).map(style).collect())
+        }
+
+        /// A link of the first character of the line with this number.
+        fn linked(line: i64) -> Links {
+            Links::new(vec![Link {
+                line,
+                start: 0,
+                end: 1,
+                url: format!("https://x/{line}"),
+            }])
         }
 
         /// Returns an event of the given kind, whose text contains its number.
@@ -314,6 +327,7 @@ mod tests {
                         reason: None,
                         exit_status: None,
                         styles: styled(&["31"]),
+                        links: linked(first_line),
                     }
                 }
                 _ => TdEvent::Warning {
@@ -377,12 +391,14 @@ mod tests {
                 let got: String = out.iter().map(text).collect();
                 prop_assert_eq!(got.replace('\n', ""), all.replace('\n', ""));
                 prop_assert_eq!(out.iter().map(|envelope| envelope.n).sum::<u64>(), steps.len() as u64);
-                // Each line keeps its colour.
+                // Each line keeps its colour and its link.
                 for envelope in &out {
-                    if let TdEvent::OutputUpdate { chunk, styles, .. } = &envelope.event {
+                    if let TdEvent::OutputUpdate { first_line, chunk, styles, links, .. } = &envelope.event {
                         let lines = u32::try_from(line_ends_in(chunk)).unwrap();
                         let styled: Vec<u32> = styles.as_slice().iter().map(|style| style.line).collect();
                         prop_assert_eq!(styled, (0..lines).collect::<Vec<_>>());
+                        let linked: Vec<i64> = links.as_slice().iter().map(|link| link.line).collect();
+                        prop_assert_eq!(linked, (*first_line..first_line + i64::from(lines)).collect::<Vec<_>>());
                     }
                 }
                 // An envelope has the number of the last event that it represents.

@@ -11,7 +11,7 @@ use super::history::{Which, data_dir, report_failure, report_problems};
 use super::log_once::{Found, StreamKey, stream_of};
 use super::options::Options;
 use crate::clock::Clock;
-use crate::event::{Envelope, TdEvent, lines_in};
+use crate::event::{Envelope, Links, TdEvent, lines_in};
 use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
 use crate::history::{
     DataDir, LogRecord, Merged, MergedLogs, Query, ReadReport, RunDirectory, glob_matches, is_glob,
@@ -286,15 +286,23 @@ fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
             ..envelope.clone()
         });
     }
-    let text = match &envelope.event {
-        TdEvent::OutputUpdate { chunk, .. } => chunk,
-        TdEvent::ExecutionOutput { text, .. } => text,
+    let none = Links::default();
+    let (text, first_line, links) = match &envelope.event {
+        TdEvent::OutputUpdate {
+            first_line,
+            chunk,
+            links,
+            ..
+        } => (chunk, *first_line, links),
+        TdEvent::ExecutionOutput { text, .. } => (text, 1, &none),
         _ => return None,
     };
     // The index of each line among the matching lines.
     let (mut matching, mut indexes, mut count) = (String::new(), Vec::new(), 0);
-    for line in text.split_inclusive('\n') {
-        let is_match = regex.is_match(line.trim_end_matches('\n'));
+    for (number, line) in (first_line..).zip(text.split_inclusive('\n')) {
+        let mut links = links.of_line(number).iter();
+        let is_match = regex.is_match(line.trim_end_matches('\n'))
+            || links.any(|link| regex.is_match(&link.url));
         indexes.push(is_match.then_some(count));
         if is_match {
             matching.push_str(line);
@@ -307,9 +315,19 @@ fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
     }
     let mut part = envelope.clone();
     match &mut part.event {
-        TdEvent::OutputUpdate { chunk, styles, .. } => {
+        TdEvent::OutputUpdate {
+            chunk,
+            styles,
+            links,
+            ..
+        } => {
             *chunk = matching;
-            styles.move_lines(|line| indexes.get(line as usize).copied().flatten());
+            let moved = |at: usize| indexes.get(at).copied().flatten();
+            styles.move_lines(|line| moved(line as usize));
+            links.move_lines(|line| {
+                let at = usize::try_from(line.checked_sub(first_line)?).ok()?;
+                first_line.checked_add(moved(at)?.into())
+            });
         }
         TdEvent::ExecutionOutput { text, .. } => {
             // An incomplete last line is closed if lines before it were omitted.
@@ -375,10 +393,12 @@ pub(super) fn lines_of(envelope: &Envelope) -> Vec<Envelope> {
                     first_line,
                     chunk,
                     styles,
+                    links,
                     ..
                 } = &mut part.event
                 {
                     *first_line = number;
+                    links.move_lines(|line| (line == number).then_some(line));
                     line.clone_into(chunk);
                     styles.move_lines(|line| (line == at).then_some(0));
                 }
@@ -610,7 +630,7 @@ mod tests {
     mod log_context {
 
         use super::super::*;
-        use crate::event::Styles;
+        use crate::event::{Link, Styles};
         use crate::timestamp::Timestamp;
 
         fn shown(lines: usize, texts: &[(&str, &str)]) -> String {
@@ -653,6 +673,35 @@ mod tests {
             assert_eq!(shown(9, &texts), "a b c! d e f g! h! -- other more x!");
         }
 
+        /// A line matches by the address of its link, too, and keeps it.
+        #[test]
+        fn links_stay_with_their_lines() {
+            let mut event = TdEvent::output_update("x", &"%1".into(), 7, "one\ntwo\nthree\n");
+            if let TdEvent::OutputUpdate { links, .. } = &mut event {
+                let link = |line, url: &str| Link {
+                    line,
+                    start: 0,
+                    end: 3,
+                    url: url.to_owned(),
+                };
+                *links = Links::new(vec![link(7, "http://one"), link(9, "http://x/3")]);
+            }
+            let envelope = Envelope::new(Some(1), Timestamp::default(), event);
+            let links_of = |envelope: &Envelope| match &envelope.event {
+                TdEvent::OutputUpdate { chunk, links, .. } => {
+                    let links = links.as_slice().iter();
+                    (chunk.clone(), links.map(|link| link.line).collect())
+                }
+                other => panic!("{other:?}"),
+            };
+            let part = matching(&envelope, &Regex::new("x/3|two").unwrap()).unwrap();
+            assert_eq!(links_of(&part), ("two\nthree\n".to_owned(), vec![8]));
+            let parts: Vec<Vec<i64>> = (lines_of(&envelope).iter())
+                .map(|part| links_of(part).1)
+                .collect();
+            assert_eq!(parts, [vec![7], vec![], vec![9]]);
+        }
+
         #[test]
         fn an_event_is_divided_into_its_lines() {
             let event = TdEvent::OutputUpdate {
@@ -664,6 +713,7 @@ mod tests {
                 reason: None,
                 exit_status: None,
                 styles: Styles::default(),
+                links: Default::default(),
             };
             let envelope = Envelope::new(Some(1), Timestamp::default(), event);
             let parts: Vec<(i64, String)> = lines_of(&envelope)

@@ -364,6 +364,15 @@ mod tests {
                     })
                     .boxed(),
                 "Styles" => vec(style, 0..4).prop_map(Value::from).boxed(),
+                "Links" => vec((any::<i64>(), 0..9_u32, "[!-~]{0,9}"), 0..4)
+                    .prop_map(|links| {
+                        let link = |(line, start, path): (i64, u32, String)| {
+                            let url = format!("https://{path}");
+                            json!({"line": line, "start": start, "end": start + 1, "url": url})
+                        };
+                        links.into_iter().map(link).collect()
+                    })
+                    .boxed(),
                 "Cursor" => any::<[u32; 2]>()
                     .prop_map(|[x, y]| json!({"x": x, "y": y}))
                     .boxed(),
@@ -400,7 +409,7 @@ mod tests {
         }
 
         fn is_optional(of: &str) -> bool {
-            of.starts_with("Option<") || of == "Styles"
+            of.starts_with("Option<") || of == "Styles" || of == "Links"
         }
 
         /// Returns lines of any event of the table as serde writes them, with some of the optional fields.

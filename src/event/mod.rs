@@ -6,6 +6,7 @@
 
 pub(crate) mod ids;
 mod json;
+mod links;
 mod names;
 mod styles;
 mod values;
@@ -25,6 +26,8 @@ pub use envelope::UnknownFields;
 pub(crate) use envelope::{Envelope, LineDecoder};
 pub use ids::EndEvidence;
 pub(crate) use ids::{ExecutionId, PaneId};
+pub(crate) use links::is_address;
+pub use links::{Link, Links};
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
     AgentState, Completion, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,

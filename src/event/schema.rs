@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::SCHEMA;
 use super::ids::{EndEvidence, ExecutionId, PaneId};
+use super::links::Links;
 use super::names::{
     AgentState, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, NamedValue, OutputStream,
     PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
@@ -292,6 +293,18 @@ impl FieldSchema for Styles {
             "maxItems": 4,
         });
         json!({"type": "array", "items": style})
+    }
+}
+
+impl FieldSchema for Links {
+    fn schema() -> Value {
+        let link = object(&[
+            ("line", i64::schema()),
+            ("start", u32::schema()),
+            ("end", u32::schema()),
+            ("url", String::schema()),
+        ]);
+        json!({"type": "array", "items": link})
     }
 }
 

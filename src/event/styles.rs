@@ -127,6 +127,8 @@ fn subparameter_colour(text: &str) -> Option<Colour> {
 pub(crate) struct Ink {
     pub foreground: Option<Colour>,
     pub background: Option<Colour>,
+    /// The number of its link in the stream of a pane; 0 for none. A link is no part of a [`Style`].
+    pub link: u32,
     /// A bit for each of [`MARKS`] that is set.
     marks: u8,
 }
@@ -146,7 +148,13 @@ impl Ink {
     /// Applies one operation of a sequence.
     pub fn take(&mut self, operation: SgrOperation) {
         match operation {
-            SgrOperation::Reset => *self = Self::default(),
+            // A link begins and ends by itself.
+            SgrOperation::Reset => {
+                *self = Self {
+                    link: self.link,
+                    ..Self::default()
+                }
+            }
             SgrOperation::Foreground(colour) => self.foreground = colour,
             SgrOperation::Background(colour) => self.background = colour,
             SgrOperation::Set(code) => self.marks |= marks(|(begin, _)| begin == code),
@@ -261,14 +269,14 @@ impl<'de> Deserialize<'de> for Style {
 /// The styles of an event's text, in the order of the text, without overlaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Styles(Vec<Style>);
+pub struct Styles(Box<[Style]>);
 
 impl Styles {
     /// Creates styles from a list, of which at most 2,048 are kept.
     #[must_use]
     pub fn new(mut styles: Vec<Style>) -> Self {
         styles.truncate(STYLES_MAX);
-        Self(styles)
+        Self(styles.into())
     }
 
     /// Returns all styles.
@@ -283,7 +291,7 @@ impl Styles {
 
     /// Removes all styles because their text has changed.
     pub fn clear(&mut self) {
-        self.0 = Vec::new();
+        self.0 = Box::default();
     }
 
     /// Appends the styles of text that follows after `after_lines` lines.
@@ -291,22 +299,27 @@ impl Styles {
         let Ok(after) = u32::try_from(after_lines) else {
             return;
         };
-        let room = STYLES_MAX.saturating_sub(self.0.len());
+        if more.is_empty() {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.0).into_vec();
+        let room = STYLES_MAX.saturating_sub(all.len());
         let more = more.0.iter().take(room);
-        self.0.extend(more.filter_map(|style| {
+        all.extend(more.filter_map(|style| {
             let line = style.line.checked_add(after)?;
             Some(Style { line, ..*style })
         }));
+        self.0 = all.into();
     }
 
     /// Renumbers lines: `new_line` returns a line's new number, or `None` to remove its styles.
     #[cfg(any(feature = "cli", test))]
     pub(crate) fn move_lines(&mut self, new_line: impl Fn(u32) -> Option<u32>) {
-        self.0.retain_mut(|style| {
-            let to = new_line(style.line);
-            style.line = to.unwrap_or_default();
-            to.is_some()
+        let moved = self.0.iter().filter_map(|style| {
+            let line = new_line(style.line)?;
+            Some(Style { line, ..*style })
         });
+        self.0 = moved.collect();
     }
 }
 

@@ -222,6 +222,9 @@ macro_rules! event_table {
                 exit_status: Option<i32>,
                 /// The program's own colours, where the pane is streamed.
                 styles: Styles,
+                /// The program's own links (OSC 8), where the pane is streamed. A later revision of a line ends its
+                /// links.
+                links: Links,
             }
             /// The text of a line that is still on the screen has changed. The last revision wins.
             OutputRevised output_revised text {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::ids::{EndEvidence, ExecutionId, PaneId};
 use super::json::{BorrowedText, Scan};
+use super::links::Links;
 use super::names::{
     AgentState, Completion, CompletionReason, EnumOrUnknown, GapEvidence, GapReason, OutputStream,
     PaneCloseReason, PaneViewer, SessionEndReason, StateEvidence, StateSource, ToolCalls,

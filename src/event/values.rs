@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{EndEvidence, ExecutionId, PaneId};
 use super::json::{Scan, push_string};
+use super::links::{Link, Links};
 use super::names::{AgentState, EnumOrUnknown, NamedValue};
 use super::styles::Styles;
 use crate::timestamp::Timestamp;
@@ -378,6 +379,24 @@ impl EventField for Styles {
     }
     // Styles have no text.
     fn for_each_text(&mut self, _visit: &mut TextVisitor<'_>) {}
+}
+impl EventField for Links {
+    fn absent() -> Option<Self> {
+        Some(Self::default())
+    }
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+    fn heap_bytes(&self) -> usize {
+        let links = self.as_slice().iter();
+        links.map(|link| size_of::<Link>() + link.url.len()).sum()
+    }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        self.for_each_url(visit);
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        self.as_slice().iter().any(|link| search(&link.url))
+    }
 }
 impl<T: EventField> EventField for Vec<T> {
     fn heap_bytes(&self) -> usize {

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ansi::{RESET, push_sgr};
 use super::sanitize::push_sanitized_at;
+#[cfg(feature = "tui")]
+use crate::event::SgrOperation;
 use crate::event::{
-    Envelope, Ink, PaneId, ScreenRow, Style, Styles, TdEvent, line_ends_in, lines_in,
+    Envelope, Ink, Link, Links, PaneId, ScreenRow, Style, Styles, TdEvent, line_ends_in, lines_in,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -86,6 +88,34 @@ pub(super) fn styles_of(styles: &Styles, line: u32) -> &[Style] {
     let all = styles.as_slice();
     let rest = &all[all.partition_point(|style| style.line < line)..];
     &rest[..rest.partition_point(|style| style.line == line)]
+}
+
+/// Returns the styles of a line in which linked text is underlined, as terminals show it.
+#[cfg(feature = "tui")]
+pub(super) fn with_links(styles: &[Style], links: &[Link]) -> Vec<Style> {
+    let runs = styles.iter().map(|style| [style.from, style.to]);
+    let linked = links.iter().map(|link| [link.start, link.end]);
+    let mut edges: Vec<u32> = runs.chain(linked).flatten().collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let part = |edge: &[u32]| {
+        let (from, to) = (edge[0], edge[1]);
+        let style = styles.get(styles.partition_point(|style| style.to <= from));
+        let style = style.filter(|style| style.from <= from);
+        let mut ink = style.map_or_else(Ink::default, |style| style.ink);
+        let link = links.get(links.partition_point(|link| link.end <= from));
+        if link.is_some_and(|link| link.start <= from) {
+            ink.take(SgrOperation::Set(4));
+        }
+        let line = 0;
+        (!ink.is_plain()).then_some(Style {
+            line,
+            from,
+            to,
+            ink,
+        })
+    };
+    edges.windows(2).filter_map(part).collect()
 }
 
 /// Returns the parts of a line for display, each with its style. Returns `None` for a line without styles, or
@@ -308,6 +338,7 @@ fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>)
         first_line,
         chunk,
         styles,
+        links,
         ..
     } = &envelope.event
     else {
@@ -326,7 +357,10 @@ fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>)
             Some(known) if known.text_seq > seq => {
                 part.push(&known.text, known.styles.as_slice());
             }
-            _ => part.push(line, line_styles),
+            _ => {
+                part.push(line, line_styles);
+                part.links.extend_from_slice(links.of_line(number));
+            }
         }
     }
     // The last part carries the event's other fields, even without lines.
@@ -341,6 +375,7 @@ struct ChunkPart {
     count: u32,
     chunk: String,
     styles: Vec<Style>,
+    links: Vec<Link>,
 }
 
 impl ChunkPart {
@@ -366,6 +401,7 @@ impl ChunkPart {
             first_line,
             chunk,
             styles,
+            links,
             is_complete,
             ..
         } = &mut envelope.event
@@ -373,6 +409,7 @@ impl ChunkPart {
             *first_line = self.first_line;
             *chunk = self.chunk;
             *styles = Styles::new(self.styles);
+            *links = Links::new(self.links);
             *is_complete &= is_last;
         }
         envelope
@@ -647,6 +684,31 @@ mod tests {
                     (5, "~$ ")
                 ])
             );
+        }
+
+        #[test]
+        fn links_of_revised_lines_are_left_out() {
+            let link = |line| Link {
+                line,
+                start: 0,
+                end: 1,
+                url: "https://x".to_owned(),
+            };
+            let mut update = samples::update(1, "a\nb\nc\n");
+            if let TdEvent::OutputUpdate { links, .. } = &mut update {
+                *links = Links::new((1..=3).map(link).collect());
+            }
+            let mut revisions = LastRevisions::default();
+            let envelope = |seq, event| Envelope::new(Some(seq), Timestamp::default(), event);
+            revisions.note(&envelope(2, revised(2, "b 2")));
+            let Applied::Replaced(parts) = revisions.apply(&envelope(1, update)) else {
+                panic!("nothing was revised");
+            };
+            let TdEvent::OutputUpdate { chunk, links, .. } = &parts[0].event else {
+                panic!("{parts:?}");
+            };
+            assert_eq!(chunk, "a\nb 2\nc\n");
+            assert_eq!(links.as_slice(), [link(1), link(3)]);
         }
 
         #[test]

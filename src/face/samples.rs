@@ -89,6 +89,7 @@ pub(super) fn update_of(pane: &str, first_line: i64, chunk: &str, styles: Vec<St
         reason: None,
         exit_status: None,
         styles: Styles::new(styles),
+        links: Default::default(),
     }
 }
 

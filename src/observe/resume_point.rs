@@ -255,6 +255,7 @@ mod tests {
             reason: None,
             exit_status: None,
             styles: Styles::default(),
+            links: Default::default(),
         };
         let revised = TdEvent::OutputRevised {
             execution_id: "e".into(),

@@ -173,6 +173,7 @@ impl Redactor {
                 chunk,
                 reason,
                 styles,
+                links,
                 ..
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
@@ -182,7 +183,12 @@ impl Redactor {
                     reason.visit_unknown(&mut |text| reason_found = self.text(text));
                 }
                 clear_styles(styles, found);
-                found | reason_found
+                if found {
+                    links.clear();
+                }
+                let mut link_found = false;
+                links.for_each_url(&mut |url| link_found |= self.text(url));
+                found | reason_found | link_found
             }
             TdEvent::OutputRevised {
                 execution_id,

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use td_observe::event::{
-    Cursor, Dialogue, DialogueChoice, GapEvidence, IterationOutcome, ReportedChild, ScreenRow,
-    Styles,
+    Cursor, Dialogue, DialogueChoice, GapEvidence, IterationOutcome, Link, Links, ReportedChild,
+    ScreenRow, Styles,
 };
 use td_observe::history::{DataDir, RunInfo};
 use td_observe::internals::history::{LogOptions, LogWriter, open_run, parse_line};
@@ -105,6 +105,7 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
         // Line, first character, end (exclusive), SGR parameters.
         #[serde(default, skip_serializing_if = "Vec::is_empty")] styles: Vec<(u32, u32, u32, String)>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")] links: Vec<WireLink>,
     },
     OutputRevised {
         execution_id: String, pane: String, line: i64, text: String,
@@ -214,6 +215,15 @@ struct WireChild {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct WireLink {
+    line: i64,
+    start: u32,
+    end: u32,
+    url: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WireRow {
     row: u32,
     text: String,
@@ -258,6 +268,8 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     let single = |event| vec![event];
     let style = |line, to: u32, sgr| td_observe::event::Style::new(line, 0, to, sgr);
     let styles = |has: bool| if has { Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]) } else { Styles::default() };
+    let link = |line, url| Link { line, start: 0, end: u32::MAX, url: s(url) };
+    let links = |has: bool| if has { Links::new(vec![link(i64::MIN, "https://x"), link(-3, "mailto:a@b.c")]) } else { Links::default() };
     match kind {
         K::LoopStarted => [None, Some(vec![s("one"), s("two")])].map(|phases| E::LoopStarted {
             execution_id: execution_id.clone(), loop_type: s("Phase"), task_description: s("Add auth"), phases,
@@ -317,7 +329,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             .map(|(first_line, reason, exit_status)| E::OutputUpdate {
                 execution_id: execution_id.clone(), pane: pane.clone(), first_line, chunk: s("one\ntwo\n"),
                 is_complete: reason.is_some(), reason: reason.map(Into::into), exit_status,
-                styles: styles(exit_status.is_some()),
+                styles: styles(exit_status.is_some()), links: links(exit_status.is_some()),
             }).into(),
         K::OutputRevised => [false, true].map(|styled| E::OutputRevised {
             execution_id: execution_id.clone(), pane: pane.clone(), line: -7, text: s("two"), styles: styles(styled),

@@ -372,8 +372,7 @@ mod lines {
                 TdEvent::OutputUpdate {
                     execution_id: id.clone(), pane: pane.clone(), first_line: 1, chunk: text.clone(),
                     is_complete: true, reason: Some(text.as_str().into()), exit_status: Some(3),
-                    styles: Default::default(),
-                },
+                    styles: Default::default(), links: Default::default() },
                 TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
                 TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone(), pane: None, pid: None, cell: None, verification: None },
                 TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.as_str().into(), text: text.clone() },

@@ -11,7 +11,7 @@ use crate::board::{ExecutionKind, Row};
 use crate::event::{self, Envelope, OutputStream, PaneId, TdEvent};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{Description, describe, lagged};
-use crate::face::lines::{Snapshots, StyledLines, styled_parts, styles_of};
+use crate::face::lines::{Snapshots, StyledLines, styled_parts, styles_of, with_links};
 use crate::face::local_time::LocalTime;
 use crate::face::sanitize::{Tone, one_line, sanitized};
 use crate::face::stream_lines::{StreamLine, StreamLines};
@@ -36,6 +36,8 @@ pub(super) struct ViewLine {
     pub text: StyledText,
     /// The number of a pane's line, which may be revised.
     pub number: Option<i64>,
+    /// The addresses of its links.
+    pub urls: Vec<String>,
 }
 
 /// Lines in order.
@@ -64,6 +66,7 @@ impl Lines {
                 let mut later = later.take_while(|line| line.number.is_none_or(|at| at >= number));
                 if let Some(line) = later.find(|line| line.number == Some(number)) {
                     line.text = text;
+                    line.urls.clear();
                 }
                 None
             }
@@ -167,11 +170,19 @@ impl Content {
                 first_line,
                 chunk,
                 styles,
+                links,
                 ..
             } => {
                 let lines = StyledLines::new(*first_line, chunk, styles);
                 for (number, text, styles) in lines.iter() {
-                    line(pane_line(text, styles), Some(number));
+                    let links = links.of_line(number);
+                    let text = match links {
+                        [] => pane_line(text, styles),
+                        links => pane_line(text, &with_links(styles, links)),
+                    };
+                    let urls = links.iter().map(|link| link.url.clone()).collect();
+                    let line = view_line(envelope, text, Some(number));
+                    emit(Change::Line(ViewLine { urls, ..line }));
                 }
             }
             TdEvent::OutputRevised {
@@ -278,6 +289,7 @@ fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> View
         ts: envelope.ts,
         text,
         number,
+        urls: Vec::new(),
     }
 }
 
@@ -552,6 +564,7 @@ impl Window {
             ts,
             text: StyledText::plain(text, style_of(Tone::Caution)),
             number: None,
+            urls: Vec::new(),
         };
         self.lines.push(line.clone());
         self.entries.push_back(Entry::Missed(line));
@@ -631,7 +644,15 @@ impl Entry {
 /// Returns the approximate size of an event in memory, with its lines, in bytes.
 pub(super) fn weight(envelope: &Envelope) -> usize {
     let text = match &envelope.event {
-        TdEvent::OutputUpdate { chunk, styles, .. } => chunk.len() + 64 * styles.as_slice().len(),
+        TdEvent::OutputUpdate {
+            chunk,
+            styles,
+            links,
+            ..
+        } => {
+            let urls = links.as_slice().iter().map(|link| 64 + link.url.len());
+            chunk.len() + 64 * styles.as_slice().len() + urls.sum::<usize>()
+        }
         TdEvent::OutputRevised { text, .. } | TdEvent::ExecutionOutput { text, .. } => text.len(),
         TdEvent::TokenReceived { token, .. } => token.len(),
         TdEvent::ValidationOutput { line, .. } => line.len(),
@@ -681,6 +702,7 @@ mod tests {
             ts: Timestamp::default(),
             text: StyledText::default(),
             number: Some(number),
+            urls: Vec::new(),
         }
     }
 

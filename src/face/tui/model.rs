@@ -373,6 +373,13 @@ impl Model {
                 self.copy(line.map_or_else(String::new, |line| line.text.text.clone()));
             }
             Action::CopyLine | Action::CopyView => self.copy(self.view.text(self.screen.as_ref())),
+            Action::CopyLinks => {
+                let line = self.view.lines().get(self.view.current());
+                match line.filter(|line| !line.urls.is_empty()) {
+                    Some(line) => self.copy(line.urls.join("\n")),
+                    None => self.input.show("the line has no link"),
+                }
+            }
             Action::ToggleWrap => {
                 self.view.wraps = !self.view.wraps;
                 self.view.left = 0;

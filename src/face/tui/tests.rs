@@ -15,7 +15,7 @@ use super::layout::{Focus, ViewKind};
 use super::model::{Model, Settings};
 use super::search::ScanState;
 use crate::board::Row;
-use crate::event::{Envelope, PaneId, Style as EventStyle, Styles, TdEvent};
+use crate::event::{Envelope, Link, Links, PaneId, Style as EventStyle, Styles, TdEvent};
 use crate::face::local_time::LocalTime;
 use crate::history::Page;
 use crate::timestamp::Timestamp;
@@ -86,6 +86,7 @@ fn output(seq: u64, text: &str) -> Envelope {
             reason: None,
             exit_status: None,
             styles: Styles::new(styles),
+            links: Default::default(),
         },
     )
 }
@@ -1007,6 +1008,49 @@ fn output_begins_with_the_start_of_observation() {
         let screen = shown_with(panes, lines, keys);
         assert!(!screen.contains("observed since"), "{screen}");
     }
+}
+
+/// The text of a link is underlined, in its colours, and a key copies its address.
+#[test]
+fn the_address_of_a_link_is_copied() {
+    let mut model = model((120, 40));
+    let mut linked = output(900, "an error: see E0308");
+    if let TdEvent::OutputUpdate { links, .. } = &mut linked.event {
+        let link = |start, end, url: &str| Link {
+            line: 900,
+            start,
+            end,
+            url: url.to_owned(),
+        };
+        *links = Links::new(vec![
+            link(5, 9, "https://x/1"),
+            link(14, 19, "mailto:a@b.c"),
+        ]);
+    }
+    let stream = model.log.stream;
+    model.update(Input::Live {
+        stream,
+        missed: 0,
+        events: vec![linked],
+    });
+    let line = model.view.lines().back().unwrap();
+    let underlined: Vec<&str> = (line.text.runs.iter())
+        .filter(|(_, style)| style.add_modifier.contains(Modifier::UNDERLINED))
+        .map(|(range, _)| &line.text.text[range.clone()])
+        .collect();
+    assert_eq!(underlined, ["ror", ":", "E0308"]);
+    let copied = |effects: &[Effect]| match effects {
+        [Effect::Copy(text)] => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    let effects = press(&mut model, "\tU");
+    assert_eq!(copied(&effects), "https://x/1\nmailto:a@b.c");
+    let effects = press(&mut model, "gU");
+    assert!(
+        !effects.iter().any(|it| matches!(it, Effect::Copy(_))),
+        "{effects:?}"
+    );
+    assert!(shown(&model).contains("the line has no link"));
 }
 
 #[test]

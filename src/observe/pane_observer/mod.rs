@@ -25,7 +25,7 @@ use super::polled_pane::PolledPane;
 use super::resume_point::ResumePoint;
 use crate::agent::{Questions, StateRules};
 use crate::event::{
-    GapEvidence, GapReason, PaneCloseReason, PaneId, PaneViewer, Styles, TdEvent, TurnEvidence,
+    GapEvidence, GapReason, PaneCloseReason, PaneId, PaneViewer, TdEvent, TurnEvidence,
 };
 use crate::process::Front;
 use crate::tmux::{
@@ -624,7 +624,7 @@ impl Pane {
     /// Emits that the output is complete up to here.
     fn complete(&self, why: Completion, out: &mut PaneOutput<'_>) {
         let next = self.tracker().next_line();
-        out.complete(&self.id, (next, ""), Styles::default(), why);
+        out.complete(&self.id, (next, ""), Default::default(), why);
     }
 }
 

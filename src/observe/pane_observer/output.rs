@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::event::{CompletionReason, ExecutionId, PaneId, Styles, TdEvent, TurnEvidence};
+use crate::event::{CompletionReason, ExecutionId, Links, PaneId, Styles, TdEvent, TurnEvidence};
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them, so faces show them
 /// only with more detail.
@@ -76,7 +76,7 @@ impl<'a> PaneOutput<'a> {
         &mut self,
         pane: &PaneId,
         (first_line, chunk): (i64, &str),
-        styles: Styles,
+        (styles, links): (Styles, Links),
         completion: Completion,
     ) {
         let (reason, exit_status) = match completion {
@@ -93,6 +93,7 @@ impl<'a> PaneOutput<'a> {
             reason: Some(reason.into()),
             exit_status,
             styles,
+            links,
         });
     }
 

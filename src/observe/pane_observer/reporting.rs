@@ -9,7 +9,7 @@ use super::output::{Completion, PIPE_CONTEXT, PaneEmission, PaneOutput};
 use super::streamed_pane::{Fed, StreamedPane};
 use super::{Follow, Pane, PipeNews};
 use crate::agent::Turn;
-use crate::event::{Styles, TdEvent, line_ends_in};
+use crate::event::{Links, Styles, TdEvent, line_ends_in};
 use crate::observe::polled_pane::PolledPane;
 use crate::tmux::{DroppedBytes, Freshness, PaneCapture, PaneState, PipeToken, ResyncData};
 use crate::track::{Capture, Change, ShellMark, SyncPoint, TerminalNotice, Throttled};
@@ -188,11 +188,11 @@ impl Pane {
             Throttled::Live(change) => (change, false),
         };
         let is_hidden = self.hides(&change);
-        let styles = match &change {
-            _ if is_hidden => Styles::default(),
+        let (styles, links) = match &change {
+            _ if is_hidden => Default::default(),
             Change::Lines { first_line, chunk } => self.styles(*first_line, chunk),
             Change::Revised { line, text } => self.styles(*line, text),
-            Change::Screen { .. } | Change::Gap { .. } => Styles::default(),
+            Change::Screen { .. } | Change::Gap { .. } => Default::default(),
         };
         let (execution_id, pane) = (out.execution_id.clone(), self.id.clone());
         let event = match change {
@@ -205,6 +205,7 @@ impl Pane {
                 reason: None,
                 exit_status: None,
                 styles,
+                links,
             },
             Change::Revised { line, text } => TdEvent::OutputRevised {
                 execution_id,
@@ -249,11 +250,11 @@ impl Pane {
         });
     }
 
-    /// Returns the styles that a streamed pane's lines have now; a line that has changed since has
+    /// Returns the styles and links that a streamed pane's lines have now; a line that has changed since has
     /// none.
-    pub(super) fn styles(&self, first_line: i64, text: &str) -> Styles {
+    pub(super) fn styles(&self, first_line: i64, text: &str) -> (Styles, Links) {
         match &self.follow {
-            Follow::Captures(_) => Styles::default(),
+            Follow::Captures(_) => Default::default(),
             Follow::Bytes(stream) => stream.tracker.styles(first_line, text),
         }
     }

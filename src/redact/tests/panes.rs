@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{Redactor, Rules};
 use super::{ALNUM, Case, assert_redacted, case};
-use crate::event::{Cursor, ScreenRow, Style, Styles, TdEvent};
+use crate::event::{Cursor, Link, Links, ScreenRow, Style, Styles, TdEvent};
 
 pub(super) fn open(width: u32) -> Redactor {
     let mut redactor = Redactor::new(Rules::builtin());
@@ -29,6 +29,7 @@ pub(super) fn settled(redactor: &mut Redactor, first_line: i64, chunk: &str) -> 
         reason: None,
         exit_status: None,
         styles: Default::default(),
+        links: Default::default(),
     };
     let found = redactor.event(&mut event);
     let TdEvent::OutputUpdate { chunk: shown, .. } = event else {
@@ -317,6 +318,41 @@ fn a_key_at_the_edge_does_not_hide_the_next_lead() {
     }
 }
 
+/// An address is redacted as text. Links of redacted text are removed, because their positions would not match.
+#[test]
+fn addresses_of_links_are_redacted() {
+    let key = format!("ghp_{}", &ALNUM[..36]);
+    let link = |line, url: &str| Link {
+        line,
+        start: 0,
+        end: 3,
+        url: url.to_owned(),
+    };
+    let plain = "https://x/1";
+    let secret = format!("https://x/?token={key}");
+    for (text, stay) in [
+        ("one\ntwo\n".to_owned(), true),
+        (format!("one\ntoken={key}\n"), false),
+    ] {
+        let mut event = TdEvent::output_update("e", &"%1".into(), 1, &text);
+        if let TdEvent::OutputUpdate { links, .. } = &mut event {
+            *links = Links::new(vec![link(1, plain), link(2, &secret)]);
+        }
+        assert!(Redactor::new(Rules::builtin()).event(&mut event));
+        let TdEvent::OutputUpdate { links, .. } = &event else {
+            unreachable!()
+        };
+        assert!(!format!("{links:?}").contains(&key), "{links:?}");
+        let urls: Vec<&str> = links.as_slice().iter().map(|link| &*link.url).collect();
+        let redacted = Rules::builtin().text(&secret).into_owned();
+        let expected = [plain, &redacted];
+        assert_eq!(urls, if stay { &expected[..] } else { &[] });
+        // What is written is read again.
+        let json = serde_json::to_string(links).unwrap();
+        assert_eq!(serde_json::from_str::<Links>(&json).unwrap(), *links);
+    }
+}
+
 /// Styles are cleared when their text is redacted, and cannot contain a secret.
 #[test]
 fn styles_of_redacted_text_are_cleared() {
@@ -342,6 +378,7 @@ fn styles_of_redacted_text_are_cleared() {
             reason: None,
             exit_status: None,
             styles: styles.clone(),
+            links: Default::default(),
         };
         let revised = TdEvent::OutputRevised {
             execution_id: "e".into(),

@@ -260,7 +260,10 @@ impl Input {
             return;
         }
         if self.state == State::OscString && matches!(byte, BELL | ESCAPE) {
-            marks.push_osc(&self.sequence, terminal);
+            match terminal.addresses.link(&self.sequence) {
+                Some(link) => terminal.ink.link = link,
+                None => marks.push_osc(&self.sequence, terminal),
+            }
         }
         if byte == ESCAPE {
             self.sequence.clear();

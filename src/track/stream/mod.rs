@@ -9,6 +9,7 @@ mod cell;
 
 mod grid;
 mod ink;
+mod links;
 mod marks;
 mod styled;
 

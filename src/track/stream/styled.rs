@@ -1,16 +1,18 @@
-//! The styles of the known lines by number (pure).
+//! The styles and links of the known lines by number (pure).
 //!
 //! Styles are stored separately from texts and requested when lines are reported. They apply only to
 //! the text for which they were stored, so that no line gets the styles of another.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use super::super::lines::LogicalLine;
 use super::grid::{Inked, push_inked};
 use super::ink::Run;
+use super::links::Addresses;
 use super::terminal::Terminal;
-use crate::event::{STYLES_MAX, Style, Styles, lines_in};
+use crate::event::{Link, Links, STYLES_MAX, Style, Styles, lines_in};
 use rustc_hash::FxHasher;
 
 impl Terminal {
@@ -40,14 +42,52 @@ impl Terminal {
     }
 }
 
-/// The runs of a line, and a hash of its text.
-#[derive(Clone, Debug)]
+/// The runs and links of a line, and a hash of its text.
+#[derive(Clone, Debug, Default)]
 struct Known {
     text: u64,
     runs: Vec<Run>,
+    links: Vec<KnownLink>,
 }
 
-/// The styles of lines since the last update, by index.
+/// A run of characters with a link.
+#[derive(Clone, Debug)]
+struct KnownLink {
+    from: usize,
+    to: usize,
+    address: Arc<str>,
+}
+
+impl Known {
+    /// Adds a run, whose style and link are separate from now on.
+    fn push(&mut self, mut run: Run, addresses: &Addresses) {
+        let Run { from, to, .. } = run;
+        if let Some(address) = addresses.get(std::mem::take(&mut run.ink.link)) {
+            match self.links.last_mut() {
+                Some(last) if last.to == from && last.address == *address => last.to = to,
+                _ => self.links.push(KnownLink {
+                    from,
+                    to,
+                    address: address.clone(),
+                }),
+            }
+        }
+        match self.runs.last_mut() {
+            _ if run.ink.is_plain() => {}
+            Some(last) if last.to == from && last.ink == run.ink => last.to = to,
+            _ => self.runs.push(run),
+        }
+    }
+
+    /// Returns the size in memory, in runs.
+    fn size(&self) -> usize {
+        let links = self.links.iter();
+        let links = links.map(|link| 1 + link.address.len().div_ceil(size_of::<Run>()));
+        self.runs.len() + links.sum::<usize>()
+    }
+}
+
+/// The styles and links of lines since the last update, by index.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
     /// Lines that have scrolled off.
@@ -65,14 +105,18 @@ impl Fresh {
         let texts = screen.iter().map(|line| &*line.text);
         Self {
             // Lines without text have no styles, but count.
-            gone: known(gone.split('\n'), inked),
-            shown: known(texts, &terminal.inked()),
+            gone: known(gone.split('\n'), inked, &terminal.addresses),
+            shown: known(texts, &terminal.inked(), &terminal.addresses),
             shown_lines: screen.len(),
         }
     }
 }
 
-fn known<'t>(texts: impl Iterator<Item = &'t str>, inked: &[Inked]) -> Vec<(usize, Known)> {
+fn known<'t>(
+    texts: impl Iterator<Item = &'t str>,
+    inked: &[Inked],
+    addresses: &Addresses,
+) -> Vec<(usize, Known)> {
     let mut known = Vec::new();
     let mut rest = inked;
     for (at, text) in texts.enumerate() {
@@ -90,19 +134,25 @@ fn known<'t>(texts: impl Iterator<Item = &'t str>, inked: &[Inked]) -> Vec<(usiz
             to: inked.run.to.min(chars),
             ..inked.run
         };
+        let mut line = Known {
+            text: hash(text),
+            ..Known::default()
+        };
         let runs = own.iter().map(within).filter(|run| run.from < run.to);
-        let runs = runs.collect();
-        let text = hash(text);
-        known.push((at, Known { text, runs }));
+        runs.for_each(|run| line.push(run, addresses));
+        if line.size() > 0 {
+            known.push((at, line));
+        }
     }
     known
 }
 
-/// The styles of known lines.
+/// The styles and links of known lines.
 #[derive(Debug, Default)]
 pub(super) struct Styled {
     lines: BTreeMap<i64, Known>,
-    runs: usize,
+    /// The sum of the sizes of the lines.
+    size: usize,
 }
 
 impl Styled {
@@ -127,30 +177,30 @@ impl Styled {
             self.insert(first_shown + at as i64, known);
         }
         // The runs of many screens need little memory. Beyond that, the oldest lines are reported as plain.
-        while self.runs > 4 * STYLES_MAX {
+        while self.size > 4 * STYLES_MAX {
             let Some((_, known)) = self.lines.pop_first() else {
                 return;
             };
-            self.runs -= known.runs.len();
+            self.size -= known.size();
         }
     }
 
     fn insert(&mut self, number: i64, known: Known) {
         self.remove(number);
-        self.runs += known.runs.len();
+        self.size += known.size();
         self.lines.insert(number, known);
     }
 
     fn remove(&mut self, number: i64) {
         if let Some(known) = self.lines.remove(&number) {
-            self.runs -= known.runs.len();
+            self.size -= known.size();
         }
     }
 
-    /// Returns the styles of lines from this number on, where `text` is unchanged.
-    pub fn styles(&self, first_line: i64, text: &str) -> Styles {
+    /// Returns the styles and links of lines from this number on, where `text` is unchanged.
+    pub fn styles(&self, first_line: i64, text: &str) -> (Styles, Links) {
         let mut lines = self.lines.range(first_line..).peekable();
-        let mut styles = Vec::new();
+        let (mut styles, mut links) = (Vec::new(), Vec::new());
         for (line, text) in (0_u32..).zip(lines_in(text)) {
             let number = first_line.saturating_add(i64::from(line));
             while lines.next_if(|(known, _)| **known < number).is_some() {}
@@ -159,12 +209,10 @@ impl Styled {
             };
             if **at == number && known.text == hash(text) {
                 styles.extend(known.runs.iter().filter_map(|run| style(line, run)));
-            }
-            if styles.len() >= STYLES_MAX {
-                break;
+                links.extend(known.links.iter().filter_map(|run| link(number, run)));
             }
         }
-        Styles::new(styles)
+        (Styles::new(styles), Links::new(links))
     }
 }
 
@@ -175,6 +223,15 @@ pub(super) fn style(line: u32, run: &Run) -> Option<Style> {
         from: u32::try_from(run.from).ok()?,
         to: u32::try_from(run.to).ok()?,
         ink: run.ink,
+    })
+}
+
+fn link(line: i64, run: &KnownLink) -> Option<Link> {
+    Some(Link {
+        line,
+        start: u32::try_from(run.from).ok()?,
+        end: u32::try_from(run.to).ok()?,
+        url: (*run.address).to_owned(),
     })
 }
 

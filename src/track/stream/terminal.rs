@@ -10,6 +10,7 @@ use super::super::capture::{Row, SavedScreen, TmuxVersion};
 use super::agreement::{SyncPoint, TerminalModes};
 use super::cell::Cell;
 use super::grid::{Grid, GridRow, Head};
+use super::links::Addresses;
 use crate::event::Cursor;
 use crate::event::Ink;
 
@@ -76,6 +77,8 @@ pub(super) struct Terminal {
     pub ink: Ink,
     /// The style that `ESC 7` saved.
     pub saved_ink: Ink,
+    /// The addresses of links, whose numbers the styles hold.
+    pub addresses: Addresses,
     /// The character that REP repeats.
     pub last: Option<char>,
     pub version: TmuxVersion,
@@ -107,6 +110,7 @@ impl Terminal {
             pen: Pen::default(),
             ink: Ink::default(),
             saved_ink: Ink::default(),
+            addresses: Addresses::default(),
             last: None,
             version,
             joins: false,
@@ -589,9 +593,10 @@ impl Terminal {
     }
 
     /// Copies the state that earlier bytes of the same program have set and that no capture shows.
-    pub fn inherit(&mut self, before: &Self) {
+    pub fn inherit(&mut self, before: Self) {
         (self.pen, self.saved_cursor) = (before.pen, before.saved_cursor);
         (self.ink, self.saved_ink) = (before.ink, before.saved_ink);
+        self.addresses = before.addresses;
         self.normal_cursor = self.normal_cursor.or(before.normal_cursor);
         self.now = before.now;
     }

@@ -1223,7 +1223,7 @@ mod styles {
                 Change::Revised { line, text } => (*line, text),
                 Change::Screen { .. } | Change::Gap { .. } => continue,
             };
-            let styles = plain(&pane.stream.styles(first, text));
+            let styles = plain(&pane.stream.styles(first, text).0);
             reported.push((first, text.clone(), styles));
         }
         reported
@@ -1342,8 +1342,8 @@ mod styles {
         let revised = reported(&mut pane, "\x1b[2A\x1b[32mONE\x1b[m\x1b[2B");
         assert_eq!(revised, [(1, "ONE".into(), vec![(0, 0, 3, "32".into())])]);
         // The old text has no styles any more.
-        assert!(pane.stream.styles(1, "one\n").is_empty());
-        assert!(pane.stream.styles(2, "ONE\n").is_empty());
+        assert!(pane.stream.styles(1, "one\n").0.is_empty());
+        assert!(pane.stream.styles(2, "ONE\n").0.is_empty());
         let revised = reported(&mut pane, "\x1b[2A\rtwo\x1b[2B");
         assert_eq!(revised, [(1, "two".into(), vec![])]);
     }
@@ -1417,6 +1417,193 @@ mod styles {
                     prop_assert!(!sgr.is_empty());
                     last = (*line, *to);
                 }
+            }
+        }
+    }
+}
+mod links {
+    //! Tests of links (OSC 8): which text has which address, whatever bytes arrive.
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Line, start, end, address.
+    type Plain = (i64, u32, u32, String);
+
+    /// Returns the links of the lines that bytes cause, by pieces.
+    fn links_of(pane: &mut Pane, pieces: &[&[u8]]) -> Vec<Plain> {
+        let mut links = Vec::new();
+        for piece in pieces {
+            let before = pane.changes.len();
+            pane.feed(piece);
+            pane.poll();
+            links.extend(links_since(pane, before));
+        }
+        let before = pane.changes.len();
+        pane.settle();
+        links.extend(links_since(pane, before));
+        links
+    }
+
+    fn links_since(pane: &Pane, before: usize) -> Vec<Plain> {
+        let mut links = Vec::new();
+        for change in &pane.changes[before..] {
+            let Change::Lines { first_line, chunk } = change else {
+                continue;
+            };
+            let (_, more) = pane.stream.styles(*first_line, chunk);
+            let more = more.as_slice().iter().cloned();
+            links.extend(more.map(|link| (link.line, link.start, link.end, link.url)));
+        }
+        links
+    }
+
+    /// Asserts the links of the lines of a pane of nine columns.
+    #[track_caller]
+    fn links(bytes: &[u8], expected: &[(i64, u32, u32, &str)]) {
+        let expected: Vec<Plain> = expected
+            .iter()
+            .map(|(line, start, end, url)| (*line, *start, *end, (*url).to_owned()))
+            .collect();
+        let shown = String::from_utf8_lossy(bytes);
+        assert_eq!(
+            links_of(&mut Pane::new(9, 4), &[bytes]),
+            expected,
+            "{shown:?}"
+        );
+        // Split at each byte.
+        for at in 0..bytes.len() {
+            let (one, two) = bytes.split_at(at);
+            let found = links_of(&mut Pane::new(9, 4), &[one, two]);
+            assert_eq!(found, expected, "{shown:?} at {at}");
+        }
+    }
+
+    #[test]
+    fn text_has_the_address_that_was_set() {
+        let url = "http://x/1";
+        links(
+            b"a\x1b]8;;http://x/1\x1b\\bc\x1b]8;;\x1b\\d\r\n",
+            &[(1, 1, 3, url)],
+        );
+        links(
+            b"\x1b]8;id=a:b=c;http://x/1\x07bc\x1b]8;;\x07\r\n",
+            &[(1, 0, 2, url)],
+        );
+        links(
+            b"\x1b]8;;http://x/?a;b=c\x07bc\x1b]8;;\x07\r\n",
+            &[(1, 0, 2, "http://x/?a;b=c")],
+        );
+        // A link over wrapped rows, and over lines.
+        links(
+            b"12345\x1b]8;;http://x/1\x0767890123\x1b]8;;\x07\r\n",
+            &[(1, 5, 13, url)],
+        );
+        links(
+            b"\x1b]8;;http://x/1\x07a\r\nb\x1b]8;;\x07\r\n",
+            &[(1, 0, 1, url), (2, 0, 1, url)],
+        );
+        // Characters count, not columns.
+        links(
+            "漢\x1b]8;;http://x/1\x07字\x1b]8;;\x07\r\n".as_bytes(),
+            &[(1, 1, 2, url)],
+        );
+        // Colours within a link, and their reset, do not divide or end it.
+        links(
+            b"\x1b]8;;http://x/1\x07a\x1b[31mb\x1b[mc\x1b]8;;\x07d\r\n",
+            &[(1, 0, 3, url)],
+        );
+        // Another link, the reset of the terminal, and an address that is none end it.
+        links(
+            b"\x1b]8;;http://x/1\x07a\x1b]8;;http://x/2\x07b\x1bcc\r\n",
+            &[(1, 0, 1, url), (1, 1, 2, "http://x/2")],
+        );
+        links(
+            b"\x1b]8;;http://x/1\x07a\x1b]8;;http://x/2\x07b\x1b]8;;file:///x\x07c\r\n",
+            &[(1, 0, 1, url), (1, 1, 2, "http://x/2")],
+        );
+        // Overwritten and erased.
+        links(
+            b"\x1b]8;;http://x/1\x07abc\x1b]8;;\x07\x1b[2GX\r\n",
+            &[(1, 0, 1, url), (1, 2, 3, url)],
+        );
+        links(
+            b"\x1b]8;;http://x/1\x07abc\x1b]8;;\x07\x1b[2G\x1b[K\r\n",
+            &[(1, 0, 1, url)],
+        );
+    }
+
+    #[test]
+    fn hostile_links_are_text() {
+        let plain = |bytes: &[u8]| links(bytes, &[]);
+        plain(b"\x1b]8;;javascript:alert(1)\x07a\r\n");
+        plain(b"\x1b]8;;https://a b\x07a\r\n");
+        plain(b"\x1b]8;;https://\xff\xfe\x07a\r\n");
+        plain("\x1b]8;;https://ä\x07a\r\n".as_bytes());
+        // Malformed: without its second `;`. An unterminated one swallows what follows, as in tmux.
+        plain(b"\x1b]8;https://a\x07a\r\n");
+        plain(b"a\r\n\x1b]8;;https://a\r\nb\r\n");
+        // Cancelled.
+        plain(b"\x1b]8;;https://a\x18a\r\n");
+        let long = |bytes: usize| format!("https://{}", "x".repeat(bytes - 8));
+        let of = |url: &str| {
+            links_of(
+                &mut Pane::new(9, 4),
+                &[format!("\x1b]8;;{url}\x07a\x1b]8;;\x07\r\n").as_bytes()],
+            )
+        };
+        assert_eq!(of(&long(2083)), [(1, 0, 1, long(2083))]);
+        assert_eq!(of(&long(2084)), []);
+        assert_eq!(of(&long(100_000)), []);
+        // Controls in an address are dropped, as tmux drops them.
+        links(
+            b"\x1b]8;;http://x\x01/\x0a1\x07a\x1b]8;;\x07\r\n",
+            &[(1, 0, 1, "http://x/1")],
+        );
+    }
+
+    /// Of ten thousand addresses at once, the last ones are known; one by one, all are.
+    #[test]
+    fn a_flood_of_links_is_bounded_and_right() {
+        let line = |n: usize| format!("\x1b]8;;http://x/{n}\x07{n}\x1b]8;;\x07\r\n");
+        let lines: Vec<String> = (1..=10_000).map(line).collect();
+        let all = lines.concat();
+        let whole: Vec<&[u8]> = vec![all.as_bytes()];
+        let single: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+        for (pieces, count) in [(whole, 1..=1024), (single, 10_000..=10_000)] {
+            let found = links_of(&mut Pane::new(9, 4), &pieces);
+            assert!(count.contains(&found.len()), "{}", found.len());
+            for (line, start, end, url) in found {
+                assert_eq!(url, format!("http://x/{line}"));
+                assert_eq!((start, end as usize), (0, line.to_string().len()));
+            }
+        }
+    }
+
+    proptest! {
+        /// Any bytes of links leave the text as it is, and links are within their lines, in order and valid.
+        #[test]
+        fn links_change_no_text(parts in prop::collection::vec(prop_oneof![
+            3 => "[a-z ]{1,12}".prop_map(String::into_bytes),
+            2 => Just(b"\r\n".to_vec()),
+            1 => Just("漢e\u{301}".as_bytes().to_vec()),
+            2 => "(id=[a-z]{0,3}|)".prop_flat_map(|id| "[ -~]{0,9}".prop_map(move |path| format!("\x1b]8;{id};https://{path}\x07").into_bytes())),
+            1 => prop::collection::vec(0x20_u8..=0xff, 0..9).prop_map(|bytes| [b"\x1b]8;;http://", &*bytes, b"\x07"].concat()),
+            2 => Just(b"\x1b]8;;\x1b\\".to_vec()),
+            1 => prop::sample::select(vec!["\x1b[A", "\x1b[3D", "\x1b[P", "\x1b[@", "\x1b[K", "\x1b[L", "\x1b7", "\x1b8", "\x1bM", "\t", "\r"]).prop_map(|it| it.as_bytes().to_vec()),
+        ], 0..50)) {
+            let is_link = |part: &&Vec<u8>| !part.starts_with(b"\x1b]8;");
+            let (mut linked, mut bare) = (Pane::new(9, 4), Pane::new(9, 4));
+            let found = links_of(&mut linked, &[&parts.concat()]);
+            let without: Vec<u8> = parts.iter().filter(is_link).flatten().copied().collect();
+            prop_assert_eq!(links_of(&mut bare, &[&without]), []);
+            prop_assert_eq!(linked.lines(), bare.lines());
+            let mut last = (i64::MIN, 0);
+            for (line, start, end, url) in found {
+                prop_assert!(start < end && last <= (line, start), "{last:?} {line} {start}");
+                prop_assert!(crate::event::is_address(&url));
+                last = (line, end);
             }
         }
     }

@@ -16,7 +16,7 @@ use super::input::Input;
 use super::marks::{Marks, ShellMark, TerminalNotice};
 use super::styled::{Fresh, Styled};
 use super::terminal::Terminal;
-use crate::event::{Cursor, GapEvidence, Styles, line_ends_in};
+use crate::event::{Cursor, GapEvidence, Links, Styles, line_ends_in};
 
 /// The most bytes of lines that wait for [`StreamTracker::changes`]. Input does not bound them, because
 /// a few bytes can print a whole screen.
@@ -130,7 +130,7 @@ impl StreamTracker {
         let terminal = Terminal::from_sync_point(sync_point, head);
         let before = std::mem::replace(&mut self.terminal, terminal);
         if continues {
-            self.terminal.inherit(&before);
+            self.terminal.inherit(before);
         }
         self.marks.forget();
         if !(continues && self.input.agrees(&sync_point.pending)) {
@@ -288,11 +288,11 @@ impl StreamTracker {
         changes
     }
 
-    /// Returns the styles of lines that [`StreamTracker::changes`], or another method that returns
+    /// Returns the styles and links of lines that [`StreamTracker::changes`], or another method that returns
     /// changes, has just returned: lines from this number on, each ended by `\n`, or one line without
     /// its end. Lines with another text are plain, and so are lines of the baseline until they are
     /// written again.
-    pub fn styles(&self, first_line: i64, text: &str) -> Styles {
+    pub fn styles(&self, first_line: i64, text: &str) -> (Styles, Links) {
         self.styled.styles(first_line, text)
     }
 

@@ -2,6 +2,7 @@
 
 mod colours;
 mod floods;
+mod links;
 mod long_lines;
 mod many;
 mod marks;
