@@ -37,8 +37,9 @@ fn settle_time(source: StateSource) -> Duration {
 /// to 0.5 s before it draws the indicator of the next turn.
 const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 
-/// The time for which a program must report that it works. Codex 0.171 reports 15 ms of work when it starts.
-const WORK_REPORT: Duration = Duration::from_millis(50);
+/// The time for which a program must report that it works. Codex 0.171 reports work when it starts, for 15 ms and, on a
+/// busy machine, 58 ms.
+const WORK_REPORT: Duration = Duration::from_millis(100);
 
 /// The time in which an agent writes or draws the words of a question or an end that it reports without them. Codex
 /// 0.171 draws a dialogue 0.33 s after its report, and then the dialogue settles.
@@ -254,7 +255,10 @@ impl StateResolver {
         let report = self.get(StateSource::Report);
         let reported = [WORK_REPORT, WORDS_AFTER_REPORT].into_iter();
         let reported = reported.filter_map(|time| Some(report?.since + time));
-        let settles = settles.chain(reported);
+        // A status follows the first record of a turn as soon as its end does.
+        let written = self.get(StateSource::Transcript);
+        let begun = written.map(|held| held.since + settle_time(StateSource::StatusFile));
+        let settles = settles.chain(reported).chain(begun);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
@@ -417,7 +421,10 @@ impl StateResolver {
         if status.claim.state != AgentState::Idle {
             // Its words follow, or its limit, as reports know none.
             let is_end = is_reported && !status.is_busy() && status.claim.asks.is_none();
-            let is_behind = is_end && transcript.is_some_and(HeldClaim::is_busy);
+            let is_old = |held: &HeldClaim| {
+                held.is_busy() || self.worked_at.is_some_and(|worked| held.since < worked)
+            };
+            let is_behind = is_end && transcript.is_some_and(is_old);
             if is_behind && !self.has_held(source, WORDS_AFTER_REPORT, now) {
                 return None;
             }
@@ -432,8 +439,13 @@ impl StateResolver {
         }
         match transcript {
             Some(transcript) if !transcript.is_busy() => return self.report(Transcript),
-            // The end of the turn is about to be written to the transcript.
-            Some(_) if !self.has_settled(source, now) => return None,
+            // The end of the turn is about to be written to the transcript, or its begin to the status.
+            Some(_)
+                if !self.has_settled(source, now)
+                    || !self.has_held(Transcript, settle_time(source), now) =>
+            {
+                return None;
+            }
             _ => {}
         }
         let is_more = |held: &HeldClaim| !held.is_busy() && held.claim.state != AgentState::Idle;
@@ -666,7 +678,7 @@ mod tests {
             for source in [StateSource::Hook, Title, Report] {
                 let mut claims = StateResolver::new(true);
                 claims.set_claim(source, claim(Working, None), ms(0));
-                assert_eq!(states(&mut claims, 50), Some((source, Working, None)));
+                assert_eq!(states(&mut claims, 100), Some((source, Working, None)));
                 let mut asks = screen(Waiting, Some("touch a"));
                 asks.as_mut().unwrap().dialogue = Some(Dialogue::default());
                 claims.set_screen(asks, ms(100));
@@ -717,7 +729,7 @@ mod tests {
             let mut claims = StateResolver::new(true);
             claims.set_claim(Transcript, claim(Working, None), ms(0));
             claims.set_claim(Report, claim(Working, None), ms(0));
-            assert_eq!(states(&mut claims, 50), Some((Report, Working, None)));
+            assert_eq!(states(&mut claims, 100), Some((Report, Working, None)));
             for (at, question) in [(1_000, "touch a"), (3_000, "touch b"), (5_000, "touch b")] {
                 claims.set_claim(Report, claim(Waiting, None), ms(at));
                 assert_eq!(states(&mut claims, at + 900), None, "before {question}");
@@ -746,7 +758,7 @@ mod tests {
             let mut claims = StateResolver::new(true);
             claims.set_claim(Transcript, claim(Working, None), ms(0));
             claims.set_claim(Report, claim(Working, None), ms(0));
-            assert_eq!(states(&mut claims, 50), Some((Report, Working, None)));
+            assert_eq!(states(&mut claims, 100), Some((Report, Working, None)));
             claims.set_claim(Report, claim(Error, None), ms(1_000));
             assert_eq!(states(&mut claims, 1_100), None);
             claims.set_claim(Transcript, claim(AgentState::Limited, None), ms(1_200));
@@ -754,7 +766,7 @@ mod tests {
             for (at, is_written) in [(3_000, true), (5_000, false)] {
                 claims.set_claim(Transcript, claim(Working, None), ms(at));
                 claims.set_claim(Report, claim(Working, None), ms(at));
-                assert_eq!(states(&mut claims, at + 50), Some((Report, Working, None)));
+                assert_eq!(states(&mut claims, at + 100), Some((Report, Working, None)));
                 claims.set_claim(Report, claim(Done, None), ms(at + 100));
                 assert_eq!(states(&mut claims, at + 1_099), None);
                 if is_written {
@@ -766,17 +778,52 @@ mod tests {
         }
 
         #[test]
+        fn a_turn_that_is_written_before_the_status_begins_is_no_idleness() {
+            for source in [StatusFile, Report] {
+                let mut claims = StateResolver::new(true);
+                claims.set_claim(source, claim(Idle, None), ms(0));
+                claims.set_claim(Transcript, claim(Done, None), ms(0));
+                assert_eq!(states(&mut claims, 400), Some((Transcript, Done, None)));
+                claims.set_claim(Transcript, claim(Working, None), ms(5_000));
+                assert_eq!(states(&mut claims, 5_000), None);
+                assert_eq!(claims.deadline, Some(ms(5_400)));
+                claims.set_claim(source, claim(Working, None), ms(5_100));
+                assert_eq!(states(&mut claims, 5_200), Some((source, Working, None)));
+                claims.set_claim(source, claim(Idle, None), ms(6_000));
+                // The user has stopped it before its first record.
+                claims.set_claim(Transcript, claim(Working, None), ms(6_000));
+                assert_eq!(states(&mut claims, 6_400), Some((source, Idle, None)));
+            }
+        }
+
+        #[test]
+        fn a_failure_that_is_reported_before_it_is_written_is_not_that_of_the_turn_before() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, claim(Error, None), ms(0));
+            claims.set_claim(Report, claim(Error, None), ms(0));
+            assert_eq!(states(&mut claims, 0).unwrap().1, Error);
+            claims.set_claim(Report, claim(Working, None), ms(5_000));
+            assert_eq!(states(&mut claims, 5_100), Some((Report, Working, None)));
+            claims.set_claim(Report, claim(Error, None), ms(5_200));
+            assert_eq!(states(&mut claims, 5_200), None, "not written yet");
+            let limited =
+                claim(AgentState::Limited, None).map(|claim| StateClaim { turn: 1, ..claim });
+            claims.set_claim(Transcript, limited, ms(5_250));
+            assert_eq!(states(&mut claims, 5_250).unwrap().1, AgentState::Limited);
+        }
+
+        #[test]
         fn work_that_a_program_reports_for_a_moment_is_none() {
             let mut claims = StateResolver::new(true);
             claims.set_claim(Report, claim(Idle, None), ms(0));
             assert_eq!(states(&mut claims, 0), Some((Report, Idle, None)));
             claims.set_claim(Report, claim(Working, None), ms(1_000));
             assert_eq!(states(&mut claims, 1_000), None);
-            assert_eq!(claims.deadline, Some(ms(1_050)));
+            assert_eq!(claims.deadline, Some(ms(1_100)));
             claims.set_claim(Report, claim(Idle, None), ms(1_015));
             assert_eq!(states(&mut claims, 2_000), None);
             claims.set_claim(Report, claim(Working, None), ms(3_000));
-            assert_eq!(states(&mut claims, 3_050), Some((Report, Working, None)));
+            assert_eq!(states(&mut claims, 3_100), Some((Report, Working, None)));
         }
 
         #[test]
