@@ -40,6 +40,7 @@ pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "kernels": "run code on Jupyter kernels, and listen to them",
     "loops": "repeat an agent until a check passes",
     "agents": "agents in panes, background agents, states, hooks",
+    "configuration": "the file that gives options their values",
     "history": "runs: read, search, replay, export, prune",
     "events": "the types of events and their fields",
     "secrets": "what is redacted, and your own rules",

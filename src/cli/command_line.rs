@@ -11,6 +11,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use super::agent_hooks::TypedHooks;
 use super::agents::TypedAgents;
 use super::ask::TypedAsk;
+use super::config::{Config, TypedConfig};
 use super::export::TypedExport;
 use super::failure::Failure;
 #[cfg(feature = "kernel")]
@@ -44,6 +45,9 @@ pub(super) struct Args {
     pub options: TypedOptions,
     #[command(subcommand)]
     pub command: Command,
+    /// What the configuration says, for the subcommands that it concerns.
+    #[arg(skip)]
+    pub config: Config,
 }
 
 /// Returns the subcommands that the help shows.
@@ -95,6 +99,8 @@ pub(super) enum Command {
     Tui(Box<TypedTui>),
     /// Start the observer with your login, by systemd
     Service(TypedService),
+    /// Show, check or begin the configuration
+    Config(TypedConfig),
     /// List the runs in the history, or prune them
     Runs(TypedRuns),
     /// Print what a run has shown, and follow it
@@ -172,6 +178,7 @@ const SERVER: [&str; 2] = ["server_name", "server_socket"];
 const ALL: &[&str] = &[
     "server_name",
     "server_socket",
+    "config",
     "data_dir",
     "no_log",
     "json",
@@ -183,7 +190,7 @@ const ALL: &[&str] = &[
 /// The global options that do not apply to a subcommand: its help omits them, and the parser refuses them. The
 /// help lists the subcommands in this order.
 const MEANINGLESS: &[(&str, &[&str])] = &[
-    ("demo", &SERVER),
+    ("demo", &["server_name", "server_socket", "config"]),
     ("watch", &[]),
     ("run", &SERVER),
     #[cfg(feature = "kernel")]
@@ -192,27 +199,62 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ("agents", &SERVER),
     (
         "states",
-        &["server_name", "server_socket", "no_log", "color", "quiet"],
+        &[
+            "server_name",
+            "server_socket",
+            "config",
+            "no_log",
+            "color",
+            "quiet",
+        ],
     ),
-    ("wait", &["no_log", "color"]),
-    ("ask", &["no_log", "color"]),
+    ("wait", &["config", "no_log", "color"]),
+    ("ask", &["config", "no_log", "color"]),
     ("start", &["no_log", "color"]),
     (
         "stop",
-        &["server_name", "server_socket", "no_log", "json", "color"],
+        &[
+            "server_name",
+            "server_socket",
+            "config",
+            "no_log",
+            "json",
+            "color",
+        ],
     ),
-    ("status", &["server_name", "server_socket", "no_log"]),
+    (
+        "status",
+        &["server_name", "server_socket", "config", "no_log"],
+    ),
     #[cfg(feature = "tui")]
     ("tui", &["no_log", "json", "quiet"]),
     ("service", &["no_log", "json", "color", "quiet"]),
-    ("runs", &["server_name", "server_socket", "no_log", "color"]),
-    ("log", &["server_name", "server_socket", "no_log"]),
-    ("replay", &["server_name", "server_socket", "no_log"]),
+    (
+        "config",
+        &[
+            "server_name",
+            "server_socket",
+            "data_dir",
+            "no_log",
+            "color",
+            "quiet",
+        ],
+    ),
+    (
+        "runs",
+        &["server_name", "server_socket", "config", "no_log", "color"],
+    ),
+    ("log", &["server_name", "server_socket", "config", "no_log"]),
+    (
+        "replay",
+        &["server_name", "server_socket", "config", "no_log"],
+    ),
     (
         "export",
         &[
             "server_name",
             "server_socket",
+            "config",
             "no_log",
             "json",
             "color",
@@ -274,12 +316,38 @@ pub(super) enum NotParsed {
 
 /// Parses the arguments, the first of which is the program's name.
 pub(super) fn parse(typed: impl IntoIterator<Item = OsString>) -> Result<Args, NotParsed> {
+    let typed: Vec<OsString> = typed.into_iter().collect();
     let mut command = command();
-    let matches = (command.try_get_matches_from_mut(typed)).map_err(NotParsed::Clap)?;
+    let mut matches = (command.try_get_matches_from_mut(&typed)).map_err(NotParsed::Clap)?;
     if let Some(failure) = refused(&matches) {
         return Err(NotParsed::Refused(failure));
     }
-    Args::from_arg_matches(&matches).map_err(|error| NotParsed::Clap(error.format(&mut command)))
+    let mut config = Config::default();
+    if takes_configuration(&matches) {
+        let named = matches.get_one::<PathBuf>("config");
+        let loaded = Config::load(named.map(PathBuf::as_path), &command);
+        config = loaded.map_err(|failure| NotParsed::Refused(of(&matches, failure)))?;
+        command = config.applied_to(self::command());
+        matches = (command.try_get_matches_from_mut(&typed)).map_err(NotParsed::Clap)?;
+    }
+    let args = Args::from_arg_matches(&matches);
+    let args = args.map_err(|error| NotParsed::Clap(error.format(&mut command)))?;
+    Ok(Args { config, ..args })
+}
+
+/// Returns true if the configuration concerns the subcommand.
+fn takes_configuration(matches: &ArgMatches) -> bool {
+    let Some((name, of)) = matches.subcommand() else {
+        return false;
+    };
+    match name {
+        "config" => false,
+        "service" => of.subcommand_name() == Some("install"),
+        _ => {
+            let meaningless = MEANINGLESS.iter().find(|(of, _)| *of == name);
+            meaningless.is_none_or(|(_, ids)| !ids.contains(&"config"))
+        }
+    }
 }
 
 /// Refuses a global option that does not apply to the subcommand.
@@ -292,6 +360,7 @@ fn refused(matches: &ArgMatches) -> Option<Failure> {
         "server_name" | "server_socket" => {
             format!("-L and -S choose a tmux server, and {name} uses none of yours: leave them out")
         }
+        "config" => format!("--config names a configuration, and {name} uses none: leave it out"),
         "data_dir" => format!("--data-dir chooses a history, and {name} uses none: leave it out"),
         "no_log" if matches!(name, "start" | "tui" | "service") => {
             "the observer always keeps a history: leave --no-log out".to_owned()
@@ -308,11 +377,15 @@ fn refused(matches: &ArgMatches) -> Option<Failure> {
         }
     };
     let failure = usage!("{name}: {why}; see td-observe {name} --help");
-    Some(if name == "run" {
-        failure.of_run()
-    } else {
-        failure
-    })
+    Some(of(matches, failure))
+}
+
+/// Returns the failure with the exit code of the subcommand.
+fn of(matches: &ArgMatches, failure: Failure) -> Failure {
+    match matches.subcommand_name() {
+        Some("run") => failure.of_run(),
+        _ => failure,
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod failure;
 mod output;
 
 mod command_line;
+mod config;
 mod duration;
 mod options;
 
@@ -126,6 +127,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     if options.servers.len() > 1 && !takes_several_servers(&args.command) {
         return Err(usage!("-L and -S both choose a tmux server: give one"));
     }
+    if takes_several_servers(&args.command) && !matches!(args.command, Command::Service(_)) {
+        args.config.choose_servers(&mut options);
+    }
+    options.config = args.config.path.or(options.config);
     let log = match &args.command {
         Command::Start(typed) => observer::log(&options, typed)?,
         #[cfg(feature = "tui")]
@@ -158,6 +163,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Status(typed) => status::run(&options, &typed),
         #[cfg(feature = "tui")]
         Command::Tui(typed) => tui::run(options, *typed, None),
+        Command::Config(typed) => config::run(&options, &typed, &command_line::command()),
         Command::Service(typed) => observer::service(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),

@@ -16,13 +16,12 @@ use std::process::ExitCode;
 use super::failure::Failure;
 use super::options::{Options, WhichServer};
 
-pub(super) use announcement::{is_running, left_behind, running};
+pub(super) use announcement::{Announcement, is_running, left_behind, running};
 pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
 #[cfg(feature = "tui")]
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
-pub(super) use team_servers::unobserved as unobserved_teams;
 
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     if typed.foreground {
@@ -30,6 +29,12 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     } else {
         background::start(options, typed)
     }
+}
+
+/// Returns what a running observer lacks, each in one line: servers of agents' teams, and changes of its configuration.
+pub(super) fn lacks(known: &Announcement) -> Vec<String> {
+    let teams = team_servers::unobserved(&known.servers);
+    teams.into_iter().chain(known.outdated()).collect()
 }
 
 /// Uses the observer's tmux server if none is chosen, and the observer does not observe the one that tmux would choose.

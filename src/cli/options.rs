@@ -28,6 +28,8 @@ pub(super) struct Options {
     pub servers: Vec<WhichServer>,
     /// The directory given with `--data-dir`.
     pub data_dir: Option<PathBuf>,
+    /// The file of the configuration: the one that was read, else that of `--config`.
+    pub config: Option<PathBuf>,
     pub no_log: bool,
     pub json: bool,
     pub coloured: bool,
@@ -66,6 +68,7 @@ impl Options {
             server: servers.first().cloned().unwrap_or(WhichServer::Default),
             servers,
             data_dir: typed.data_dir,
+            config: typed.config,
             no_log: typed.no_log,
             json: typed.json,
             coloured: match typed.color {
@@ -477,6 +480,10 @@ pub(super) struct TypedOptions {
     /// Keep runs and your own rules here [default: $TD_DATA_DIR, else ~/.taskdaemon]
     #[arg(long, value_name = "DIR", global = true, value_hint = ValueHint::DirPath)]
     pub data_dir: Option<PathBuf>,
+    /// Read the configuration in this file [default: $TD_CONFIG, else
+    /// ~/.config/td-observe/config.toml]
+    #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
     /// Keep no history
     #[arg(long, global = true)]
     pub no_log: bool,

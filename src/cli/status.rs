@@ -10,6 +10,7 @@ use clap_complete::engine::ArgValueCompleter;
 use crossbeam_channel::select_biased;
 
 use super::failure::Failure;
+use super::observer::Announcement;
 use super::options::Options;
 use super::signals::Signals;
 use super::{known, observer, output};
@@ -48,10 +49,10 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         socket: None,
         etag: None,
         is_observed: false,
-        servers: Vec::new(),
+        known: None,
         problem: None,
         reported_problem: None,
-        teams: None,
+        lacks: Vec::new(),
         notice: None,
         has_reported: false,
         clock,
@@ -152,13 +153,13 @@ struct Source {
     etag: Option<String>,
     /// The rows are those of an observer.
     is_observed: bool,
-    /// The sockets of the servers that the observer observes.
-    servers: Vec<PathBuf>,
+    /// What the observer says of itself.
+    known: Option<Announcement>,
     /// What the observer cannot do.
     problem: Option<String>,
     reported_problem: Option<String>,
-    /// The servers that agents have started and that the observer does not observe, as last reported.
-    teams: Option<String>,
+    /// What the observer lacks, as last reported.
+    lacks: Vec<String>,
     /// The reason why the rows are those of the history.
     notice: Option<String>,
     has_reported: bool,
@@ -169,9 +170,8 @@ impl Source {
     /// Returns the rows; `None` if they have not changed for the time `hold`.
     fn rows(&mut self, hold: Option<Duration>) -> Result<Option<Vec<Row>>, Failure> {
         if self.socket.is_none() {
-            let known = observer::running(&self.data)?;
-            self.servers = (known.as_ref()).map_or_else(Vec::new, |known| known.servers.clone());
-            self.socket = known.map(|known| known.socket);
+            self.known = observer::running(&self.data)?;
+            self.socket = self.known.as_ref().map(|known| known.socket.clone());
         }
         self.is_observed = false;
         let history = format!(
@@ -250,13 +250,11 @@ impl Source {
                 .for_each(output::print_message);
             self.reported_problem.clone_from(&self.problem);
         }
-        let is_observed = self.is_observed;
-        let teams = is_observed.then(|| observer::unobserved_teams(&self.servers));
-        let teams = teams.flatten();
-        if teams != self.teams {
-            teams.as_deref().into_iter().for_each(output::print_message);
-            self.teams = teams;
-        }
+        let known = self.known.as_ref().filter(|_| self.is_observed);
+        let lacks = known.map(observer::lacks).unwrap_or_default();
+        let new = lacks.iter().filter(|what| !self.lacks.contains(what));
+        new.for_each(|what| output::print_message(what));
+        self.lacks = lacks;
         if let Some(notice) = &self.notice
             && !std::mem::replace(&mut self.has_reported, true)
         {

@@ -26,6 +26,9 @@ pub mod loops {}
 #[doc = include_str!("agents.md")]
 pub mod agents {}
 
+#[doc = include_str!("configuration.md")]
+pub mod configuration {}
+
 #[doc = include_str!("history.md")]
 pub mod history {}
 

@@ -23,8 +23,10 @@ pub fn program(args: &[&str], data: &Path) -> Command {
     command
         .args(args)
         .env("TD_DATA_DIR", data)
+        // Without the configuration of whoever runs the tests.
+        .env("XDG_CONFIG_HOME", data.join("no-configuration"))
         .stdin(Stdio::null());
-    for name in ["TMUX", "TMUX_PANE", "RUST_LOG", "NO_COLOR"] {
+    for name in ["TMUX", "TMUX_PANE", "TD_CONFIG", "RUST_LOG", "NO_COLOR"] {
         command.env_remove(name);
     }
     command

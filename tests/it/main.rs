@@ -28,6 +28,7 @@ mod churn;
 mod ci_scripts;
 #[cfg(feature = "cli")]
 mod cli;
+mod configuration;
 mod conversations;
 mod embedding;
 #[cfg(feature = "cli")]

@@ -38,9 +38,26 @@ pub(in crate::cli) struct Announcement {
     /// The other options of its start, with their values.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// The file of its configuration, whether or not it exists.
+    #[serde(default)]
+    pub config: Option<PathBuf>,
 }
 
 impl Announcement {
+    /// Returns a line for people if the file of the configuration has changed since the observer has started.
+    pub fn outdated(&self) -> Option<String> {
+        let path = self.config.as_ref()?;
+        let written = fs::metadata(path).ok()?;
+        let seconds = written.mtime().checked_mul(1_000_000)?;
+        let written = Timestamp::from_micros(seconds.checked_add(written.mtime_nsec() / 1_000)?);
+        (written > self.started).then(|| {
+            format!(
+                "{} is newer than the observer: its changes take effect after td-observe stop and start",
+                path.display()
+            )
+        })
+    }
+
     /// Returns a line for people about the observer in this state.
     pub fn line(&self, state: &str) -> String {
         format!(
@@ -195,6 +212,7 @@ mod tests {
             socket: data.join("s"),
             data_dir: data.to_owned(),
             servers: vec!["/tmp/tmux-0/default".into()],
+            config: None,
             version: "1".to_owned(),
             started: Timestamp::from_micros(0),
             allow_input: true,

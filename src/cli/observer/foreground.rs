@@ -18,7 +18,7 @@ use crate::api::{
 };
 use crate::cli::checks::{check_socket, check_tmux};
 use crate::cli::failure::Failure;
-use crate::cli::options::Options;
+use crate::cli::options::{Options, SourceKind};
 use crate::cli::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -108,10 +108,20 @@ pub(super) fn observe(
         rules,
         allows_input: typed.allow_input,
     };
-    let observed = observer.observe(&panes, agents, (&states, typed), audience, ended);
+    let given = (typed.given(), options.config.clone());
+    let observed = observer.observe(
+        &panes,
+        agents,
+        (&states, typed.source),
+        (audience, given),
+        ended,
+    );
     let code = observer.end();
     observed.map(|()| code)
 }
+
+/// The options of the start, with their values, and the file of the configuration.
+type Given = (BTreeMap<String, String>, Option<PathBuf>);
 
 /// The parts of a running observer.
 struct Observer {
@@ -134,8 +144,8 @@ impl Observer {
         &mut self,
         panes: &Panes,
         agents: Option<AgentWatch>,
-        (states, typed): (&StateRules, &TypedStart),
-        audience: Audience,
+        (states, source): (&StateRules, SourceKind),
+        (audience, given): (Audience, Given),
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
         checks::raise_descriptors();
@@ -144,7 +154,7 @@ impl Observer {
             let watch = Watch::new(server.server.clone())
                 .states(states.clone())
                 .views();
-            self.engine.watch(typed.source.applied_to(watch)?)?;
+            self.engine.watch(source.applied_to(watch)?)?;
         }
         if let Some(agents) = agents {
             // The job ends with the engine.
@@ -164,9 +174,7 @@ impl Observer {
             runs: Some(self.engine.runs()),
         };
         match audience {
-            Audience::All(socket) => {
-                self.serve(context, (socket, sockets), typed.given(), ended)?
-            }
+            Audience::All(socket) => self.serve(context, (socket, sockets), given, ended)?,
             // The slot is empty: each face has its own observer.
             Audience::Face(slot) => drop(slot.set(context)),
         }
@@ -178,7 +186,7 @@ impl Observer {
         &mut self,
         context: ApiContext,
         (socket, servers): (PathBuf, Vec<PathBuf>),
-        given: BTreeMap<String, String>,
+        (given, config): Given,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
         let panes = context.panes.clone();
@@ -191,6 +199,7 @@ impl Observer {
             started: self.clock.wall(),
             allow_input: panes.allows_input,
             options: given,
+            config,
         };
         let routes = Routes {
             context,

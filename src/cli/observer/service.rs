@@ -58,6 +58,10 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
         let data = std::path::absolute(data).unwrap_or_else(|_| data.clone());
         command.push_str(&format!(" --data-dir {}", quoted(&data.to_string_lossy())));
     }
+    if let Some(config) = &options.config {
+        let config = std::path::absolute(config).unwrap_or_else(|_| config.clone());
+        command.push_str(&format!(" --config {}", quoted(&config.to_string_lossy())));
+    }
     for (option, value) in options.servers.iter().filter_map(|server| server.chosen()) {
         command.push_str(&format!(" {option} {}", quoted(&value.to_string_lossy())));
     }

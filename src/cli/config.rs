@@ -1,0 +1,236 @@
+//! The configuration: a file, and variables, that give options their values where the command line does not.
+
+mod args;
+mod file;
+mod keys;
+mod places;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::failure::Failure;
+use super::options::{Options, WhichServer};
+use super::output;
+use crate::face::one_line;
+pub(super) use args::TypedConfig;
+use args::{ConfigAction, TypedShow};
+use file::{Problem, read};
+use keys::{Entry, KEYS, Key, Kind, Origin};
+use places::Place;
+
+/// The values that the configuration gives, and where they come from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Config {
+    /// The file, whether or not it exists; `None` if no place for it is known.
+    pub path: Option<PathBuf>,
+    entries: Vec<Entry>,
+}
+
+impl Config {
+    /// Reads the file that the option or `TD_CONFIG` names, or the user's own if there is one, and the variables. The
+    /// options of `command` check the values.
+    ///
+    /// # Errors
+    /// The first problem, and the number of others.
+    pub fn load(named: Option<&Path>, command: &clap::Command) -> Result<Self, Failure> {
+        let (config, problems) = Self::load_all(named, command)?;
+        let Some(first) = problems.first() else {
+            return Ok(config);
+        };
+        Err(match problems.len() {
+            1 => usage!("{first}"),
+            count => usage!(
+                "{first}; and {} more: td-observe config check lists all",
+                count - 1
+            ),
+        })
+    }
+
+    /// Reads the configuration, and returns all that is wrong in it.
+    fn load_all(
+        named: Option<&Path>,
+        command: &clap::Command,
+    ) -> Result<(Self, Vec<Problem>), Failure> {
+        let place = Place::find(named, |name| std::env::var_os(name))?;
+        let mut config = Self {
+            path: place.as_ref().map(|place| place.path.clone()),
+            entries: Vec::new(),
+        };
+        let mut problems = Vec::new();
+        if let Some(place) = &place
+            && let Some(text) = place.read()?
+        {
+            (config.entries, problems) = read(&text, &place.path, command);
+        }
+        for key in KEYS {
+            let Some(value) = std::env::var_os(key.variable()).filter(|value| !value.is_empty())
+            else {
+                continue;
+            };
+            let origin = Origin::Variable(key.variable());
+            match key.of_variable(&value, command) {
+                Ok(values) => {
+                    config.entries.retain(|entry| entry.key.name != key.name);
+                    config.entries.push(Entry {
+                        key,
+                        values,
+                        origin,
+                    });
+                }
+                Err(text) => problems.push(Problem::of_variable(key, &text)),
+            }
+        }
+        Ok((config, problems))
+    }
+
+    /// Makes the values the defaults of the options that have the names of their keys.
+    pub fn applied_to(&self, mut command: clap::Command) -> clap::Command {
+        let names: Vec<String> = command
+            .get_subcommands()
+            .map(|subcommand| subcommand.get_name().to_owned())
+            // The observer that a service starts reads the configuration itself.
+            .filter(|name| name != "service")
+            .collect();
+        for name in names {
+            command = command.mut_subcommand(name, |subcommand| {
+                self.entries.iter().fold(subcommand, |subcommand, entry| {
+                    let is_its = |arg: &clap::Arg| {
+                        arg.get_id() == entry.key.name
+                            && arg.get_long() == Some(&entry.key.option())
+                    };
+                    if !subcommand.get_arguments().any(is_its) {
+                        return subcommand;
+                    }
+                    subcommand.mut_arg(entry.key.name, |arg| arg.default_values(&entry.values))
+                })
+            });
+        }
+        command
+    }
+
+    /// Observes the configured servers, if the command line names none.
+    pub fn choose_servers(&self, options: &mut Options) {
+        let entry = self
+            .entries
+            .iter()
+            .find(|entry| entry.key.name == keys::SERVERS);
+        if options.server.chosen().is_some() {
+            return;
+        }
+        let servers = entry.map_or(&[][..], |entry| &entry.values);
+        let servers: Vec<WhichServer> = servers.iter().map(|value| which(value)).collect();
+        if let Some(first) = servers.first() {
+            options.server = first.clone();
+            options.servers = servers;
+        }
+    }
+}
+
+/// Returns the server with this name or at this path.
+fn which(value: &str) -> WhichServer {
+    if value.contains('/') {
+        WhichServer::Socket(value.into())
+    } else {
+        WhichServer::Named(OsString::from(value))
+    }
+}
+
+/// Runs a subcommand of `config`.
+pub(super) fn run(
+    options: &Options,
+    typed: &TypedConfig,
+    command: &clap::Command,
+) -> Result<ExitCode, Failure> {
+    let named = options.config.as_deref();
+    match &typed.action {
+        ConfigAction::Show(show) => show_all(options, named, show, command),
+        ConfigAction::Check => check(named, command),
+        ConfigAction::Path => {
+            let place = Place::required(named)?;
+            output::print(&format!("{}\n", place.path.display()))
+        }
+        ConfigAction::Init => {
+            let place = Place::required(named)?;
+            place.create(&keys::commented_file())?;
+            output::print(&format!("written: {}\n", place.path.display()))
+        }
+    }
+}
+
+/// Prints all problems, each in a line, or that there are none.
+fn check(named: Option<&Path>, command: &clap::Command) -> Result<ExitCode, Failure> {
+    let (config, problems) = Config::load_all(named, command)?;
+    if let Some((last, others)) = problems.split_last() {
+        for problem in others {
+            output::print_message(&problem.to_string());
+        }
+        return Err(usage!("{last}"));
+    }
+    let line = match &config.path {
+        Some(path) if path.exists() => format!("{}: all is well\n", path.display()),
+        Some(path) => format!(
+            "{}: there is no such file, so the defaults hold\n",
+            path.display()
+        ),
+        None => "no file: HOME is not set, so the defaults hold\n".to_owned(),
+    };
+    output::print(&line)
+}
+
+/// Prints the values of some keys, or of all.
+fn show_all(
+    options: &Options,
+    named: Option<&Path>,
+    typed: &TypedShow,
+    command: &clap::Command,
+) -> Result<ExitCode, Failure> {
+    let config = Config::load(named, command)?;
+    for name in &typed.keys {
+        if KEYS.iter().all(|key| key.name != name) {
+            return Err(usage!("{}", keys::unknown(name)));
+        }
+    }
+    let is_wanted =
+        |key: &&Key| typed.keys.is_empty() || typed.keys.iter().any(|name| name == key.name);
+    let mut text = Vec::new();
+    for key in KEYS.iter().filter(is_wanted) {
+        let entry = config
+            .entries
+            .iter()
+            .find(|entry| entry.key.name == key.name);
+        let default = key.default_values(command);
+        let values = entry.map_or(&default, |entry| &entry.values);
+        let (origin, line) = match entry.map(|entry| &entry.origin) {
+            None => ("default".to_owned(), None),
+            Some(Origin::Variable(name)) => (name.clone(), None),
+            Some(Origin::File(line)) => {
+                let path = config.path.as_deref().unwrap_or(Path::new(""));
+                (path.display().to_string(), Some(*line))
+            }
+        };
+        let written = if options.json {
+            let value = match key.kind {
+                Kind::Flag => json!(values.first().is_some_and(|value| value == "true")),
+                Kind::Number => json!(values.first().and_then(|value| value.parse::<u64>().ok())),
+                Kind::One => json!(values.first()),
+                Kind::Several => json!(values),
+            };
+            let about = json!({ "key": key.name, "value": value, "origin": origin, "line": line });
+            writeln!(text, "{about}")
+        } else {
+            let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+            let assignment = key.assignment(values);
+            if typed.origin {
+                writeln!(text, "{assignment:<32} # {}{line}", one_line(&origin))
+            } else {
+                writeln!(text, "{assignment}")
+            }
+        };
+        written?;
+    }
+    output::print(&String::from_utf8_lossy(&text))
+}

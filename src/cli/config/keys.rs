@@ -1,0 +1,286 @@
+//! The keys of the configuration. Each but the servers has the name of an option, whose parser checks its values.
+
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// The key of the tmux servers, for which the command line has `-L` and `-S`.
+pub(super) const SERVERS: &str = "servers";
+
+/// A key of the configuration.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// True if a value is a path, or may be one.
+    has_paths: bool,
+    /// What it is for, as the file of `config init` says it.
+    about: &'static str,
+    /// A value, as a file writes it.
+    example: &'static str,
+}
+
+/// The kind of a key's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Flag,
+    Number,
+    One,
+    Several,
+}
+
+/// The values of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub key: &'static Key,
+    /// The values as the option takes them; one of `true` and `false` for a flag.
+    pub values: Vec<String>,
+    pub origin: Origin,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The line of the file, from 1.
+    File(usize),
+    Variable(String),
+}
+
+const fn key(
+    name: &'static str,
+    (kind, has_paths): (Kind, bool),
+    about: &'static str,
+    example: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind,
+        has_paths,
+        about,
+        example,
+    }
+}
+
+/// All keys, in the order in which they are shown.
+pub(super) const KEYS: &[Key] = &[
+    key(
+        SERVERS,
+        (Kind::Several, true),
+        "The tmux servers that are observed, by name as for tmux -L or by path as for tmux -S; without it, the one that\n\
+         tmux would choose.",
+        r#"["work", "/tmp/tmux-1000/play"]"#,
+    ),
+    key(
+        "agents",
+        (Kind::Several, true),
+        "Directories in which background agents write their output files.",
+        r#"["~/tasks"]"#,
+    ),
+    key(
+        "allow_input",
+        (Kind::Flag, false),
+        "Let clients of the observer's API, and the key r of the terminal UI, type into panes.",
+        "true",
+    ),
+    key(
+        "redact",
+        (Kind::One, true),
+        "A file with more rules for secrets; without it, redact.toml in the data directory.",
+        r#""~/.config/td-observe/redact.toml""#,
+    ),
+    key(
+        "redact_env",
+        (Kind::Several, false),
+        "Variables whose values are redacted wherever they appear; '*_TOKEN' stands for all names with this ending.",
+        r#"["*_TOKEN", "DATABASE_URL"]"#,
+    ),
+    key(
+        "redact_env_file",
+        (Kind::Several, true),
+        "Files of NAME=VALUE lines whose values are redacted.",
+        r#"["~/project/.env"]"#,
+    ),
+    key(
+        "sync",
+        (Kind::One, false),
+        "When a log is synced to the disk: none, interval (once a second) or always.",
+        r#""interval""#,
+    ),
+    key(
+        "rotate_size",
+        (Kind::One, false),
+        "The size at which a log goes on in a new file, or none.",
+        r#""64MiB""#,
+    ),
+    key(
+        "rotate_age",
+        (Kind::One, false),
+        "The age at which a log goes on in a new file, or none.",
+        r#""1d""#,
+    ),
+    key(
+        "keep_size",
+        (Kind::One, false),
+        "The oldest ended runs are removed beyond this total size, or none.",
+        r#""10GiB""#,
+    ),
+    key(
+        "keep_age",
+        (Kind::One, false),
+        "Runs that ended longer ago than this are removed.",
+        r#""30d""#,
+    ),
+    key(
+        "keep_runs",
+        (Kind::Number, false),
+        "At most this many runs are kept.",
+        "1000",
+    ),
+];
+
+/// Returns the names of all keys.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().map(|key| key.name)
+}
+
+/// Says that there is no such key, and which one may be meant.
+pub(super) fn unknown(name: &str) -> String {
+    let similar = |known: &&str| strsim::jaro(known, name);
+    let best = names().max_by(|a, b| similar(a).total_cmp(&similar(b)));
+    let shown = crate::face::one_line(name);
+    // The bound of clap's own suggestions.
+    match best.filter(|best| similar(best) > 0.7) {
+        Some(best) => format!("there is no key {shown:?}; did you mean {best}?"),
+        None => format!(
+            "there is no key {shown:?}; there are: {}",
+            names().collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+impl Key {
+    /// Returns the name of its option without the dashes.
+    pub fn option(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// Returns the name of the variable that gives its values.
+    pub fn variable(&self) -> String {
+        format!("TD_{}", self.name.to_uppercase())
+    }
+
+    /// Returns the values in a variable, in which colons separate several.
+    pub fn of_variable(
+        &self,
+        value: &OsStr,
+        command: &clap::Command,
+    ) -> Result<Vec<String>, String> {
+        let value = value.to_str().ok_or("it is no text in UTF-8")?;
+        let values = match self.kind {
+            Kind::Several => value.split(':').filter(|part| !part.is_empty()).collect(),
+            Kind::Number | Kind::One => vec![value],
+            Kind::Flag => match value {
+                "1" | "true" | "yes" => vec!["true"],
+                "0" | "false" | "no" => vec!["false"],
+                _ => return Err(format!("{value:?} is neither true nor false")),
+            },
+        };
+        let values = values.into_iter().map(str::to_owned).collect();
+        self.checked(values, None, command)
+    }
+
+    /// Returns the values as the option takes them: paths without `~`, and those of a file beside it.
+    ///
+    /// # Errors
+    /// When the option of `command` refuses a value, in words.
+    pub fn checked(
+        &self,
+        values: Vec<String>,
+        directory: Option<&Path>,
+        command: &clap::Command,
+    ) -> Result<Vec<String>, String> {
+        if values.iter().any(String::is_empty) {
+            return Err("it is empty".to_owned());
+        }
+        let values: Vec<String> = values
+            .into_iter()
+            .map(|value| self.path_of(value, directory))
+            .collect();
+        if self.name == SERVERS || self.kind == Kind::Flag {
+            return Ok(values);
+        }
+        for value in &values {
+            let option = format!("--{}={value}", self.option());
+            let words = ["td-observe", "start", &option];
+            if let Err(error) = command.clone().try_get_matches_from(words) {
+                let why = match (self.kind, error.source()) {
+                    (Kind::Number, _) => "write a whole number".to_owned(),
+                    (_, Some(source)) => source.to_string(),
+                    (_, None) => error.kind().to_string(),
+                };
+                return Err(format!("{value:?} does not fit: {why}"));
+            }
+        }
+        Ok(values)
+    }
+
+    fn path_of(&self, value: String, directory: Option<&Path>) -> String {
+        // A server's name has no slash.
+        let is_name = self.name == SERVERS && !value.contains('/');
+        if !self.has_paths || is_name {
+            return value;
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let path = match (value.strip_prefix("~/"), home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => {
+                directory.map_or_else(|| PathBuf::from(&value), |directory| directory.join(&value))
+            }
+        };
+        path.into_os_string().into_string().unwrap_or(value)
+    }
+
+    /// Returns the values that hold if nothing gives others.
+    pub fn default_values(&self, command: &clap::Command) -> Vec<String> {
+        let start = command.find_subcommand("start");
+        let option =
+            start.and_then(|start| start.get_arguments().find(|arg| arg.get_id() == self.name));
+        let values = option.map_or(&[][..], clap::Arg::get_default_values);
+        let text = |value: &clap::builder::OsStr| OsString::from(value).into_string().ok();
+        values.iter().filter_map(text).collect()
+    }
+
+    /// Returns the line of a file that gives these values; a comment if there are none.
+    pub fn assignment(&self, values: &[String]) -> String {
+        let name = self.name;
+        // A text of JSON is one of TOML.
+        let text = |value: &String| serde_json::json!(value).to_string();
+        match (self.kind, values.first()) {
+            (Kind::Several, _) => {
+                let values: Vec<String> = values.iter().map(text).collect();
+                format!("{name} = [{}]", values.join(", "))
+            }
+            (Kind::Flag, first) => {
+                format!("{name} = {}", first.is_some_and(|value| value == "true"))
+            }
+            (Kind::Number, Some(value)) => format!("{name} = {value}"),
+            (Kind::One, Some(value)) => format!("{name} = {}", text(value)),
+            (Kind::Number | Kind::One, None) => format!("# {name} is not set"),
+        }
+    }
+}
+
+/// Returns a file that explains each key, and sets none.
+pub(super) fn commented_file() -> String {
+    let mut text = "\
+# The configuration of td-observe. Each key gives an option its value where the command line does not; the variable
+# TD_KEY, such as TD_KEEP_AGE, takes precedence over this file. Paths may begin with ~, and are relative to this file.
+# A change takes effect with the next start; td-observe config check reports what is wrong here.
+"
+    .to_owned();
+    for key in KEYS {
+        let about = key.about.replace('\n', "\n# ");
+        text.push_str(&format!("\n# {about}\n# {} = {}\n", key.name, key.example));
+    }
+    text
+}

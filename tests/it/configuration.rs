@@ -1,0 +1,286 @@
+//! The configuration: a file and variables that give options their values, and the commands that show and check them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::cli::{Running, assert_code, text};
+use crate::observer::Home;
+use crate::support::{CEILING, wait_for};
+
+/// A file of the first version that has one: what it says stays valid.
+const OLD: &str = r#"
+servers = ["work", "/tmp/play"]
+agents = ["~/tasks", "more"]
+allow_input = true
+redact = "redact.toml"
+redact_env = ["*_TOKEN"]
+redact_env_file = [".env"]
+sync = "always"
+rotate_size = "1MiB"
+rotate_age = "none"
+keep_size = "2GiB"
+keep_age = "30d"
+keep_runs = 100
+"#;
+
+fn path(home: &Home) -> PathBuf {
+    home.directory().join(".config/td-observe/config.toml")
+}
+
+fn write(home: &Home, content: &str) {
+    fs::create_dir_all(path(home).parent().unwrap()).unwrap();
+    fs::write(path(home), content).unwrap();
+}
+
+/// Returns the program in this home, with its configuration.
+fn command(home: &Home, args: &[&str]) -> Command {
+    let mut command = home.command(args);
+    command.env("XDG_CONFIG_HOME", home.directory().join(".config"));
+    command
+}
+
+#[track_caller]
+fn run(home: &Home, args: &[&str]) -> Output {
+    Running::start(command(home, args)).end()
+}
+
+/// Returns the lines of standard error, without the name of the program and the path of the file.
+fn complaints(home: &Home, output: &Output) -> Vec<String> {
+    let file = format!("td-observe: {}:", path(home).display());
+    let errors = text(&output.stderr);
+    errors.lines().map(|line| line.replace(&file, "")).collect()
+}
+
+#[test]
+fn a_file_is_begun_shown_and_checked() {
+    let home = Home::new();
+    let file = path(&home).display().to_string();
+    assert_eq!(
+        text(&run(&home, &["config", "path"]).stdout),
+        format!("{file}\n")
+    );
+    let check = run(&home, &["config", "check"]);
+    assert_code(&check, 0);
+    assert!(
+        text(&check.stdout).contains("there is no such file"),
+        "{check:?}"
+    );
+    assert_code(&run(&home, &["config", "init"]), 0);
+    let mode = fs::metadata(path(&home)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_code(&run(&home, &["config", "check"]), 0);
+    assert_code(&run(&home, &["config", "init"]), 2);
+    let defaults = text(&run(&home, &["config", "show"]).stdout);
+
+    // With each of its lines that gives a value, the file is valid, too.
+    let begun = fs::read_to_string(path(&home)).unwrap();
+    let is_value = |line: &&str| line.starts_with("# ") && line.contains(" = ");
+    let values: Vec<&str> = begun
+        .lines()
+        .filter(is_value)
+        .map(|line| &line[2..])
+        .collect();
+    assert_eq!(values.len(), defaults.lines().count(), "{begun}");
+    write(&home, &values.join("\n"));
+    let check = run(&home, &["config", "check"]);
+    assert_code(&check, 0);
+    // What is shown is a file that says the same.
+    let shown = text(&run(&home, &["config", "show"]).stdout);
+    write(&home, &shown);
+    assert_eq!(text(&run(&home, &["config", "show"]).stdout), shown);
+    assert_ne!(shown, defaults);
+}
+
+#[test]
+fn an_older_file_stays_valid_and_each_value_has_its_origin() {
+    let home = Home::new();
+    write(&home, OLD);
+    let mut show = command(&home, &["config", "show", "--json"]);
+    show.env("TD_KEEP_RUNS", "7")
+        .env("TD_STATE", "waiting")
+        .env("TD_SOURCE", "screen");
+    let output = Running::start(show).end();
+    assert_code(&output, 0);
+    let lines = text(&output.stdout);
+    let rows: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |key: &str| rows.iter().find(|row| row["key"] == key).unwrap().clone();
+    assert_eq!(rows.len(), 12, "{rows:?}");
+    assert_eq!(
+        of("servers")["value"],
+        serde_json::json!(["work", "/tmp/play"])
+    );
+    let in_home = |name: &str| home.directory().join(name).display().to_string();
+    let agents = [in_home("tasks"), in_home(".config/td-observe/more")];
+    assert_eq!(of("agents")["value"], serde_json::json!(agents));
+    assert_eq!(
+        (&of("allow_input")["value"], &of("allow_input")["line"]),
+        (&true.into(), &4.into())
+    );
+    assert_eq!(of("keep_age")["origin"], path(&home).display().to_string());
+    assert_eq!(
+        (&of("keep_runs")["value"], &of("keep_runs")["origin"]),
+        (&7.into(), &"TD_KEEP_RUNS".into())
+    );
+}
+
+#[test]
+fn each_problem_has_its_line_its_column_and_a_hint_and_nothing_begins() {
+    let home = Home::new();
+    for (content, expected) in [
+        (
+            "serverz = []",
+            "1:1: there is no key \"serverz\"; did you mean servers?",
+        ),
+        (
+            "\n[notify]",
+            "2:2: there is no key \"notify\"; there are: servers, agents",
+        ),
+        (
+            "allow_input = \"yes\"",
+            "1:15: allow_input: a value of type string does not fit: write true or false",
+        ),
+        (
+            "servers = [\"ü\", 3]",
+            "1:17: servers: a value of type integer",
+        ),
+        (
+            "servers = 1",
+            "1:11: servers: a value of type integer does not fit: write a list of texts",
+        ),
+        (
+            "keep_age = \"30 dayz\"",
+            "1:12: keep_age: \"30 dayz\" does not fit: write a time as 200ms",
+        ),
+        (
+            "keep_runs = -3",
+            "1:13: keep_runs: \"-3\" does not fit: write a whole number",
+        ),
+        (
+            "sync = \"often\"",
+            "1:8: sync: \"often\" does not fit: use none, interval or always",
+        ),
+        ("redact = \"\"", "1:10: redact: it is empty"),
+        ("agents = [\n", "1:11: unclosed array"),
+        ("keep_age = \"1d\"\nkeep_age = \"2d\"", "2:1: duplicate key"),
+    ] {
+        write(&home, content);
+        let check = run(&home, &["config", "check"]);
+        assert_code(&check, 2);
+        let found = complaints(&home, &check);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(expected), "{content}: {found:?}");
+        for args in [&["start"][..], &["run", "true"]] {
+            let refused = run(&home, args);
+            assert_code(&refused, crate::cli::refused(args));
+            assert_eq!(complaints(&home, &refused), found, "{args:?}");
+        }
+    }
+    assert!(!home.data().join("observer.json").exists());
+    write(&home, "keep_age = 1.5\nx = 1\ny = 2\n");
+    let check = run(&home, &["config", "check"]);
+    assert_eq!(complaints(&home, &check).len(), 3);
+    let first = complaints(&home, &run(&home, &["start"]));
+    assert!(
+        first[0].ends_with("and 2 more: td-observe config check lists all"),
+        "{first:?}"
+    );
+    // Commands that use none of it are not concerned.
+    assert_code(&run(&home, &["runs"]), 0);
+}
+
+#[test]
+fn a_file_that_is_missing_or_that_others_can_write_is_refused() {
+    let home = Home::new();
+    let missing = run(&home, &["start", "--config", "/nowhere/x.toml"]);
+    assert_code(&missing, 2);
+    assert!(
+        text(&missing.stderr).contains("there is no such file"),
+        "{missing:?}"
+    );
+    let mut by_variable = command(&home, &["run", "true"]);
+    by_variable.env("TD_CONFIG", "/nowhere/x.toml");
+    let missing = Running::start(by_variable).end();
+    assert!(
+        text(&missing.stderr).contains("TD_CONFIG: \"/nowhere/x.toml\""),
+        "{missing:?}"
+    );
+    write(&home, OLD);
+    fs::set_permissions(path(&home), fs::Permissions::from_mode(0o666)).unwrap();
+    let refused = run(&home, &["config", "show"]);
+    assert_code(&refused, 2);
+    assert!(
+        text(&refused.stderr).contains("other users can write"),
+        "{refused:?}"
+    );
+    let mut wrong = command(&home, &["run", "--config", "/dev/null", "true"]);
+    wrong.env("TD_ALLOW_INPUT", "maybe");
+    let wrong = Running::start(wrong).end();
+    assert!(!wrong.status.success());
+}
+
+#[test]
+fn an_observer_takes_its_options_from_the_file_and_the_command_line_takes_precedence() {
+    let home = Home::new();
+    home.server.new_session("work", 80, 24, "exec cat");
+    let socket = home.server.socket().display().to_string();
+    write(
+        &home,
+        &format!("servers = [\"{socket}\"]\nallow_input = true\nkeep_age = \"30d\"\n"),
+    );
+    assert_code(&run(&home, &["start", "--keep-age", "3d"]), 0);
+    let known = home.announcement();
+    assert_eq!(known["servers"], serde_json::json!([socket]));
+    assert_eq!(known["allow_input"], true);
+    let kept = known["options"]["--keep-age"].as_str().unwrap();
+    assert!(kept.contains("259200"), "{kept}");
+    home.wait_for_row("work", |row| row["state"].is_string());
+    let status = run(&home, &["status"]);
+    assert!(!text(&status.stderr).contains("newer"), "{status:?}");
+    wait_for("a status that names the newer file", CEILING, || {
+        write(&home, &format!("servers = [\"{socket}\"]\n"));
+        let errors = text(&run(&home, &["status"]).stderr);
+        if errors.contains("config.toml is newer than the observer") {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    });
+}
+
+#[test]
+fn rules_for_secrets_in_the_file_count_in_each_run() {
+    let home = Home::new();
+    write(&home, "redact_env = [\"DEPLOY_*\"]\n");
+    let mut job = command(&home, &["--json", "run", "sh", "-c", "echo $DEPLOY_KEY"]);
+    job.env("DEPLOY_KEY", "correct-horse-battery");
+    let output = Running::start(job).end();
+    assert_code(&output, 0);
+    let events = text(&output.stdout);
+    assert!(
+        events.contains("[redacted") && !events.contains("battery"),
+        "{events}"
+    );
+}
+
+#[test]
+fn a_service_names_its_configuration_and_none_of_its_values() {
+    let home = Home::new();
+    write(&home, OLD);
+    let config = path(&home).display().to_string();
+    let unit = text(&run(&home, &["service", "show", "--config", &config]).stdout);
+    let start = unit
+        .lines()
+        .find(|line| line.starts_with("ExecStart="))
+        .unwrap();
+    assert!(
+        start.ends_with(&format!(" start --foreground --config \"{config}\"")),
+        "{start}"
+    );
+}
