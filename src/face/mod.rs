@@ -65,7 +65,7 @@ use row_names::name_width;
 pub(crate) use row_names::row_names;
 #[cfg(feature = "cli")]
 pub(crate) use row_names::{NAME_WIDTH, is_cut_of};
-pub(crate) use sanitize::{one_line, sanitized};
+pub(crate) use sanitize::{is_unsafe, one_line, sanitized};
 #[cfg(feature = "tui")]
 use server_ends::ServerEnd;
 pub(crate) use server_ends::{server_ends, server_names};

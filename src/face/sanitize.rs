@@ -78,7 +78,7 @@ pub(super) fn with_ellipsis(text: &str, columns: usize) -> String {
 /// Returns true for control characters, and for invisible characters that reorder a line, separate lines or
 /// hide text: Unicode's default-ignorable characters (`DerivedCoreProperties.txt`), except the two variation
 /// selectors of emoji.
-fn is_unsafe(c: char) -> bool {
+pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

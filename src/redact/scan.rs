@@ -265,7 +265,7 @@ impl RuleSet {
         let mut to = self.run(number, text, from, limit);
         let mut is_cut = to == text.len() && end == TextEnd::Cut;
         if rule.check == ValueCheck::Url {
-            match memchr::memrchr(b'@', &text[from..to]) {
+            match end_of_password(&text[from..to]) {
                 Some(at) => {
                     is_cut = false;
                     to = from + at;
@@ -323,6 +323,13 @@ impl RuleSet {
         let start = if rule.hide == Hide::Body { from } else { start };
         RuleMatch::Secret(Span::new(start, to, number), None)
     }
+}
+
+/// Returns where the password ends in the rest of an address. A password may contain `@`, and one that is not encoded
+/// `/`, `?` and `#`; a path, a query and a fragment may contain `@`, too.
+fn end_of_password(rest: &[u8]) -> Option<usize> {
+    let host = memchr::memchr3(b'/', b'?', b'#', rest).unwrap_or(rest.len());
+    memchr::memrchr(b'@', &rest[..host]).or_else(|| memchr::memrchr(b'@', rest))
 }
 
 /// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets no

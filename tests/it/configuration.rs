@@ -36,6 +36,20 @@ fn write(home: &Home, content: &str) {
     fs::write(path(home), content).unwrap();
 }
 
+/// Writes the files that [`OLD`] and the file of `config init` name.
+fn write_rules(home: &Home) {
+    let directory = path(home).parent().unwrap().to_owned();
+    fs::create_dir_all(&directory).unwrap();
+    fs::create_dir_all(home.directory().join("project")).unwrap();
+    for file in [
+        directory.join("redact.toml"),
+        directory.join(".env"),
+        home.directory().join("project/.env"),
+    ] {
+        fs::write(file, "").unwrap();
+    }
+}
+
 /// Returns the program in this home, with its configuration.
 fn command(home: &Home, args: &[&str]) -> Command {
     let mut command = home.command(args);
@@ -77,6 +91,7 @@ fn a_file_is_begun_shown_and_checked() {
     let defaults = text(&run(&home, &["config", "show"]).stdout);
 
     // With each of its lines that gives a value, the file is valid, too.
+    write_rules(&home);
     let begun = fs::read_to_string(path(&home)).unwrap();
     let is_value = |line: &&str| line.starts_with("# ") && line.contains(" = ");
     let values: Vec<&str> = begun
@@ -98,6 +113,7 @@ fn a_file_is_begun_shown_and_checked() {
 #[test]
 fn an_older_file_stays_valid_and_each_value_has_its_origin() {
     let home = Home::new();
+    write_rules(&home);
     write(&home, OLD);
     let mut show = command(&home, &["config", "show", "--json"]);
     show.env("TD_KEEP_RUNS", "7")
@@ -167,6 +183,10 @@ fn each_problem_has_its_line_its_column_and_a_hint_and_nothing_begins() {
             "1:8: sync: \"often\" does not fit: use none, interval or always",
         ),
         ("redact = \"\"", "1:10: redact: it is empty"),
+        (
+            "servers = [\"a\\u0000\"]",
+            "1:11: servers: it contains a NUL",
+        ),
         ("agents = [\n", "1:11: unclosed array"),
         ("keep_age = \"1d\"\nkeep_age = \"2d\"", "2:1: duplicate key"),
     ] {
@@ -252,6 +272,41 @@ fn an_observer_takes_its_options_from_the_file_and_the_command_line_takes_preced
             Err(errors)
         }
     });
+}
+
+#[test]
+fn files_that_are_missing_are_reported_and_what_a_terminal_obeys_is_escaped() {
+    let home = Home::new();
+    for key in ["redact = \"nope.toml\"", "redact_env_file = [\"nope.env\"]"] {
+        write(&home, key);
+        let check = run(&home, &["config", "check"]);
+        assert_code(&check, 2);
+        assert!(
+            text(&check.stderr).contains("there is no such file"),
+            "{check:?}"
+        );
+    }
+    write(
+        &home,
+        "agents = [\"~\", \"a\\u009b31m\\u007f\\u202e\\\"\"]\n",
+    );
+    let shown = text(&run(&home, &["config", "show"]).stdout);
+    let directory = home.directory().display().to_string();
+    assert!(
+        shown.contains(&format!("agents = [\"{directory}/\", ")),
+        "{shown}"
+    );
+    let is_unsafe = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!shown.contains(is_unsafe), "{shown:?}");
+    write(&home, &shown);
+    assert_eq!(text(&run(&home, &["config", "show"]).stdout), shown);
+    let below_file = format!("{}/x.toml", path(&home).display());
+    let refused = run(&home, &["config", "init", "--config", &below_file]);
+    assert_code(&refused, 1);
+    assert!(
+        !text(&refused.stderr).contains("exists already"),
+        "{refused:?}"
+    );
 }
 
 #[test]

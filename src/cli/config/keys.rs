@@ -4,6 +4,8 @@ use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::face::{is_unsafe, one_line};
+
 /// The key of the tmux servers, for which the command line has `-L` and `-S`.
 pub(super) const SERVERS: &str = "servers";
 
@@ -147,7 +149,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 pub(super) fn unknown(name: &str) -> String {
     let similar = |known: &&str| strsim::jaro(known, name);
     let best = names().max_by(|a, b| similar(a).total_cmp(&similar(b)));
-    let shown = crate::face::one_line(name);
+    let shown = one_line(name);
     // The bound of clap's own suggestions.
     match best.filter(|best| similar(best) > 0.7) {
         Some(best) => format!("there is no key {shown:?}; did you mean {best}?"),
@@ -206,6 +208,14 @@ impl Key {
             .into_iter()
             .map(|value| self.path_of(value, directory))
             .collect();
+        if values.iter().any(|value| value.contains('\0')) {
+            return Err("it contains a NUL".to_owned());
+        }
+        // What names rules must be there.
+        let is_missing = |value: &&String| self.needs_file() && !Path::new(value).exists();
+        if let Some(missing) = values.iter().find(is_missing) {
+            return Err(format!("{missing:?}: there is no such file"));
+        }
         if self.name == SERVERS || self.kind == Kind::Flag {
             return Ok(values);
         }
@@ -224,14 +234,22 @@ impl Key {
         Ok(values)
     }
 
+    /// Returns true if each value is a file of rules.
+    fn needs_file(&self) -> bool {
+        ["redact", "redact_env_file"].contains(&self.name)
+    }
+
     fn path_of(&self, value: String, directory: Option<&Path>) -> String {
         // A server's name has no slash.
-        let is_name = self.name == SERVERS && !value.contains('/');
+        let is_name = self.name == SERVERS && !value.contains(['/', '~']);
         if !self.has_paths || is_name {
             return value;
         }
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        let path = match (value.strip_prefix("~/"), home) {
+        let in_home = (value == "~")
+            .then_some("")
+            .or_else(|| value.strip_prefix("~/"));
+        let path = match (in_home, home) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => {
                 directory.map_or_else(|| PathBuf::from(&value), |directory| directory.join(&value))
@@ -253,8 +271,7 @@ impl Key {
     /// Returns the line of a file that gives these values; a comment if there are none.
     pub fn assignment(&self, values: &[String]) -> String {
         let name = self.name;
-        // A text of JSON is one of TOML.
-        let text = |value: &String| serde_json::json!(value).to_string();
+        let text = |value: &String| quoted(value);
         match (self.kind, values.first()) {
             (Kind::Several, _) => {
                 let values: Vec<String> = values.iter().map(text).collect();
@@ -268,6 +285,20 @@ impl Key {
             (Kind::Number | Kind::One, None) => format!("# {name} is not set"),
         }
     }
+}
+
+/// Returns a text as a file writes it; what a terminal would obey or not show is escaped.
+fn quoted(value: &str) -> String {
+    let mut text = String::from('"');
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            _ if !is_unsafe(c) => text.push(c),
+            _ => text.push_str(&format!("\\U{:08X}", u32::from(c))),
+        }
+    }
+    text.push('"');
+    text
 }
 
 /// Returns a file that explains each key, and sets none.

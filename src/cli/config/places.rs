@@ -70,24 +70,24 @@ impl Place {
 
     /// Writes a new file, which only its user can read.
     pub fn create(&self, text: &str) -> Result<(), Failure> {
-        let failed = |cause: std::io::Error| match cause.kind() {
-            ErrorKind::AlreadyExists => {
-                usage!("{:?} exists already, and is left as it is", self.path)
-            }
-            _ => failure!("cannot write {:?}: {cause}", self.path),
-        };
+        let failed = |cause: std::io::Error| failure!("cannot write {:?}: {cause}", self.path);
         if let Some(directory) = self.path.parent() {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700);
             builder.create(directory).map_err(failed)?;
         }
         let mut options = OpenOptions::new();
-        let mut file = options
+        let file = options
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&self.path)
-            .map_err(failed)?;
+            .open(&self.path);
+        let mut file = file.map_err(|cause| match cause.kind() {
+            ErrorKind::AlreadyExists => {
+                usage!("{:?} exists already, and is left as it is", self.path)
+            }
+            _ => failed(cause),
+        })?;
         file.write_all(text.as_bytes()).map_err(failed)
     }
 }

@@ -114,7 +114,9 @@ fn quoted(text: &str) -> String {
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('%', "%%")
-        .replace('$', "$$");
+        .replace('$', "$$")
+        // A line of its own would be another setting.
+        .replace('\n', "\\n");
     format!("\"{escaped}\"")
 }
 

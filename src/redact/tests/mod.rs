@@ -756,6 +756,14 @@ mod broken_addresses {
             assert_eq!(redacted.matches("[redacted:url-password]").count(), 2);
             assert_eq!(redacted, redact(&[text]));
         }
+        // The path, the query and the fragment of an address may contain the sign, too.
+        for rest in ["/@scope/pkg", "/x?mail=a@b.c", "/#a@b", ":8080/x@y", "?a@b"] {
+            let address = format!("https://user:hunter2pass@reg.example{rest}");
+            let expected = format!("https://user:[redacted:url-password]@reg.example{rest}");
+            assert_eq!(redact(&[&address]), expected);
+        }
+        let slashed = redact(&["postgres://app:Xk29/fQ7b#vT4@db/main"]);
+        assert_eq!(slashed, "postgres://app:[redacted:url-password]@db/main");
         for plain in [
             "Listening on the address http://localhost:8080\nuser1@example.com\n",
             "Pulling docker://node:20-alpine\nroot@host1:~#\n",
