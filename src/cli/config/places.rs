@@ -58,6 +58,11 @@ impl Place {
 
     /// Returns the content of the file; `None` if it does not exist and need not.
     pub fn read(&self) -> Result<Option<String>, Failure> {
+        // In a home directory of another user, nobody knows whether there is a file.
+        let is_hidden = |cause: std::io::Error| cause.kind() == ErrorKind::PermissionDenied;
+        if self.named_by.is_none() && std::fs::metadata(&self.path).is_err_and(is_hidden) {
+            return Ok(None);
+        }
         let text = read_rule_file(&self.path)?;
         match (text, self.named_by) {
             (None, Some(by)) => Err(usage!(
