@@ -31,6 +31,14 @@ impl Timestamp {
         self.0
     }
 
+    /// Creates a timestamp from the time of a file: seconds since the Unix epoch, and nanoseconds. Returns `None` if it
+    /// cannot hold it.
+    #[cfg(feature = "engine")]
+    pub(crate) fn from_unix(seconds: i64, nanos: i64) -> Option<Self> {
+        let micros = seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)?;
+        Some(Self(micros))
+    }
+
     /// Returns the whole seconds since the Unix epoch.
     pub(crate) const fn seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)

@@ -21,7 +21,10 @@ fn settle_time(source: StateSource) -> Duration {
         StateSource::Process => 0,
         // An agent writes its transcript about 0.1 s after its status (0.03 to 0.3 s on Claude Code
         // 2.1.330).
-        StateSource::StatusFile | StateSource::Report => 400,
+        StateSource::StatusFile => 400,
+        // An agent may write and draw the words of what it reports later. Codex 0.171 draws a dialogue 0.33 s after its
+        // report, and then the dialogue settles.
+        StateSource::Report => 1_000,
         // An answer that no record and no other source confirms as the end of the turn.
         StateSource::Transcript => 2_000,
         // The transcript follows. Of the agents without a status file, Qwen Code 0.24 took longest:
@@ -40,10 +43,6 @@ const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 /// The time for which a program must report that it works. Codex 0.171 reports work when it starts, for 15 ms and, on a
 /// busy machine, 58 ms.
 const WORK_REPORT: Duration = Duration::from_millis(100);
-
-/// The time in which an agent writes or draws the words of a question or an end that it reports without them. Codex
-/// 0.171 draws a dialogue 0.33 s after its report, and then the dialogue settles.
-const WORDS_AFTER_REPORT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
@@ -253,12 +252,12 @@ impl StateResolver {
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
         let report = self.get(StateSource::Report);
-        let reported = [WORK_REPORT, WORDS_AFTER_REPORT].into_iter();
-        let reported = reported.filter_map(|time| Some(report?.since + time));
+        let worked = report.map(|held| held.since + WORK_REPORT);
         // A status follows the first record of a turn as soon as its end does.
         let written = self.get(StateSource::Transcript);
-        let begun = written.map(|held| held.since + settle_time(StateSource::StatusFile));
-        let settles = settles.chain(reported).chain(begun);
+        let begun = self.own_status().zip(written);
+        let begun = begun.map(|(status, held)| held.since + settle_time(status));
+        let settles = settles.chain(worked).chain(begun);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
@@ -345,8 +344,7 @@ impl StateResolver {
         if let Some(report) = self.report(StateSource::Process) {
             return Some(report);
         }
-        let mut own = [StateSource::StatusFile, StateSource::Report].into_iter();
-        let mut report = match own.find(|source| self.get(*source).is_some()) {
+        let mut report = match self.own_status() {
             Some(source) => self.decide_by_status(source, now)?,
             None => self.decide_by_other_sources(now)?,
         };
@@ -371,11 +369,13 @@ impl StateResolver {
         report.dialogue = self.dialogue(now);
         let is_unknown = report.claim.asks.is_none() || is_old;
         let is_whole = !is_unknown || is_own;
-        let is_late = match report.source {
-            StateSource::Report => self.has_held(StateSource::Report, WORDS_AFTER_REPORT, now),
-            source => self.has_settled(source, now),
-        };
-        (is_whole || is_late).then_some(report)
+        (is_whole || self.has_settled(report.source, now)).then_some(report)
+    }
+
+    /// Returns the source in which the agent itself states what it does, if there is one.
+    fn own_status(&self) -> Option<StateSource> {
+        let mut own = [StateSource::StatusFile, StateSource::Report].into_iter();
+        own.find(|source| self.has_claim(*source))
     }
 
     /// Returns the dialogue on the screen, once it has settled.
@@ -425,7 +425,7 @@ impl StateResolver {
                 held.is_busy() || self.worked_at.is_some_and(|worked| held.since < worked)
             };
             let is_behind = is_end && transcript.is_some_and(is_old);
-            if is_behind && !self.has_held(source, WORDS_AFTER_REPORT, now) {
+            if is_behind && !self.has_settled(source, now) {
                 return None;
             }
             let is_limit = |held: &HeldClaim| held.claim.state == AgentState::Limited;
@@ -730,21 +730,23 @@ mod tests {
             claims.set_claim(Transcript, claim(Working, None), ms(0));
             claims.set_claim(Report, claim(Working, None), ms(0));
             assert_eq!(states(&mut claims, 100), Some((Report, Working, None)));
-            for (at, question) in [(1_000, "touch a"), (3_000, "touch b"), (5_000, "touch b")] {
+            // The question of the last dialogue may be that of the next one, too.
+            for (at, question, asked_at) in [
+                (1_000, "touch a", 1_900),
+                (3_000, "touch b", 3_900),
+                (5_000, "touch b", 6_000),
+            ] {
                 claims.set_claim(Report, claim(Waiting, None), ms(at));
-                assert_eq!(states(&mut claims, at + 900), None, "before {question}");
+                assert_eq!(states(&mut claims, at + 899), None, "before {question}");
                 claims.set_claim(Transcript, claim(Working, Some(question)), ms(at + 900));
-                let report = states(
-                    &mut claims,
-                    at + if question == "touch a" { 900 } else { 1_000 },
-                );
                 let asked = Some((Report, Waiting, Some(question.to_owned())));
-                assert_eq!(report, asked);
-                claims.set_claim(Report, claim(Working, None), ms(at + 1_000));
-                assert_eq!(
-                    states(&mut claims, at + 1_000),
-                    Some((Report, Working, None))
-                );
+                let at_once = asked.clone().filter(|_| asked_at == at + 900);
+                assert_eq!(states(&mut claims, at + 900), at_once);
+                let later = asked.filter(|_| at_once.is_none());
+                assert_eq!(states(&mut claims, asked_at), later);
+                claims.set_claim(Report, claim(Working, None), ms(at + 1_500));
+                let works = Some((Report, Working, None));
+                assert_eq!(states(&mut claims, at + 1_500), works);
             }
             // A question that stays unknown is reported too.
             claims.set_claim(Transcript, claim(Working, None), ms(7_000));
@@ -779,20 +781,21 @@ mod tests {
 
         #[test]
         fn a_turn_that_is_written_before_the_status_begins_is_no_idleness() {
-            for source in [StatusFile, Report] {
+            for (source, settled) in [(StatusFile, 400), (Report, 1_000)] {
                 let mut claims = StateResolver::new(true);
                 claims.set_claim(source, claim(Idle, None), ms(0));
                 claims.set_claim(Transcript, claim(Done, None), ms(0));
                 assert_eq!(states(&mut claims, 400), Some((Transcript, Done, None)));
                 claims.set_claim(Transcript, claim(Working, None), ms(5_000));
                 assert_eq!(states(&mut claims, 5_000), None);
-                assert_eq!(claims.deadline, Some(ms(5_400)));
+                assert_eq!(claims.deadline, Some(ms(5_000 + settled)));
                 claims.set_claim(source, claim(Working, None), ms(5_100));
                 assert_eq!(states(&mut claims, 5_200), Some((source, Working, None)));
                 claims.set_claim(source, claim(Idle, None), ms(6_000));
                 // The user has stopped it before its first record.
                 claims.set_claim(Transcript, claim(Working, None), ms(6_000));
-                assert_eq!(states(&mut claims, 6_400), Some((source, Idle, None)));
+                let idle = Some((source, Idle, None));
+                assert_eq!(states(&mut claims, 6_000 + settled), idle);
             }
         }
 

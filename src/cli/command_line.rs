@@ -326,9 +326,13 @@ pub(super) fn parse(typed: impl IntoIterator<Item = OsString>) -> Result<Args, N
     if takes_configuration(&matches) {
         let named = matches.get_one::<PathBuf>("config");
         let loaded = Config::load(named.map(PathBuf::as_path), &command);
-        config = loaded.map_err(|failure| NotParsed::Refused(of(&matches, failure)))?;
-        command = config.applied_to(self::command());
-        matches = (command.try_get_matches_from_mut(&typed)).map_err(NotParsed::Clap)?;
+        let loaded = loaded.map_err(|failure| NotParsed::Refused(of(&matches, failure)))?;
+        // The observer that a service starts reads the configuration itself.
+        if matches.subcommand_name() != Some("service") {
+            config = loaded;
+            command = config.applied_to(self::command());
+            matches = (command.try_get_matches_from_mut(&typed)).map_err(NotParsed::Clap)?;
+        }
     }
     let args = Args::from_arg_matches(&matches);
     let args = args.map_err(|error| NotParsed::Clap(error.format(&mut command)))?;

@@ -81,7 +81,7 @@ impl Config {
                         origin,
                     });
                 }
-                Err(text) => problems.push(Problem::of_variable(key, &text)),
+                Err(text) => problems.push(Problem::new(key.variable(), &text)),
             }
         }
         Ok((config, problems))
@@ -92,8 +92,6 @@ impl Config {
         let names: Vec<String> = command
             .get_subcommands()
             .map(|subcommand| subcommand.get_name().to_owned())
-            // The observer that a service starts reads the configuration itself.
-            .filter(|name| name != "service")
             .collect();
         for name in names {
             command = command.mut_subcommand(name, |subcommand| {
@@ -148,37 +146,52 @@ pub(super) fn run(
     let named = options.config.as_deref();
     match &typed.action {
         ConfigAction::Show(show) => show_all(options, named, show, command),
-        ConfigAction::Check => check(named, command),
+        ConfigAction::Check => check(options, command),
         ConfigAction::Path => {
             let place = Place::required(named)?;
-            output::print(&format!("{}\n", place.path.display()))
+            tell(options, Some(&place.path), |path| path.to_owned())
         }
         ConfigAction::Init => {
             let place = Place::required(named)?;
             place.create(&keys::commented_file())?;
-            output::print(&format!("written: {}\n", place.path.display()))
+            tell(options, Some(&place.path), |path| {
+                format!("written: {path}")
+            })
         }
     }
 }
 
+/// Prints a line about the file, or for machines where it is and whether it exists.
+fn tell(
+    options: &Options,
+    path: Option<&Path>,
+    line: impl Fn(&str) -> String,
+) -> Result<ExitCode, Failure> {
+    let exists = path.is_some_and(Path::exists);
+    let path = path.map(|path| path.display().to_string());
+    let line = if options.json {
+        json!({ "path": path, "exists": exists }).to_string()
+    } else {
+        line(path.as_deref().unwrap_or_default())
+    };
+    output::print(&format!("{line}\n"))
+}
+
 /// Prints all problems, each in a line, or that there are none.
-fn check(named: Option<&Path>, command: &clap::Command) -> Result<ExitCode, Failure> {
-    let (config, problems) = Config::load_all(named, command)?;
+fn check(options: &Options, command: &clap::Command) -> Result<ExitCode, Failure> {
+    let (config, problems) = Config::load_all(options.config.as_deref(), command)?;
     if let Some((last, others)) = problems.split_last() {
         for problem in others {
             output::print_message(&problem.to_string());
         }
         return Err(usage!("{last}"));
     }
-    let line = match &config.path {
-        Some(path) if path.exists() => format!("{}: all is well\n", path.display()),
-        Some(path) => format!(
-            "{}: there is no such file, so the defaults hold\n",
-            path.display()
-        ),
-        None => "no file: HOME is not set, so the defaults hold\n".to_owned(),
-    };
-    output::print(&line)
+    let path = config.path.as_deref();
+    tell(options, path, |shown| match path {
+        Some(path) if path.exists() => format!("{shown}: all is well"),
+        Some(_) => format!("{shown}: there is no such file, so the defaults hold"),
+        None => "no file: HOME is not set, so the defaults hold".to_owned(),
+    })
 }
 
 /// Prints the values of some keys, or of all.

@@ -127,7 +127,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     if options.servers.len() > 1 && !takes_several_servers(&args.command) {
         return Err(usage!("-L and -S both choose a tmux server: give one"));
     }
-    if takes_several_servers(&args.command) && !matches!(args.command, Command::Service(_)) {
+    if takes_several_servers(&args.command) {
         args.config.choose_servers(&mut options);
     }
     options.config = args.config.path.or(options.config);

@@ -83,6 +83,9 @@ fn a_file_is_begun_shown_and_checked() {
         text(&check.stdout).contains("there is no such file"),
         "{check:?}"
     );
+    let known = text(&run(&home, &["config", "check", "--json"]).stdout);
+    let known: Value = serde_json::from_str(&known).unwrap();
+    assert_eq!(known, serde_json::json!({"path": file, "exists": false}));
     assert_code(&run(&home, &["config", "init"]), 0);
     let mode = fs::metadata(path(&home)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -239,10 +242,22 @@ fn a_file_that_is_missing_or_that_others_can_write_is_refused() {
         text(&refused.stderr).contains("other users can write"),
         "{refused:?}"
     );
-    let mut wrong = command(&home, &["run", "--config", "/dev/null", "true"]);
+    fs::remove_file(path(&home)).unwrap();
+    let mut wrong = command(&home, &["config", "check"]);
     wrong.env("TD_ALLOW_INPUT", "maybe");
     let wrong = Running::start(wrong).end();
-    assert!(!wrong.status.success());
+    assert_code(&wrong, 2);
+    let expected = "td-observe: TD_ALLOW_INPUT: \"maybe\" is neither true nor false\n";
+    assert_eq!(text(&wrong.stderr), expected);
+    // What is refused may be a secret in the wrong place.
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    write(&home, &format!("keep_age = \"{secret}\"\n{secret} = 1\n"));
+    let check = run(&home, &["config", "check"]);
+    let errors = text(&check.stderr);
+    assert!(
+        errors.lines().count() == 2 && !errors.contains(&secret),
+        "{errors}"
+    );
 }
 
 #[test]

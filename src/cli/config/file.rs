@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::redact::Rules;
+
 use super::keys::{Entry, KEYS, Key, Kind, Origin, unknown};
 
 /// What is wrong in a configuration, and where. Shown in one line.
@@ -16,11 +18,10 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub fn of_variable(key: &Key, text: &str) -> Self {
-        Self {
-            place: key.variable(),
-            text: text.to_owned(),
-        }
+    /// A value in the wrong place may be a secret.
+    pub fn new(place: String, text: &str) -> Self {
+        let text = Rules::builtin().text(text).into_owned();
+        Self { place, text }
     }
 }
 
@@ -64,10 +65,8 @@ impl Reader<'_> {
     fn report(&mut self, at: usize, text: &str) {
         let (line, column) = position(self.text, at);
         let place = format!("{}:{line}:{column}", self.path.display());
-        self.problems.push(Problem {
-            place: crate::face::one_line(&place),
-            text: text.to_owned(),
-        });
+        self.problems
+            .push(Problem::new(crate::face::one_line(&place), text));
     }
 
     fn read(&mut self, table: &DeTable<'_>) {

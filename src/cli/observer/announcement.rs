@@ -48,8 +48,7 @@ impl Announcement {
     pub fn outdated(&self) -> Option<String> {
         let path = self.config.as_ref()?;
         let written = fs::metadata(path).ok()?;
-        let seconds = written.mtime().checked_mul(1_000_000)?;
-        let written = Timestamp::from_micros(seconds.checked_add(written.mtime_nsec() / 1_000)?);
+        let written = Timestamp::from_unix(written.mtime(), written.mtime_nsec())?;
         (written > self.started).then(|| {
             format!(
                 "{} is newer than the observer: its changes take effect after td-observe stop and start",

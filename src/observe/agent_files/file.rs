@@ -149,8 +149,7 @@ impl FileVersion {
     /// Returns the time of the last write; `None` if a timestamp cannot hold it.
     pub fn modified(&self) -> Option<Timestamp> {
         let (seconds, nanos) = self.modified;
-        let micros = seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)?;
-        Some(Timestamp::from_micros(micros))
+        Timestamp::from_unix(seconds, nanos)
     }
 
     /// Returns the time since the last write; `None` if the file's clock is ahead.

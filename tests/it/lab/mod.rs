@@ -305,6 +305,20 @@ impl<'a> Session<'a> {
                 self.events()
             );
         }
+        // States that may follow end with that of the last step, too.
+        let ends = scene.steps.iter().rev().find_map(|step| match step {
+            Step::Is(state) => Some(std::slice::from_ref(state)),
+            Step::Ends(states) => Some(*states),
+            _ => None,
+        });
+        let states = seen.iter().rev();
+        let last = states
+            .filter_map(|envelope| new_state(&envelope.event))
+            .next();
+        if let (Some(ends), Some((state, _))) = (ends, last) {
+            let (lab, text) = (self.agent.lab, scene.text);
+            assert!(ends.contains(&state), "{lab} {text}: {}", self.events());
+        }
         self.at = self.observed.seen.len();
     }
 

@@ -192,7 +192,7 @@ const ASK: Scene = Scene {
 const TASK: Scene = Scene {
     text: "SCN:task now",
     // If the status is idle between two turns, the first has ended.
-    steps: &[Is("working"), May("done"), May("working"), Is("done")],
+    steps: &[Is("working"), Is("done"), May("working"), May("done")],
     counts: Some(Counts {
         tools: 1,
         turns: 2,
