@@ -52,7 +52,7 @@ pub(crate) use self::foreground::{Front, Program, foreground};
 #[cfg(feature = "cli")]
 pub(crate) use self::os::age;
 pub(crate) use self::os::{
-    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory,
+    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, arguments, directory,
     name as process_name, stat,
 };
 #[cfg(feature = "kernel")]

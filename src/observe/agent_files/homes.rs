@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 use super::file::{FileVersion, read_small};
 use crate::agent::{KnownAgent, ShownSessions, StatusFile, StreamFormat};
-use crate::process::RunningAgent;
+use crate::process::{RunningAgent, arguments};
 use crate::timestamp::Timestamp;
 use serde::Deserialize;
 
@@ -287,7 +287,16 @@ impl Places {
             }
             (KnownAgent::Vibe, _) => vibe_session(&self.sessions, &agent.open_files())
                 .map(|session| session.join("journal")),
-            (KnownAgent::Cline, _) => cline_session(&self.sessions, &agent.processes(), since),
+            (KnownAgent::Cline, _) => {
+                let (hubs, own): (Vec<u32>, Vec<u32>) = agent
+                    .processes()
+                    .into_iter()
+                    .partition(|pid| is_cline_hub(*pid));
+                let written = cline_sessions(&self.sessions, since);
+                return cline_session(written, &own, &agent.directory, |pid| {
+                    hubs.contains(&pid) || is_cline_hub(pid)
+                });
+            }
             (KnownAgent::Cn, _) => {
                 let mut files = newer_than(&self.sessions, "json", since);
                 files.retain(|file| is_of_cn(file, &agent.directory));
@@ -395,22 +404,50 @@ fn vibe_session(sessions: &Path, open: &[PathBuf]) -> Option<PathBuf> {
 #[derive(Deserialize)]
 struct ClineManifest {
     pid: u32,
+    #[serde(default)]
+    cwd: PathBuf,
 }
 
-/// Returns the messages of the latest session that one of these processes has begun, or goes on with.
-fn cline_session(sessions: &Path, pids: &[u32], since: Timestamp) -> Option<PathBuf> {
+/// Returns the messages of the sessions that Cline has begun, or gone on with, since `since`, the latest first, with
+/// what it says about them.
+fn cline_sessions(sessions: &Path, since: Timestamp) -> Vec<(PathBuf, ClineManifest)> {
     let manifests = entries(sessions).into_iter().filter_map(|session| {
         let name = session.file_name()?.to_str()?.to_owned();
         Some(session.join(format!("{name}.json")))
     });
-    let own = written_since(manifests, since)
+    let mut written = written_since(manifests, since);
+    written.sort_by_key(|manifest| std::cmp::Reverse(modified(manifest)));
+    let read = written.into_iter().filter_map(|manifest| {
+        let messages = manifest.with_extension("messages.json");
+        let says = read_json(&manifest, false)?;
+        messages.exists().then_some((messages, says))
+    });
+    read.collect()
+}
+
+/// Returns the latest session of these processes, else those that a hub has begun in the agent's directory.
+fn cline_session(
+    written: Vec<(PathBuf, ClineManifest)>,
+    own: &[u32],
+    directory: &Path,
+    is_hub: impl Fn(u32) -> bool,
+) -> Located {
+    let is_own = |(_, says): &&(PathBuf, ClineManifest)| own.contains(&says.pid);
+    if let Some((messages, _)) = written.iter().find(is_own) {
+        return Located::File(messages.clone());
+    }
+    let of_hubs = written
         .into_iter()
-        .filter(|manifest| {
-            let manifest = read_json::<ClineManifest>(manifest, false);
-            manifest.is_some_and(|manifest| pids.contains(&manifest.pid))
-        });
-    let latest = own.max_by_key(|manifest| modified(manifest))?;
-    Some(latest.with_extension("messages.json"))
+        .filter(|(_, says)| says.cwd == directory && is_hub(says.pid));
+    one_of(of_hubs.map(|(messages, _)| messages).collect())
+}
+
+/// Returns true for the process that Cline leaves in the background: it runs the sessions of each Cline that starts
+/// later, and its id is in their files. It is a child of the Cline that started it until that ends.
+fn is_cline_hub(pid: u32) -> bool {
+    arguments(pid)
+        .iter()
+        .any(|argument| argument == "--cline-hub-daemon")
 }
 
 /// Returns true if a session of Continue CLI began in a directory, which it names before its messages.
@@ -519,19 +556,54 @@ mod tests {
     #[test]
     fn two_clines_in_one_directory_have_sessions_of_their_own() {
         let (_temp, root) = home(&[
-            ("1_a/1_a.json", r#"{"pid":7,"status":"idle"}"#),
+            ("1_a/1_a.json", r#"{"pid":7,"status":"idle","cwd":"/w"}"#),
             ("1_a/1_a.messages.json", "{}"),
             ("2_b/2_b.json", r#"{"pid":8}"#),
+            ("2_b/2_b.messages.json", "{}"),
             ("3_c/3_c.json", r#"{"pi"#),
             ("4_d/other.json", r#"{"pid":9}"#),
         ]);
-        let of = |pid, since| cline_session(&root, &[pid], since);
+        let of = |pid, since| {
+            let written = cline_sessions(&root, since);
+            cline_session(written, &[pid], Path::new("/w"), |_| false)
+        };
         let since = Timestamp::default();
-        assert_eq!(of(7, since), Some(root.join("1_a/1_a.messages.json")));
-        assert_eq!(of(8, since), Some(root.join("2_b/2_b.messages.json")));
-        assert_eq!(of(9, since), None);
+        let file = |name| Located::File(root.join(name));
+        assert_eq!(of(7, since), file("1_a/1_a.messages.json"));
+        assert_eq!(of(8, since), file("2_b/2_b.messages.json"));
+        assert_eq!(of(9, since), Located::Nowhere);
         // A session of an earlier process with the same id.
-        assert_eq!(of(7, Timestamp::from_micros(i64::MAX)), None);
+        assert_eq!(of(7, Timestamp::from_micros(i64::MAX)), Located::Nowhere);
+    }
+
+    /// Cline 3.0.65 leaves a process that runs the sessions of each Cline that starts later.
+    #[test]
+    fn the_screen_tells_which_session_of_its_hub_a_cline_shows() {
+        let (_temp, root) = home(&[
+            ("1_a/1_a.json", r#"{"pid":7,"cwd":"/w"}"#),
+            ("1_a/1_a.messages.json", "{}"),
+            ("2_b/2_b.json", r#"{"pid":70,"cwd":"/w"}"#),
+            ("2_b/2_b.messages.json", "{}"),
+            ("3_c/3_c.json", r#"{"pid":70,"cwd":"/w"}"#),
+            ("3_c/3_c.messages.json", "{}"),
+            ("4_d/4_d.json", r#"{"pid":70,"cwd":"/other"}"#),
+            ("4_d/4_d.messages.json", "{}"),
+        ]);
+        let of = |own: u32, directory: &str| {
+            let written = cline_sessions(&root, Timestamp::default());
+            cline_session(written, &[own], Path::new(directory), |pid| pid == 70)
+        };
+        let file = |name| root.join(name);
+        assert_eq!(of(7, "/w"), Located::File(file("1_a/1_a.messages.json")));
+        let Located::OneOf(mut files) = of(9, "/w") else {
+            panic!("no choice")
+        };
+        files.sort();
+        assert_eq!(
+            files,
+            [file("2_b/2_b.messages.json"), file("3_c/3_c.messages.json")]
+        );
+        assert_eq!(of(9, "/none"), Located::Nowhere);
     }
 
     #[test]
