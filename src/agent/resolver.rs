@@ -40,6 +40,11 @@ fn settle_time(source: StateSource) -> Duration {
 /// to 0.5 s before it draws the indicator of the next turn.
 const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 
+/// The time for which the screen may still show work after the end of a turn is written. A prompt that was typed
+/// meanwhile begins the next turn at once: Copilot CLI 1.0.102 writes it up to 0.4 s later, and its screen shows no end
+/// between the two; without one, the screen shows the end within 0.9 s on a busy machine.
+const END_SHOWN: Duration = Duration::from_secs(1);
+
 /// The time for which a program must report that it works. Codex 0.171 reports work when it starts, for 15 ms and, on a
 /// busy machine, 58 ms.
 const WORK_REPORT: Duration = Duration::from_millis(100);
@@ -257,7 +262,8 @@ impl StateResolver {
         let written = self.get(StateSource::Transcript);
         let begun = self.own_status().zip(written);
         let begun = begun.map(|(status, held)| held.since + settle_time(status));
-        let settles = settles.chain(worked).chain(begun);
+        let ended = written.map(|held| held.since + END_SHOWN);
+        let settles = settles.chain(worked).chain(begun).chain(ended);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
@@ -530,6 +536,16 @@ impl StateResolver {
                 || self.settled_since.is_some_and(|at| at > transcript.since);
             if !transcript.is_busy() && is_since && self.get(Screen).is_some_and(is_later) {
                 return self.report(Screen);
+            }
+            // A prompt that waited begins the next turn.
+            let shows_work = self
+                .on_screen
+                .as_ref()
+                .is_some_and(|(shown, _)| shown.state == AgentState::Working && !shown.inferred);
+            let was_working = self.state() == Some(AgentState::Working);
+            let may_go_on = transcript.claim.state == AgentState::Done && was_working && shows_work;
+            if may_go_on && !self.has_held(Transcript, END_SHOWN, now) {
+                return None;
             }
             if !transcript.is_busy() && !is_outdated(transcript) {
                 // The turn continues after an unconfirmed answer.
@@ -1310,7 +1326,9 @@ mod tests {
             claims.settle_screen(ms(300));
             assert_eq!(states(&mut claims, 300), Some((Screen, Working, None)));
             claims.set_claim(Transcript, done, ms(400));
-            assert_eq!(states(&mut claims, 400), Some((Transcript, Done, None)));
+            assert_eq!(states(&mut claims, 400), None, "the screen shows work");
+            claims.set_screen(screen(Idle, None), ms(450));
+            assert_eq!(states(&mut claims, 450), Some((Transcript, Done, None)));
             let mut shows = |detected: Option<DetectedState>, at| {
                 claims.set_screen(detected, ms(at));
                 claims.settle_screen(ms(at + 300));
@@ -1325,6 +1343,37 @@ mod tests {
             assert_eq!(shows(screen(Idle, None), 7_000), None);
             let over = states(&mut claims, 7_600);
             assert_eq!(over, Some((Transcript, Done, None)));
+        }
+
+        /// GitHub Copilot CLI 1.0.102 writes the end of a turn, and 0.2 to 0.4 s later the prompt that was typed meanwhile.
+        #[test]
+        fn a_turn_that_a_waiting_prompt_follows_is_not_done() {
+            let mut claims = StateResolver::new(true);
+            let written =
+                |state, turn| claim(state, None).map(|claim| StateClaim { turn, ..claim });
+            claims.set_claim(Transcript, written(Working, 1), ms(0));
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300).unwrap().1, Working);
+            claims.set_claim(Transcript, written(Done, 1), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None, "the screen shows work");
+            claims.set_claim(Transcript, written(Working, 2), ms(1_400));
+            assert_eq!(states(&mut claims, 1_400), None, "it works on");
+            // The last turn ends as soon as the screen shows it, too.
+            claims.set_claim(Transcript, written(Done, 2), ms(3_000));
+            assert_eq!(states(&mut claims, 3_000), None);
+            claims.set_screen(screen(Idle, None), ms(3_100));
+            let done = Some((Transcript, Done, None));
+            assert_eq!(states(&mut claims, 3_100), done);
+            // A screen that does not change says no more after a second.
+            claims.set_claim(Transcript, written(Working, 3), ms(5_000));
+            assert_eq!(states(&mut claims, 5_000).unwrap().1, Working);
+            claims.set_screen(screen(Working, None), ms(5_000));
+            claims.settle_screen(ms(5_300));
+            claims.set_claim(Transcript, written(Done, 3), ms(6_000));
+            assert_eq!(states(&mut claims, 6_999), None);
+            assert_eq!(claims.deadline, Some(ms(7_000)));
+            assert_eq!(states(&mut claims, 7_000), done);
         }
 
         /// GitHub Copilot CLI 1.0.102 writes the interruption, and shows its spinner once more.
