@@ -368,7 +368,7 @@ impl Candidate<'_, '_> {
             Some((rules, read)) => FoundDialogue {
                 from: read.from,
                 is_last: read.below <= BELOW_CHOICES_MAX,
-                takes_text: rules.takes_text(&read.dialogue),
+                takes_text: read.takes_text || rules.takes_text(&read.dialogue),
                 dialogue: Some(read.dialogue),
             },
             None => FoundDialogue {

@@ -61,7 +61,7 @@ pub(super) struct DialogueRules {
     pub inline: Option<Regex>,
     /// Matches rows that do not belong to the text.
     pub omit: Option<Regex>,
-    /// Matches the label of a choice in which the user types a text.
+    /// Matches the label of a choice in which the user types a text, and a row below the choices that says so of all.
     pub entry: Option<Regex>,
     /// The keys of choices that show none, by their labels, and of those that show another name of it, by that name.
     pub keys: BTreeMap<String, String>,
@@ -96,6 +96,8 @@ pub(super) struct ReadDialogue {
     pub from: usize,
     /// The number of rows with text below its choices.
     pub below: usize,
+    /// A row below its choices says that a typed text is an answer, too.
+    pub takes_text: bool,
     pub dialogue: Dialogue,
 }
 
@@ -120,7 +122,7 @@ impl DialogueRules {
     pub fn read(&self, screen: &RuleScreen<'_>, is_at_ease: bool) -> Option<ReadDialogue> {
         let found = self.listed(screen);
         let found = found.or_else(|| self.in_one_row(screen));
-        let found = found.or_else(|| self.list.as_ref()?.read(screen, is_at_ease));
+        let found = found.or_else(|| self.list.as_ref()?.read(self, screen, is_at_ease));
         let Choices { start, end, list } = found?;
         let highest = self
             .list
@@ -141,10 +143,12 @@ impl DialogueRules {
             choices,
             again: false,
         };
-        let is_text = |row: &usize| !inner(screen.row(*row)).is_empty();
+        let below = (end..screen.all().end).map(|row| inner(screen.row(row)));
+        let is_entry = |row: &str| self.entry.as_ref().is_some_and(|entry| entry.is_match(row));
         Some(ReadDialogue {
             from,
-            below: (end..screen.all().end).filter(is_text).count(),
+            below: below.clone().filter(|row| !row.is_empty()).count(),
+            takes_text: below.clone().any(is_entry),
             dialogue,
         })
     }
@@ -253,10 +257,14 @@ impl DialogueRules {
         })
     }
 
+    /// Returns true if a row does not belong to the dialogue.
+    fn omits(&self, row: &str) -> bool {
+        self.omit.as_ref().is_some_and(|omit| omit.is_match(row))
+    }
+
     /// Returns the text of the rows above the choices, without frames. `is_whole`: the first row is shown.
     fn text<'r>(&self, rows: impl Iterator<Item = &'r str>, is_whole: bool) -> String {
-        let is_omitted = |row: &str| self.omit.as_ref().is_some_and(|omit| omit.is_match(row));
-        let rows = rows.filter(|row| !is_omitted(row));
+        let rows = rows.filter(|row| !self.omits(row));
         let rows: Vec<&str> = rows.map(beside_edges).collect();
         let shown = rows.iter().filter(|row| !row.is_empty());
         let margin = shown.map(|row| indent(row)).min().unwrap_or(0);
@@ -279,10 +287,15 @@ impl DialogueRules {
 
 impl ListRules {
     /// Returns the choices at the foot of a screen.
-    fn read(&self, screen: &RuleScreen<'_>, is_at_ease: bool) -> Option<Choices> {
+    fn read(
+        &self,
+        rules: &DialogueRules,
+        screen: &RuleScreen<'_>,
+        is_at_ease: bool,
+    ) -> Option<Choices> {
         let rows = screen.last_of(screen.all(), LIST_ROWS_MAX);
         let choices = rows.rev().find_map(|row| {
-            self.around(screen, row)
+            self.around(rules, screen, row)
                 .or_else(|| self.buttons(screen, row))
         })?;
         let below =
@@ -294,7 +307,12 @@ impl ListRules {
     }
 
     /// Returns the choices around the selected one.
-    fn around(&self, screen: &RuleScreen<'_>, selected: usize) -> Option<Choices> {
+    fn around(
+        &self,
+        rules: &DialogueRules,
+        screen: &RuleScreen<'_>,
+        selected: usize,
+    ) -> Option<Choices> {
         let row = screen.row(selected);
         let mark = self.selected.find(row)?;
         let column = columns(row.get(..mark.end())?);
@@ -303,7 +321,8 @@ impl ListRules {
             let row = screen.row(*row);
             !inner(row).is_empty() && indent(row) > column
         };
-        let is_part = |row: &usize| label(*row).is_some() || is_rest(row);
+        let is_part =
+            |row: &usize| !rules.omits(screen.row(*row)) && (label(*row).is_some() || is_rest(row));
         let above = (0..selected).rev().take_while(is_part);
         let start = above
             .filter(|row| label(*row).is_some())

@@ -795,6 +795,17 @@ fn a_text_is_typed_in_the_choice_that_takes_one() {
         let moved = moved.replace(&format!("  3. {label}Type"), to);
         assert!(detect(&moved).unwrap().takes_text, "{moved}");
     }
+    let form = of("1.0: asks by a form");
+    assert!(!detect(form).unwrap().takes_text, "{form}");
+    let moved = form
+        .replace(" ❯ Red", "   Red")
+        .replace("   Other", " ❯ Other");
+    assert!(detect(&moved).unwrap().takes_text, "{moved}");
+    // A row below the choices says that a text can always be typed.
+    let always = of("1.5: asks a question, in a narrow pane");
+    assert!(detect(always).unwrap().takes_text, "{always}");
+    let asks = of("1.5: asks for a command, in a narrow pane");
+    assert!(!detect(asks).unwrap().takes_text, "{asks}");
 }
 
 /// Codex 0.171 in 80 columns.
