@@ -68,9 +68,9 @@ fn is_titled(text: &str) -> bool {
         && before.max(after) >= LINE_CHARS_MIN
 }
 
-/// Returns true if a character is a box-drawing or block character.
+/// Returns true if a character is a box-drawing or block character; kilo's name is drawn with sixths of blocks, too.
 pub(super) fn is_box_drawing(c: char) -> bool {
-    ('\u{2500}'..='\u{259f}').contains(&c)
+    matches!(c, '\u{2500}'..='\u{259f}' | '\u{1fb00}'..='\u{1fbaf}')
 }
 
 /// Returns true if a character is a frame of a braille spinner.

@@ -294,6 +294,9 @@ impl ScreenReader {
         if let Some(first) = pairs.position(|(known, row)| !known.is_same(row)) {
             if let Some(found) = self.anchor(&page, first) {
                 start = found;
+            } else if self.is_taken_back(at + first, &page[first]) {
+                self.settled.truncate(at + first);
+                start = first;
             } else if let Some(before) = self.letters_above_rewrapped(at, &page) {
                 return self.rewrap_after(before, &page, events);
             } else if first + 1 == above_settled
@@ -309,6 +312,20 @@ impl ScreenReader {
         }
         let rest = page.into_iter().skip(start).collect();
         self.set_live(rest);
+    }
+
+    /// Returns true if the settled rows from `from` on are a failure below its prompt, and another box is in its place:
+    /// kilo 7.7 removes the failure of a turn when the next one begins.
+    fn is_taken_back(&self, from: usize, row: &ConversationRow) -> bool {
+        let is_boxed = |row: &ConversationRow| row.kind == RowPart::Boxed;
+        let mut gone = self.settled.iter().skip(from);
+        let head = gone.next().filter(|head| is_boxed(head) && head.is_head);
+        let is_failure = head.is_some_and(|head| self.layout.tool(&head.text).is_none())
+            && gone.all(|row| is_boxed(row) && !row.is_head)
+            && from
+                .checked_sub(1)
+                .is_some_and(|above| is_boxed(&self.settled[above]));
+        is_failure && is_boxed(row) && row.is_head
     }
 
     /// Returns the index of the first row after the last settled rows.

@@ -22,6 +22,9 @@ const BOX_INDENT_MAX: usize = 3;
 /// Marks at the beginning of a tool's row or of the title of its box.
 const TOOL_MARKS: &[char] = &['→', '←', '✱', '%', '◇', '⚙', '↔', '#'];
 
+/// What kilo does before the first turn in a directory: it is no tool.
+const SNAPSHOT: &str = "Initializing snapshot…";
+
 /// The state that reading the next screen depends on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpencodeLayout {
@@ -169,7 +172,13 @@ impl OpencodeLayout {
             return Some(("bash", command.trim()));
         }
         let rest = head.strip_prefix(TOOL_MARKS)?;
-        rest.starts_with(' ').then(|| ("", rest.trim()))
+        // The answers to a question are counted.
+        let is_count = |count: &str| count.trim().bytes().all(|digit| digit.is_ascii_digit());
+        let name = match rest.strip_suffix(" answered") {
+            Some(count) if is_count(count) => "question",
+            _ => "",
+        };
+        rest.starts_with(' ').then(|| (name, rest.trim()))
     }
 }
 
@@ -227,7 +236,7 @@ fn text_row(text: &str) -> Option<(String, RowPart)> {
     }
     if let Some(rest) = bare.strip_prefix(is_spinner) {
         return match rest.trim() {
-            "Thinking" => None,
+            "Thinking" | SNAPSHOT => None,
             rest => Some((format!("$ {rest}"), RowPart::Tool)),
         };
     }

@@ -97,6 +97,96 @@ mod opencode_screens {
         );
     }
 
+    /// The name on kilo's first screen has sixths of blocks.
+    #[test]
+    fn the_first_prompt_below_a_name_in_blocks_is_reported() {
+        const START: &str = "
+          ██  ██ ██🬺🬏   ██
+          ████🬺🬏 ▀▀██   ██
+          ▀▀  ▀▀ ▀▀▀▀▀▀   ▀▀▀▀
+
+  ┃
+  ┃  Ask anything... \"What is the tech stack?\"
+  ┃
+  ┃  Code  · Mock Mock
+  ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+                         tab agents  ctrl+p commands
+
+
+
+
+
+  ● Tip Use pgup to navigate through
+  /work/work-kilo:master                   7.7.7
+";
+        let typed = START.replace("Ask anything... \"What is the tech stack?\"", "do it");
+        let box_alone = &START[START.find("  ┃").unwrap()..START.find("  ● ").unwrap()];
+        let prompt = "  ┃\n  ┃  do it\n  ┃\n\n";
+        let (sent, working) = (kilo(prompt, false), kilo(prompt, true));
+        let screens = [START, &typed, START, box_alone, &sent, &working];
+        assert_eq!(read_opencode(&screens), ["prompt do it"]);
+    }
+
+    /// Returns a screen of kilo with these rows above its empty input box.
+    fn kilo(rows: &str, is_working: bool) -> String {
+        let foot = if is_working {
+            "   ■■■■⬝⬝⬝⬝  esc interrupt"
+        } else {
+            ""
+        };
+        let line = "▀".repeat(50);
+        format!(
+            "{rows}\n  ┃\n  ┃\n  ┃\n  ┃  Code  · Mock Mock\n  ╹{line}\n{foot}      150 (0%) · $0.00\n"
+        )
+    }
+
+    #[test]
+    fn the_prompt_in_place_of_a_failure_that_kilo_removes_is_reported() {
+        let turn = "  ┃\n  ┃  tell me\n  ┃\n\n     All is well.\n\n     ▣  Code · Mock · 1.2s\n\n";
+        let failed = format!("{turn}  ┃\n  ┃  do it\n  ┃\n\n");
+        let next = format!("{failed}  ┃\n  ┃  do it again\n  ┃\n\n");
+        let screens = [
+            kilo("", false),
+            kilo("  ┃\n  ┃  tell me\n  ┃\n\n", true),
+            kilo(turn, false),
+            kilo(&failed, true),
+            // Before its first turn, it makes a copy of the directory.
+            kilo(
+                &format!("{failed}     ⠋ Initializing snapshot…\n\n     ▣  Code · Mock\n"),
+                true,
+            ),
+            kilo(
+                &format!("{failed}  ┃\n  ┃  invalid x-api-key\n  ┃\n\n     ▣  Code · Mock\n"),
+                false,
+            ),
+            kilo(&failed, false),
+            kilo(&next, true),
+            kilo(
+                &format!("{next}     → 1 answered\n\n     Good.\n\n     ▣  Code · Mock · 2.3s\n"),
+                false,
+            ),
+        ];
+        let screens: Vec<&str> = screens.iter().map(String::as_str).collect();
+        let events = read_opencode(&screens);
+        let events: Vec<&String> = events
+            .iter()
+            .filter(|event| !event.starts_with("token "))
+            .collect();
+        assert_eq!(
+            events,
+            [
+                "prompt tell me",
+                "turn Code · Mock · 1.2s: All is well.",
+                "prompt do it",
+                "failed invalid x-api-key",
+                "prompt do it again",
+                "tool question 1 answered",
+                "ended question ",
+                "turn Code · Mock · 2.3s: Good.",
+            ]
+        );
+    }
+
     #[test]
     fn what_opencode_says_is_its_last_sentence_or_its_tool_and_never_the_prompt() {
         const EARLIER: &str = "  ┃
