@@ -8,7 +8,7 @@ use super::agent;
 use crate::cli::{assert_code, text};
 use crate::observer::Home;
 use crate::states;
-use crate::support::TmuxServer;
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// The status lines of the inner server are no part of the agent's screen, whatever they look like.
 #[test]
@@ -85,7 +85,9 @@ fn the_servers_of_agents_teams_are_named() {
     assert!(names_it(&["status"]) && names_it(&["status", "--json"]));
     // The file of a server that has ended may remain.
     team.tmux(&["kill-server"]);
-    assert!(!names_it(&["status"]));
+    // The server ends after its client.
+    let ended = || (!names_it(&["status"])).then_some(()).ok_or("it is named");
+    wait_for("the end of the server", CEILING, ended);
     assert_code(&home.run(&["stop"]), 0);
     team.tmux(&["new-session", "-d", "-s", "swarm", "exec cat"]);
     assert!(!names_it(&["start", "-S", &socket, "-L", "claude-swarm-7"]));
