@@ -89,8 +89,8 @@ impl Observer {
         }
     }
 
-    /// Returns the present screen of a pane, of the server at a socket if there are several. The pane counts as
-    /// viewed.
+    /// Returns the present screen of a pane, of the server at a socket if there are several. If `is_viewed`, the pane
+    /// counts as viewed.
     ///
     /// # Errors
     /// The reason in words.
@@ -98,12 +98,13 @@ impl Observer {
         &self,
         pane: &PaneId,
         server: Option<&str>,
+        is_viewed: bool,
         stop: &Stop,
     ) -> std::result::Result<ScreenView, String> {
         match self {
             Self::At(socket) => {
                 let pane = percent_encoded(pane.as_str());
-                let mut path = format!("/api/v1/panes/{pane}/screen?viewed=true");
+                let mut path = format!("/api/v1/panes/{pane}/screen?viewed={is_viewed}");
                 if let Some(server) = server {
                     path.push_str(&format!("&socket={}", percent_encoded(server)));
                 }
@@ -115,8 +116,14 @@ impl Observer {
                 serde_json::from_slice(&answer.body)
                     .map_err(|cause| format!("the screen is not readable: {cause}"))
             }
-            Self::Here(context) => view(context, pane.as_str(), server.map(Path::new), true, stop)
-                .map_err(|response| response.detail()),
+            Self::Here(context) => view(
+                context,
+                pane.as_str(),
+                server.map(Path::new),
+                is_viewed,
+                stop,
+            )
+            .map_err(|response| response.detail()),
         }
     }
 }

@@ -18,7 +18,7 @@ mod ws;
 mod routes;
 mod server;
 
-#[cfg(feature = "tui")]
+#[cfg_attr(not(feature = "tui"), allow(dead_code))]
 mod access;
 pub(crate) mod client;
 

@@ -26,7 +26,7 @@ use crate::thread::Stop;
 use crate::timestamp::Timestamp;
 use crate::tmux::{Listing, PaneScreen, Server, Target, Typing};
 
-/// The shortest time between two `PaneSeen` events of a pane, unless its row has finished.
+/// The shortest time between two `PaneSeen` events of a pane, unless its row has finished or needs the user.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The parts of the observer that requests use. Cheap to clone.
@@ -82,8 +82,8 @@ impl ApiContext {
     }
 }
 
-/// Returns true if a view of the row must be reported: immediately if the row has finished; otherwise if it
-/// has changed since the last view, at most once a minute.
+/// Returns true if a view of the row must be reported: immediately if the row has finished or needs the user;
+/// otherwise if it has changed since the last view, at most once a minute.
 fn is_due(row: &Row, now: Timestamp) -> bool {
     if !row.is_observed() {
         // The row has no source that could emit.
@@ -95,7 +95,11 @@ fn is_due(row: &Row, now: Timestamp) -> bool {
     let age = now.micros().saturating_sub(seen.micros());
     let is_old = u128::try_from(age).is_ok_and(|age| age >= REPORT_INTERVAL.as_micros());
     let has_news = row.last_output.is_some_and(|at| at > seen) || row.since > seen;
-    row.attention() == Attention::Finished || has_news && is_old
+    match row.attention() {
+        Attention::Finished => true,
+        Attention::NeedsYou if row.since > seen => true,
+        _ => has_news && is_old,
+    }
 }
 
 /// A tmux server under observation, and its socket.

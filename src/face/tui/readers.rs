@@ -6,9 +6,9 @@
 //! then skips old ones.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
@@ -28,7 +28,7 @@ use crate::event::{Cursor, Envelope, EventKind, LogGapRange, ScreenRow, Styles, 
 use crate::face::lines::styles_of;
 use crate::feed::{Next, ended_rows};
 use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query, RunStatus};
-use crate::thread::{Stop, is_stopped};
+use crate::thread::{Stop, is_stopped, lock};
 use crate::timestamp::Timestamp;
 
 /// The longest time for which the observer holds a request for changes. After twice this time without an
@@ -37,6 +37,9 @@ const LONG_POLL: Duration = Duration::from_secs(1);
 
 /// The pause before another attempt to reach the observer, and between two captures of a screen.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// The time after a key in which somebody looks at the UI.
+const VIEW: Duration = Duration::from_secs(60);
 
 /// The pause between two boards, which limits redraws while many rows change, and the time within which the
 /// live thread notices a new selection, whose page is shown before.
@@ -62,9 +65,16 @@ pub(super) struct Access {
     pub generation: Arc<AtomicU64>,
     /// Receives the reports.
     pub inputs: InputSender,
+    /// The time of the last key.
+    pub used_at: Arc<Mutex<Instant>>,
 }
 
 impl Access {
+    /// Returns true if somebody looks at the UI: he has pressed a key within the last minute, as for a tmux client.
+    fn is_used(&self) -> bool {
+        self.clock.now() < *lock(&self.used_at) + VIEW
+    }
+
     /// Waits, unless the UI has ended.
     fn pause(&self, time: Duration) {
         select_biased! {
@@ -294,7 +304,10 @@ impl Access {
                 continue;
             };
             let screen = (self.find)()
-                .and_then(|observer| observer.screen(&pane, server.as_deref(), &self.stop))
+                .and_then(|observer| {
+                    let is_viewed = self.is_used();
+                    observer.screen(&pane, server.as_deref(), is_viewed, &self.stop)
+                })
                 .map(|view| screen_of(view.height, view.cursor, &view.rows, &view.styles));
             let shown = screen.as_ref().ok().cloned();
             if shown.is_none() {

@@ -17,8 +17,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, never, select_biased};
@@ -43,7 +43,7 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::face::local_time::LocalTime;
 use crate::history::DataDir;
-use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::thread::{self, Handle, Stop, StopGuard, lock, stop_pair};
 use crate::tmux::{Server, Typing};
 
 /// The interval at which ages and times on the screen are updated.
@@ -257,6 +257,9 @@ impl Ui {
     }
 
     fn handle(&mut self, input: Input) -> Result<()> {
+        if matches!(input, Input::Key(_) | Input::Paste(_)) {
+            *lock(&self.threads.used_at) = self.now();
+        }
         let effects = self.model.update(input);
         let generation = self.model.log.generation;
         self.threads.generation.store(generation, Ordering::Relaxed);
@@ -398,6 +401,8 @@ pub(super) struct Threads {
     /// Batches of live events.
     pub events: Receiver<Input>,
     pub send: InputSender,
+    /// The time of the last key.
+    pub used_at: Arc<Mutex<Instant>>,
     /// The signal that ends the UI.
     pub ended: Receiver<i32>,
     /// Notified of each input, live event, signal, and change of the terminal's size.
@@ -429,7 +434,9 @@ impl Threads {
         let (live_events, events) = queue();
         let (end, ended) = bounded(1);
         let generation = Arc::new(AtomicU64::new(0));
+        let used_at = Arc::new(Mutex::new(clock.now()));
         let access = Access {
+            used_at: used_at.clone(),
             find,
             data,
             clock,
@@ -450,6 +457,7 @@ impl Threads {
             inputs,
             events,
             send,
+            used_at,
             ended,
             woken,
             stop,

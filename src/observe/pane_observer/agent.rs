@@ -311,7 +311,11 @@ impl Pane {
             out.notify_turn_over();
         }
         self.read_state(report.claim.state, out);
-        self.views.state_changed(is_end, out.now);
+        let is_news = matches!(
+            report.claim.state,
+            AgentState::Done | AgentState::Waiting | AgentState::Error | AgentState::Limited
+        );
+        self.views.state_changed(is_news, out.now);
         let evidence = if report.claim.is_confirmed {
             StateEvidence::Confirmed
         } else {

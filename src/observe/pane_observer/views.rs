@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use crate::event::ScreenRow;
 
-/// The shortest time between two reports, unless an agent in the pane is done.
+/// The shortest time between two reports, unless an agent in the pane is done or needs its user.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The views of one pane. A view is reported only where the pane has shown something since the last
 /// report, so that the log of a pane that stays in view does not grow.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::observe) struct Views {
+pub(crate) struct Views {
     viewed_since: Option<Instant>,
     /// The time until which the client counts as looked at, unless somebody touches it again.
     until: Option<Instant>,
@@ -18,8 +18,8 @@ pub(in crate::observe) struct Views {
     reported_at: Option<Instant>,
     /// The last change of the agent's state.
     state_at: Option<Instant>,
-    /// The time at which the agent was done, until that is reported as seen.
-    done_at: Option<Instant>,
+    /// The time at which the agent was done or came to need its user, until that is reported as seen.
+    news_at: Option<Instant>,
 }
 
 impl Views {
@@ -38,10 +38,10 @@ impl Views {
         }
     }
 
-    /// Takes a change of the agent's state; `is_done` if its turn has ended.
-    pub fn state_changed(&mut self, is_done: bool, now: Instant) {
+    /// Takes a change of the agent's state; `is_news` if its turn has ended, or it needs its user.
+    pub fn state_changed(&mut self, is_news: bool, now: Instant) {
         self.state_at = Some(now);
-        self.done_at = is_done.then_some(now);
+        self.news_at = is_news.then_some(now);
     }
 
     /// Returns when a view is due; `printed_at` is the time of the pane's last output.
@@ -56,8 +56,8 @@ impl Views {
         let Some(reported_at) = self.reported_at else {
             return Some(viewed_since);
         };
-        if let Some(done_at) = self.done_at {
-            return Some(done_at.max(viewed_since));
+        if let Some(news_at) = self.news_at {
+            return Some(news_at.max(viewed_since));
         }
         let changed_at = printed_at.max(self.state_at)?;
         let due = viewed_since.max(reported_at + REPORT_INTERVAL);
@@ -69,7 +69,7 @@ impl Views {
         let is_there = self.until.is_some_and(|until| now < until);
         let is_due = is_there && self.next_due(printed_at).is_some_and(|at| at <= now);
         if is_due {
-            (self.reported_at, self.done_at) = (Some(now), None);
+            (self.reported_at, self.news_at) = (Some(now), None);
         }
         is_due
     }
