@@ -9,6 +9,9 @@ mod group;
 
 mod supervisor;
 
+#[cfg(feature = "cli")]
+mod event_variables;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -20,6 +23,10 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::event_variables::event_variables;
+#[cfg(feature = "notify")]
+pub(crate) use self::event_variables::variable;
 #[cfg(feature = "cli")]
 pub(crate) use self::group::{DetachedStart, open_log, start_detached};
 pub(crate) use self::group::{

@@ -20,6 +20,7 @@
 //! | `cli` | yes | the program `td-observe`: arguments, console, completions, manual pages |
 //! | `http` | yes | models over HTTP for loops: `agent_loop::HttpClient` for the APIs of Anthropic and OpenAI |
 //! | `kernel` | yes | Jupyter kernels: `kernel::Kernel`, and `td-observe kernel` of the program |
+//! | `notify` | yes | notifications of the program: tmux, desktop, ntfy, Telegram, webhooks, commands |
 //! | `tui` | yes | the terminal UI of the program: `td-observe tui` |
 //! | `internals` | no | what the tests, benchmarks and fuzz targets of this repository use; no promise of stability |
 //!
@@ -113,6 +114,9 @@ pub mod feed;
 mod api;
 #[cfg(feature = "cli")]
 mod face;
+
+#[cfg(feature = "notify")]
+mod notify;
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]

@@ -41,6 +41,8 @@ pub use model::{
     BrokenInput, Cancel, CommandClient, ContentBlock, LlmClient, LlmError, Message, RecordedClient,
     Request, Response, Role, StopReason, StreamChunk, ToolCall, ToolSpec, Usage,
 };
+#[cfg(feature = "notify")]
+pub(crate) use model::{SafeUri, logged_target, requested_delay};
 pub use progress::{LoopEnd, LoopOutcome, Progress};
 pub use spec::{Phase, Spec};
 pub use tool::{Tool, ToolError, ToolOutcome, Toolbox};

@@ -43,6 +43,8 @@ pub(crate) use limit::end_in_words;
 #[cfg(feature = "cli")]
 pub(crate) use one_row::listed;
 pub use place::Place;
+#[cfg(feature = "notify")]
+pub(crate) use row::is_failure;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 #[cfg(feature = "cli")]
 pub(crate) use rows::ENDED_AGE_MAX;

@@ -26,7 +26,7 @@ pub(super) const LONG_MICROS: i64 = 10_000_000;
 
 /// Returns true for the exit status of a failure: the user's own interrupt, a hang-up, a closed pipe and a stop are
 /// none.
-pub(super) fn is_failure(status: i32) -> bool {
+pub(crate) fn is_failure(status: i32) -> bool {
     let ends_of_users = [0, 129, 130, 141, 147, 148];
     !ends_of_users.contains(&status)
 }

@@ -18,6 +18,8 @@ use super::failure::Failure;
 use super::kernel::TypedKernel;
 use super::log::TypedLog;
 use super::loops::TypedLoop;
+#[cfg(feature = "notify")]
+use super::notify::TypedNotify;
 use super::observer::{STOP_EXAMPLES, TypedService, TypedStart};
 use super::options::TypedOptions;
 use super::replay::TypedReplay;
@@ -101,6 +103,9 @@ pub(super) enum Command {
     Service(TypedService),
     /// Show, check or begin the configuration
     Config(TypedConfig),
+    /// Try a channel of notifications, or show what was sent and withheld
+    #[cfg(feature = "notify")]
+    Notify(TypedNotify),
     /// List the runs in the history, or prune them
     Runs(TypedRuns),
     /// Print what a run has shown, and follow it
@@ -240,6 +245,8 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
             "quiet",
         ],
     ),
+    #[cfg(feature = "notify")]
+    ("notify", &["no_log", "color", "quiet"]),
     (
         "runs",
         &["server_name", "server_socket", "config", "no_log", "color"],

@@ -4,6 +4,14 @@ mod args;
 mod file;
 mod keys;
 mod places;
+mod reader;
+
+#[cfg(feature = "notify")]
+mod channel_names;
+#[cfg(feature = "notify")]
+mod channels;
+#[cfg(feature = "notify")]
+mod section;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,11 +24,18 @@ use super::failure::Failure;
 use super::options::{Options, WhichServer};
 use super::output;
 use crate::face::one_line;
+#[cfg(feature = "notify")]
+use crate::notify::Settings;
 pub(super) use args::TypedConfig;
 use args::{ConfigAction, TypedShow};
-use file::{Problem, read};
+#[cfg(feature = "notify")]
+pub(super) use channel_names::channel_names;
+use file::read;
 use keys::{Entry, KEYS, Key, Kind, Origin};
 use places::Place;
+use reader::Problem;
+#[cfg(feature = "notify")]
+use section::Section;
 
 /// The values that the configuration gives, and where they come from.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +43,12 @@ pub(super) struct Config {
     /// The file, whether or not it exists; `None` if no place for it is known.
     pub path: Option<PathBuf>,
     entries: Vec<Entry>,
+    /// The rules and the channels of notifications.
+    #[cfg(feature = "notify")]
+    pub notifications: Settings,
+    /// The rules and the channels as the file gives them.
+    #[cfg(feature = "notify")]
+    sections: Vec<Section>,
 }
 
 impl Config {
@@ -58,13 +79,19 @@ impl Config {
         let place = Place::find(named, |name| std::env::var_os(name))?;
         let mut config = Self {
             path: place.as_ref().map(|place| place.path.clone()),
-            entries: Vec::new(),
+            ..Self::default()
         };
         let mut problems = Vec::new();
         if let Some(place) = &place
             && let Some(text) = place.read()?
         {
-            (config.entries, problems) = read(&text, &place.path, command);
+            let reader = read(&text, &place.path, command);
+            (config.entries, problems) = (reader.entries, reader.problems);
+            #[cfg(feature = "notify")]
+            {
+                config.notifications = reader.notifications;
+                config.sections = reader.sections;
+            }
         }
         for key in KEYS {
             let Some(value) = std::env::var_os(key.variable()).filter(|value| !value.is_empty())
@@ -108,6 +135,14 @@ impl Config {
             });
         }
         command
+    }
+
+    /// Returns true if this is the name of a channel's table.
+    fn has_section(&self, _name: &str) -> bool {
+        #[cfg(feature = "notify")]
+        return self.sections.iter().any(|section| section.name == _name);
+        #[cfg(not(feature = "notify"))]
+        false
     }
 
     /// Observes the configured servers, if the command line names none.
@@ -203,7 +238,7 @@ fn show_all(
 ) -> Result<ExitCode, Failure> {
     let config = Config::load(named, command)?;
     for name in &typed.keys {
-        if KEYS.iter().all(|key| key.name != name) {
+        if keys::names().all(|key| key != name) && !config.has_section(name) {
             return Err(usage!("{}", keys::unknown(name)));
         }
     }
@@ -244,6 +279,17 @@ fn show_all(
             }
         };
         written?;
+    }
+    #[cfg(feature = "notify")]
+    for section in &config.sections {
+        let names = |key: &String| {
+            let rest = section.name.strip_prefix(key.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if typed.keys.is_empty() || typed.keys.iter().any(names) {
+            let path = config.path.as_deref().unwrap_or(Path::new(""));
+            text.extend(section.shown(path, options.json, typed.origin).into_bytes());
+        }
     }
     output::print(&String::from_utf8_lossy(&text))
 }

@@ -9,15 +9,12 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
-use serde_json::Value;
-
 use super::checks::PaneTitles;
 use super::failure::Failure;
 use super::live;
 use super::signals::Signals;
 use crate::bus::{Delivery, Filter, RecvTimeoutError, SubscribeOptions, Subscription};
-use crate::child::{self, Invocation};
+use crate::child::{self, Invocation, event_variables};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::event::{
@@ -26,6 +23,7 @@ use crate::event::{
 };
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 /// Maximum number of waiting commands; further ones are not run, with a warning.
 const WAITING_MAX: usize = 256;
@@ -43,19 +41,6 @@ const LAST_SECOND: Duration = Duration::from_secs(1);
 /// The fields that the input of `--on-state` commands has in addition to those of the event.
 const SESSION: &str = "session";
 const TITLE: &str = "title";
-
-/// The variables that contain fields of the event.
-const VARIABLES: [(&str, &str); 9] = [
-    ("TD_MARKER", "marker"),
-    ("TD_SUMMARY", "summary"),
-    ("TD_STATE", "state"),
-    ("TD_AGENT", "agent"),
-    ("TD_ASKS", "asks"),
-    ("TD_SOURCE", "source"),
-    ("TD_EVIDENCE", "evidence"),
-    ("TD_REASON", "reason"),
-    ("TD_EXIT_STATUS", "exit_status"),
-];
 
 /// The commands to run, and their events.
 #[derive(Clone, Debug)]
@@ -328,30 +313,15 @@ impl Dispatcher {
 
     fn variables(&self, envelope: &Envelope) -> Vec<(OsString, OsString)> {
         let event = &envelope.event;
-        let fields = serde_json::to_value(event).unwrap_or_default();
-        let field = |name: &str| match fields.get(name)? {
-            Value::Null => None,
-            Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        };
+        let mut fields = serde_json::to_value(event).unwrap_or_default();
+        if fields[SESSION].is_null() {
+            fields[SESSION] = self.session(event).cloned().into();
+        }
         let extra = envelope.extra.as_ref();
-        let title = extra.and_then(|extra| extra.event.get(TITLE)?.as_str());
-        let session = field(SESSION).or_else(|| self.session(event).cloned());
-        let of_all = [
-            ("TD_EVENT", Some(event.kind().as_str().to_owned())),
-            ("TD_EXECUTION_ID", Some(event.execution_id().to_owned())),
-            ("TD_PANE", event.pane().map(|pane| pane.as_str().to_owned())),
-            ("TD_SESSION", session),
-            ("TD_TITLE", title.map(str::to_owned)),
-        ];
-        let of_fields = VARIABLES.map(|(variable, name)| (variable, field(name)));
-        // A missing value becomes an empty variable, so that the command does not inherit another value. A
-        // variable cannot contain a NUL.
-        let text = |value: Option<String>| value.unwrap_or_default().replace('\0', "");
-        let variables = of_all.into_iter().chain(of_fields);
-        variables
-            .map(|(name, value)| (name.into(), text(value).into()))
-            .collect()
+        fields[TITLE] = extra
+            .and_then(|extra| extra.event.get(TITLE).cloned())
+            .into();
+        event_variables(&fields)
     }
 }
 

@@ -48,6 +48,11 @@ mod log_show;
 mod replay;
 mod runs;
 
+#[cfg(feature = "notify")]
+mod notify;
+#[cfg(feature = "notify")]
+mod notifying;
+
 mod chapters;
 mod guide;
 mod known;
@@ -104,6 +109,8 @@ fn with_default_command(args: Vec<OsString>) -> Vec<OsString> {
 fn takes_several_servers(command: &Command) -> bool {
     match command {
         Command::Start(_) | Command::Service(_) => true,
+        #[cfg(feature = "notify")]
+        Command::Notify(_) => true,
         #[cfg(feature = "tui")]
         Command::Tui(_) => true,
         _ => false,
@@ -129,6 +136,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     }
     if takes_several_servers(&args.command) {
         args.config.choose_servers(&mut options);
+    }
+    #[cfg(feature = "notify")]
+    {
+        options.notifications = args.config.notifications;
     }
     options.config = args.config.path.or(options.config);
     let log = match &args.command {
@@ -164,6 +175,8 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         #[cfg(feature = "tui")]
         Command::Tui(typed) => tui::run(options, *typed, None),
         Command::Config(typed) => config::run(&options, &typed, &command_line::command()),
+        #[cfg(feature = "notify")]
+        Command::Notify(typed) => notify::run(&options, &typed),
         Command::Service(typed) => observer::service(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),

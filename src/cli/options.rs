@@ -30,6 +30,9 @@ pub(super) struct Options {
     pub data_dir: Option<PathBuf>,
     /// The file of the configuration: the one that was read, else that of `--config`.
     pub config: Option<PathBuf>,
+    /// The rules and channels of the configuration.
+    #[cfg(feature = "notify")]
+    pub notifications: crate::notify::Settings,
     pub no_log: bool,
     pub json: bool,
     pub coloured: bool,
@@ -69,6 +72,8 @@ impl Options {
             servers,
             data_dir: typed.data_dir,
             config: typed.config,
+            #[cfg(feature = "notify")]
+            notifications: crate::notify::Settings::default(),
             no_log: typed.no_log,
             json: typed.json,
             coloured: match typed.color {

@@ -14,6 +14,8 @@ use super::duration::{parse_duration, parse_schedule, parse_share};
 use super::failure::Failure;
 use super::hooks::{self, Hooks, OnState};
 use super::known::Targets;
+#[cfg(feature = "notify")]
+use super::notifying::Notifying;
 use super::options::{self, Options, SourceKind, TypedKeeping, parse_execution_id};
 use super::signals::Signals;
 use super::states::TypedReading;
@@ -134,6 +136,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (mut engine, rules) = options::start(options, &config.typed.keeping, id, &clock)?;
     let printing = live::print(&engine, options, states.clone(), &clock)?;
     let titles = PaneTitles::new(&server, &rules);
+    #[cfg(feature = "notify")]
+    let notifying = Notifying::start(options, &engine, rules, &clock)?;
     let mut on_events = config.hooks.clone();
     if let Some(listing) = listing.filter(|_| !config.typed.now) {
         on_events.present = listing.panes.iter().map(PaneState::pane).collect();
@@ -148,8 +152,16 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Some(states) = states {
         watch = watch.states(states);
     }
+    #[cfg(feature = "notify")]
+    if notifying.is_some() {
+        watch = watch.views();
+    }
     engine.watch(watch)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
+    #[cfg(feature = "notify")]
+    if let Some(notifying) = notifying {
+        notifying.stop();
+    }
     if let Some(hooks) = hooks {
         hooks.finish(ended.interrupted, &signals, &clock);
     }

@@ -60,6 +60,13 @@ pub(super) fn conversation_lines(event: &TdEvent, is_verbose: bool) -> Option<Ve
     })
 }
 
+/// Returns the lines of an event of a pane's agent without their tones; `None` for other events.
+#[cfg(feature = "notify")]
+pub(crate) fn conversation_text(event: &TdEvent) -> Option<Vec<String>> {
+    let lines = conversation_lines(event, false)?;
+    Some(lines.into_iter().map(|(_, line)| line).collect())
+}
+
 /// Returns the first line of a result that is neither empty nor added by the agent, cut to a length.
 fn first_line(text: &str) -> String {
     // The beginnings of lines that agents add to the output of a command.

@@ -51,6 +51,8 @@ pub(crate) use board_table::BoardTable;
 #[cfg(feature = "tui")]
 use board_table::{age_of, agent_of, last_text, phases_of, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
+#[cfg(feature = "notify")]
+pub(crate) use conversation::conversation_text;
 #[cfg(feature = "tui")]
 pub(crate) use event_writer::is_dumb;
 pub(crate) use event_writer::{
@@ -65,6 +67,8 @@ use row_names::name_width;
 pub(crate) use row_names::row_names;
 #[cfg(feature = "cli")]
 pub(crate) use row_names::{NAME_WIDTH, is_cut_of};
+#[cfg(feature = "notify")]
+pub(crate) use sanitize::with_ellipsis;
 pub(crate) use sanitize::{is_unsafe, one_line, sanitized};
 #[cfg(feature = "tui")]
 use server_ends::ServerEnd;

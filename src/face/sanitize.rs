@@ -66,7 +66,7 @@ pub(super) fn is_printable(text: &str) -> bool {
 }
 
 /// Returns text cut to `columns`, with an ellipsis if it is cut.
-pub(super) fn with_ellipsis(text: &str, columns: usize) -> String {
+pub(crate) fn with_ellipsis(text: &str, columns: usize) -> String {
     let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
     match columns.checked_sub(1) {
         _ if width <= columns => text.to_owned(),

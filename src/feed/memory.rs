@@ -349,6 +349,17 @@ impl Feed {
     /// Returns the board once its version differs from the given one; `None` at the deadline or when the
     /// observer ends.
     pub fn board_after(&self, version: Option<u64>, deadline: Instant) -> Option<BoardView> {
+        self.board_unless(version, deadline, || false)
+    }
+
+    /// Returns the board as [`Feed::board_after`] does; `None` also once `is_enough`, which is asked after each event
+    /// and each [`Feed::nudge`].
+    pub fn board_unless(
+        &self,
+        version: Option<u64>,
+        deadline: Instant,
+        is_enough: impl Fn() -> bool,
+    ) -> Option<BoardView> {
         let mut state = self.lock();
         loop {
             if version != Some(state.version) {
@@ -357,11 +368,25 @@ impl Feed {
                     rows: state.board.rows().cloned().collect(),
                 });
             }
-            if state.is_closed {
+            if state.is_closed || is_enough() {
                 return None;
             }
             state = self.wait(state, Some(deadline))?;
         }
+    }
+
+    /// Wakes those who wait for the board, so that they look at what else they wait for.
+    #[cfg(feature = "notify")]
+    pub fn nudge(&self) {
+        // Whoever is about to wait has the lock.
+        drop(self.lock());
+        self.shared.arrived.notify_all();
+    }
+
+    /// Returns true if another process writes this run.
+    #[cfg(feature = "notify")]
+    pub fn is_others(&self, id: &ExecutionId) -> bool {
+        self.lock().others.contains(id)
     }
 
     /// Returns a summary of each execution whose rows have changed since the last call.

@@ -34,7 +34,7 @@ pub(crate) use logs::{FOLLOW_INTERVAL, LogItem, RunLogs};
 pub(crate) use memory::{Feed, StreamGauge};
 #[cfg(feature = "cli")]
 pub(crate) use others::{Others, real};
-#[cfg(test)]
+#[cfg(any(test, feature = "notify"))]
 pub(crate) use position::Numbers;
 #[cfg(feature = "cli")]
 pub(crate) use position::{StreamCursor, run_hash};

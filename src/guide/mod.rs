@@ -29,6 +29,9 @@ pub mod agents {}
 #[doc = include_str!("configuration.md")]
 pub mod configuration {}
 
+#[doc = include_str!("notifications.md")]
+pub mod notifications {}
+
 #[doc = include_str!("history.md")]
 pub mod history {}
 

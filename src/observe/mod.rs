@@ -31,6 +31,8 @@ pub(crate) use job::{Job, JobIds, JobName, JobRun, place};
 pub(crate) use observed_sessions::{HeardMark, ObservedSessions};
 #[cfg(feature = "cli")]
 pub(crate) use pane_observer::PIPE_CONTEXT;
+#[cfg(all(test, feature = "notify"))]
+pub(crate) use pane_observer::PaneViews;
 pub(crate) use pane_observer::listener::{
     OpenedListeners, OpeningListener, PaneListener, StateListener, StreamEnd, StreamedView,
 };

@@ -24,6 +24,8 @@ mod client;
 
 pub(crate) mod gateway;
 
+#[cfg(feature = "notify")]
+mod message;
 #[cfg(feature = "cli")]
 mod screen;
 #[cfg(feature = "cli")]
@@ -50,6 +52,8 @@ pub(crate) use self::{
 
 #[cfg(test)]
 pub(crate) use listing::tests::listing_of;
+#[cfg(feature = "notify")]
+pub(crate) use message::Viewers;
 pub(crate) use pipe::{DrainMessage, DrainOrder, DrainOutput, Drains, DroppedBytes, PipeToken};
 pub(crate) use procfs::{
     PROGRAM, bytes_read_by, foreground_directory, pane_in_front, self_showing, terminals_behind,

@@ -48,6 +48,8 @@ mod layers;
 mod logger;
 mod loops;
 mod losses;
+#[cfg(feature = "notify")]
+mod notifications;
 mod printing;
 mod process;
 mod redact_samples;

@@ -58,5 +58,10 @@ pub(in crate::cli) struct TypedShow {
 
 fn keys(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = names().map(str::to_owned);
-    known::candidates(&typed.to_string_lossy(), names.collect())
+    #[cfg(feature = "notify")]
+    let channels = super::channel_names::channel_names();
+    #[cfg(not(feature = "notify"))]
+    let channels = Vec::<String>::new();
+    let channels = channels.into_iter().map(|name| format!("channel.{name}"));
+    known::candidates(&typed.to_string_lossy(), names.chain(channels).collect())
 }

@@ -9,6 +9,12 @@ use crate::face::{is_unsafe, one_line};
 /// The key of the tmux servers, for which the command line has `-L` and `-S`.
 pub(super) const SERVERS: &str = "servers";
 
+/// The name of the tables of rules for notifications.
+pub(super) const NOTIFY: &str = "notify";
+
+/// The name of the table of channels.
+pub(super) const CHANNEL: &str = "channel";
+
 /// A key of the configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Key {
@@ -141,23 +147,55 @@ pub(super) const KEYS: &[Key] = &[
 ];
 
 /// Returns the names of all keys.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    KEYS.iter().map(|key| key.name)
+pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
+    let notifications = cfg!(feature = "notify").then_some([NOTIFY, CHANNEL]);
+    let keys = KEYS.iter().map(|key| key.name);
+    keys.chain(notifications.into_iter().flatten())
 }
 
 /// Says that there is no such key, and which one may be meant.
 pub(super) fn unknown(name: &str) -> String {
-    let similar = |known: &&str| strsim::jaro(known, name);
-    let best = names().max_by(|a, b| similar(a).total_cmp(&similar(b)));
-    let shown = one_line(name);
+    best_of(name, names(), "there is no key")
+}
+
+/// Says that a word is none of some names, as in `there is no key "sink"`, and which one may be meant.
+pub(super) fn best_of<'a>(
+    word: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+    problem: &str,
+) -> String {
+    let similar = |known: &&str| strsim::jaro(known, word);
+    let best = names
+        .clone()
+        .max_by(|a, b| similar(a).total_cmp(&similar(b)));
+    let shown = one_line(word);
     // The bound of clap's own suggestions.
     match best.filter(|best| similar(best) > 0.7) {
-        Some(best) => format!("there is no key {shown:?}; did you mean {best}?"),
-        None => format!(
-            "there is no key {shown:?}; there are: {}",
-            names().collect::<Vec<_>>().join(", ")
-        ),
+        Some(best) => format!("{problem} {shown:?}; did you mean {best}?"),
+        None => {
+            let names: Vec<&str> = names.collect();
+            let all = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            format!("{problem} {shown:?}; there are: {all}")
+        }
     }
+}
+
+/// Returns a path without `~`; one that is relative is beside the file in this directory.
+pub(super) fn path_of(value: &str, directory: Option<&Path>) -> String {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let in_home = (value == "~")
+        .then_some("")
+        .or_else(|| value.strip_prefix("~/"));
+    let path = match (in_home, home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => directory.map_or_else(|| PathBuf::from(value), |directory| directory.join(value)),
+    };
+    let path = path.into_os_string().into_string();
+    path.unwrap_or_else(|_| value.to_owned())
 }
 
 impl Key {
@@ -245,17 +283,7 @@ impl Key {
         if !self.has_paths || is_name {
             return value;
         }
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let in_home = (value == "~")
-            .then_some("")
-            .or_else(|| value.strip_prefix("~/"));
-        let path = match (in_home, home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => {
-                directory.map_or_else(|| PathBuf::from(&value), |directory| directory.join(&value))
-            }
-        };
-        path.into_os_string().into_string().unwrap_or(value)
+        path_of(&value, directory)
     }
 
     /// Returns the values that hold if nothing gives others.
@@ -288,7 +316,7 @@ impl Key {
 }
 
 /// Returns a text as a file writes it; what a terminal would obey or not show is escaped.
-fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     let mut text = String::from('"');
     for c in value.chars() {
         match c {
@@ -313,5 +341,46 @@ pub(super) fn commented_file() -> String {
         let about = key.about.replace('\n', "\n# ");
         text.push_str(&format!("\n# {about}\n# {} = {}\n", key.name, key.example));
     }
+    if cfg!(feature = "notify") {
+        text.push_str(NOTIFICATIONS);
+    }
     text
 }
+
+/// The rules and channels of the commented file.
+const NOTIFICATIONS: &str = r#"
+# Notifications. A rule tells what the rows with these names do, through a channel; td-observe guide notifications has
+# a recipe for each kind of channel, and td-observe notify test NAME tries one.
+# [[notify]]
+# when = ["waiting", "error", "limited", "failed", "done", "ended"]
+# only = ["agent-*"]         # without it, all rows
+# after = "30s"              # only if it still holds; without it 5 s for waiting, 0 s for the rest
+# to = "here"
+
+# [channel.here]
+# kind = "tmux"              # desktop, tmux, bell, ntfy, webhook, telegram or command
+# bell = true
+# text = false               # names and states alone
+
+# [channel.phone]
+# kind = "ntfy"
+# url = "https://ntfy.sh/TOPIC"
+# token_file = "~/.config/td-observe/ntfy-token"
+
+# [channel.chat]
+# kind = "telegram"
+# chat = 12345
+# token_file = "~/.config/td-observe/telegram-token"
+# answers = true             # buttons that answer, with start --allow-input
+# users = [12345]
+# output = true              # also what the rows print or say
+
+# [channel.hook]
+# kind = "webhook"
+# url = "https://example.org/hook"
+# secret_file = "~/.config/td-observe/hook-secret"
+
+# [channel.own]
+# kind = "command"
+# run = "cat >> ~/notifications.jsonl"
+"#;

@@ -25,6 +25,8 @@ use crate::engine::Engine;
 use crate::event::PaneId;
 use crate::feed::{Feed, Others, board_of_history, summary_of};
 use crate::history::DataDir;
+#[cfg(feature = "notify")]
+use crate::notify::{Notifier, Settings};
 use crate::observe::{AgentWatch, Watch};
 use crate::thread::Handle;
 use crate::tmux::{Server, self_showing};
@@ -99,6 +101,8 @@ pub(super) fn observe(
         feed,
         feed_thread,
         others: None,
+        #[cfg(feature = "notify")]
+        notifier: None,
         api: None,
         clock,
     };
@@ -114,6 +118,8 @@ pub(super) fn observe(
         agents,
         (&states, typed.source),
         (audience, given),
+        #[cfg(feature = "notify")]
+        &options.notifications,
         ended,
     );
     let code = observer.end();
@@ -133,6 +139,9 @@ struct Observer {
     feed_thread: Handle<()>,
     /// `None` until it is started.
     others: Option<Others>,
+    /// `None` until it is started, and without rules.
+    #[cfg(feature = "notify")]
+    notifier: Option<Notifier>,
     /// `None` until it is started.
     api: Option<ApiServer>,
     clock: Clock,
@@ -146,6 +155,7 @@ impl Observer {
         agents: Option<AgentWatch>,
         (states, source): (&StateRules, SourceKind),
         (audience, given): (Audience, Given),
+        #[cfg(feature = "notify")] notifications: &Settings,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
         checks::raise_descriptors();
@@ -173,12 +183,24 @@ impl Observer {
             log_troubles: self.engine.log_troubles(),
             runs: Some(self.engine.runs()),
         };
+        #[cfg(feature = "notify")]
+        self.notify(notifications, &context)?;
         match audience {
             Audience::All(socket) => self.serve(context, (socket, sockets), given, ended)?,
             // The slot is empty: each face has its own observer.
             Audience::Face(slot) => drop(slot.set(context)),
         }
         self.until_ended(ended)
+    }
+
+    /// Starts to notify, if there are rules.
+    #[cfg(feature = "notify")]
+    fn notify(&mut self, settings: &Settings, context: &ApiContext) -> Result<(), Failure> {
+        let has_output = settings.channels.iter().any(|channel| channel.output);
+        let output = has_output.then(|| self.engine.subscribe_with(live::everything()));
+        let notifier = Notifier::start(settings, context, output);
+        self.notifier = notifier.map_err(|error| options::unusable(error, true))?;
+        Ok(())
     }
 
     /// Serves the API, and announces it once all panes are observed.
@@ -260,6 +282,11 @@ impl Observer {
         }
         if self.is_in_place() {
             self.summarize();
+        }
+        // It ends before the runs do, which the next observer may take over at once.
+        #[cfg(feature = "notify")]
+        if let Some(notifier) = self.notifier {
+            notifier.stop();
         }
         let others = self.others.map_or(Ok(()), Others::stop);
         let ended = self.engine.shutdown();

@@ -19,6 +19,8 @@ pub(crate) use output::PIPE_CONTEXT;
 pub(in crate::observe) use output::{PaneEmission, PaneOutput};
 use pipe_policy::{PipeNews, Piping};
 pub(in crate::observe) use reporting::sync_point;
+#[cfg(all(test, feature = "notify"))]
+pub(crate) use views::Views as PaneViews;
 use views::{Activity, Snapshots, Views};
 
 use super::polled_pane::PolledPane;

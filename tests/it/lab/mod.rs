@@ -3,7 +3,7 @@
 //! Runs where `$TD_LAB` names the directory in which the lab of the shared material is installed
 //! (`../shared/agents-lab/lab install`), as root, in its own network namespace; elsewhere it prints a
 //! notice that it is skipped. Real agents need a machine without other load: `.ci/run` tests them last.
-//! `TD_LAB_AGENTS` selects the agents (`joins` for several at once, `hooks`); defaults to all.
+//! `TD_LAB_AGENTS` selects the agents (`joins` for several at once, `hooks`, `told` for notifications); defaults to all.
 //! `TD_LAB_EVENTS` prints the reported events.
 
 mod counts;
@@ -13,6 +13,8 @@ mod joins;
 mod scenes;
 mod screens;
 mod status;
+#[cfg(feature = "notify")]
+mod told;
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -85,6 +87,11 @@ fn inside() {
     if is_wanted("hooks") {
         eprintln!("== hooks");
         hooks::play();
+    }
+    #[cfg(feature = "notify")]
+    if is_wanted("told") {
+        eprintln!("== told");
+        told::play();
     }
 }
 

@@ -185,7 +185,7 @@ impl RetryPolicy {
 }
 
 /// Parses the delay in a `retry-after` header: seconds, or a date.
-pub(super) fn requested_delay(header: &str, now: Timestamp) -> Option<Duration> {
+pub(crate) fn requested_delay(header: &str, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {
         return Some(Duration::from_secs(seconds));

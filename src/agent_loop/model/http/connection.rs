@@ -173,11 +173,17 @@ impl Secret {
         Self(Arc::from(key.trim()))
     }
 
+    /// Returns the key itself, which must not reach a log, an error or an event.
+    #[cfg(feature = "notify")]
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
     /// Returns a header value that consists of a prefix and the key.
     ///
     /// # Errors
     /// `is_invalid_input()` when the key contains characters that no key contains.
-    pub(super) fn header(&self, prefix: &str) -> Result<HeaderValue> {
+    pub(crate) fn header(&self, prefix: &str) -> Result<HeaderValue> {
         let value = format!("{prefix}{}", self.0);
         let is_graphic = self.0.bytes().all(|byte| byte.is_ascii_graphic());
         let mut value = HeaderValue::try_from(value)
@@ -196,7 +202,7 @@ impl Secret {
     }
 
     /// Replaces the key in a text with a marker.
-    pub(super) fn redact(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         if self.0.is_empty() {
             text.to_owned()
         } else {
@@ -212,7 +218,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Returns a log target that would record the key, if the application's logger accepts one.
-pub(super) fn logged_target() -> Option<&'static str> {
+pub(crate) fn logged_target() -> Option<&'static str> {
     let mut targets = SECRET_LOG_TARGETS.into_iter();
     targets.find(|target| log::log_enabled!(target: *target, log::Level::Trace))
 }
@@ -283,6 +289,44 @@ impl Api {
     }
 }
 
+/// A URL to which a secret may be sent.
+pub(crate) struct SafeUri {
+    pub uri: Uri,
+    /// True if it is on this machine.
+    pub is_loopback: bool,
+}
+
+impl SafeUri {
+    /// Accepts `https`, and `http` on this machine or if it is allowed.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, to be put after its name. It omits the URL, which may contain a secret.
+    pub fn new(url: &str, is_plain_allowed: bool) -> Result<Self, &'static str> {
+        let uri: Uri = url.parse().map_err(|_| "is not a URL")?;
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        if authority.contains('@') {
+            return Err("contains a password; set the key separately");
+        }
+        let host = uri.host().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = host.eq_ignore_ascii_case("localhost")
+            || host
+                .parse()
+                .is_ok_and(|address: IpAddr| address.is_loopback());
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if is_loopback || is_plain_allowed => {}
+            Some("http") => {
+                return Err(
+                    "is not encrypted: http is allowed for this machine only, unless plain HTTP is enabled",
+                );
+            }
+            _ => return Err("must begin with https://"),
+        }
+        Ok(Self { uri, is_loopback })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub url: String,
@@ -303,29 +347,9 @@ impl Endpoint {
             Api::OpenAi => base,
         };
         let url = format!("{base}{}", api.path());
-        let uri: Uri = url.parse().map_err(|_| invalid("is not a URL"))?;
-        let authority = uri.authority().map_or("", |authority| authority.as_str());
-        if authority.contains('@') {
-            return Err(invalid("contains a password; set the key separately"));
-        }
+        let SafeUri { uri, is_loopback } = SafeUri::new(&url, is_plain_allowed).map_err(invalid)?;
         if uri.query().is_some() {
             return Err(invalid("has a query"));
-        }
-        let host = uri.host().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let is_loopback = host.eq_ignore_ascii_case("localhost")
-            || host
-                .parse()
-                .is_ok_and(|address: IpAddr| address.is_loopback());
-        match uri.scheme_str() {
-            Some("https") => {}
-            Some("http") if is_loopback || is_plain_allowed => {}
-            Some("http") => {
-                return Err(invalid(
-                    "is not encrypted: http is allowed for this machine only, unless plain HTTP is enabled",
-                ));
-            }
-            _ => return Err(invalid("must begin with https://")),
         }
         Ok(Self { url, is_loopback })
     }

@@ -14,9 +14,13 @@ use crate::error::{Error, Result};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 use body::RetryPolicy;
+#[cfg(feature = "notify")]
+pub(crate) use body::requested_delay;
 pub(crate) use connection::SECRET_LOG_TARGETS;
 pub use connection::{Api, Secret};
 use connection::{Endpoint, Exchange, HttpPart, HttpRequest, ResponseHead};
+#[cfg(feature = "notify")]
+pub(crate) use connection::{SafeUri, logged_target};
 use crossbeam_channel::{Receiver, Sender, select_biased};
 use serde_json::Value;
 use ureq::Agent;

@@ -1,0 +1,562 @@
+//! Reads the rules and channels of notifications: `[[notify]]` and `[channel.NAME]`.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{CHANNEL, NOTIFY, best_of, path_of};
+use super::reader::{Reader, text, wrong_type};
+use super::section::Section;
+use crate::agent_loop::Secret;
+use crate::cli::duration::parse_duration;
+use crate::history::read_trusted_file;
+use crate::notify::{ChannelKind, ChannelSettings, News, Rule, Settings};
+use crate::redact::Rules;
+
+/// The largest file of a secret, in bytes.
+const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// What a key's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Flag,
+    /// A number, or a name that begins with `@`.
+    Chat,
+    /// A list of numbers.
+    Numbers,
+    /// The path of a file that only its owner can read.
+    SecretFile,
+    /// An address, which may contain a secret.
+    Url,
+}
+
+/// A key of a channel.
+struct ChannelKey {
+    name: &'static str,
+    kind: Kind,
+    /// The kinds of channels that have it; empty for all.
+    of: &'static [&'static str],
+}
+
+const fn key(name: &'static str, kind: Kind, of: &'static [&'static str]) -> ChannelKey {
+    ChannelKey { name, kind, of }
+}
+
+const KINDS: [&str; 7] = [
+    "desktop", "tmux", "bell", "ntfy", "webhook", "telegram", "command",
+];
+
+const CHANNEL_KEYS: &[ChannelKey] = &[
+    key("kind", Kind::Text, &[]),
+    key("text", Kind::Flag, &[]),
+    key("output", Kind::Flag, &[]),
+    key("bell", Kind::Flag, &["tmux"]),
+    key("url", Kind::Url, &["ntfy", "webhook", "telegram"]),
+    key(
+        "allow_plain_http",
+        Kind::Flag,
+        &["ntfy", "webhook", "telegram"],
+    ),
+    key("token_file", Kind::SecretFile, &["ntfy", "telegram"]),
+    key("secret_file", Kind::SecretFile, &["webhook"]),
+    key("chat", Kind::Chat, &["telegram"]),
+    key("answers", Kind::Flag, &["telegram"]),
+    key("users", Kind::Numbers, &["telegram"]),
+    key("run", Kind::Text, &["command"]),
+];
+
+const RULE_KEYS: [&str; 4] = ["when", "only", "after", "to"];
+
+/// A failure at a byte of the file.
+type Fault = (usize, String);
+
+/// A table that is read key by key.
+struct Table<'t, 'd> {
+    at: usize,
+    table: &'t DeTable<'d>,
+}
+
+impl<'t, 'd> Table<'t, 'd> {
+    fn get(&self, name: &str) -> Option<&'t Spanned<DeValue<'d>>> {
+        let mut entries = self.table.iter();
+        entries
+            .find(|(key, _)| key.get_ref() == name)
+            .map(|(_, value)| value)
+    }
+
+    fn required(&self, name: &str, example: &str) -> Result<&'t Spanned<DeValue<'d>>, Fault> {
+        self.get(name).ok_or_else(|| {
+            (
+                self.at,
+                format!("{name} is missing: write {name} = {example}"),
+            )
+        })
+    }
+
+    fn flag(&self, name: &str, default: bool) -> Result<bool, Fault> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(value) => match value.get_ref() {
+                DeValue::Boolean(value) => Ok(*value),
+                _ => Err(wrong_type(value, "true or false")),
+            },
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the channels, then the rules that name them.
+    pub(super) fn read_notifications(
+        &mut self,
+        rules: Option<(usize, &Spanned<DeValue<'_>>)>,
+        channels: Option<(usize, &Spanned<DeValue<'_>>)>,
+    ) {
+        let mut settings = Settings::default();
+        let before = self.problems.len();
+        if let Some((at, channels)) = channels {
+            match channels.get_ref() {
+                DeValue::Table(table) => {
+                    let mut channels: Vec<_> = table.iter().collect();
+                    channels.sort_by_key(|(name, _)| name.span().start);
+                    for (name, value) in channels {
+                        let at = name.span().start;
+                        let channel = self.channel(name.get_ref(), at, value);
+                        settings.channels.extend(channel);
+                    }
+                }
+                _ => self.report(
+                    at,
+                    "channel: write a table for each channel, as in [channel.phone]",
+                ),
+            }
+        }
+        let are_channels_right = self.problems.len() == before;
+        if let Some((at, rules)) = rules {
+            match rules.get_ref() {
+                DeValue::Array(rules) => {
+                    for rule in rules.iter() {
+                        let rule = self.rule(rule, &settings.channels, are_channels_right);
+                        settings.rules.extend(rule);
+                    }
+                }
+                _ => self.report(
+                    at,
+                    "notify: write [[notify]], with two brackets, for each rule",
+                ),
+            }
+        }
+        self.notifications = settings;
+    }
+
+    fn rule(
+        &mut self,
+        value: &Spanned<DeValue<'_>>,
+        channels: &[ChannelSettings],
+        are_channels_right: bool,
+    ) -> Option<Rule> {
+        let at = value.span().start;
+        let DeValue::Table(table) = value.get_ref() else {
+            self.report(
+                at,
+                "notify: write [[notify]], with two brackets, for each rule",
+            );
+            return None;
+        };
+        let table = Table { at, table };
+        let before = self.problems.len();
+        for (name, _) in table.table.iter() {
+            if !RULE_KEYS.contains(&&**name.get_ref()) {
+                let why = best_of(name.get_ref(), RULE_KEYS.into_iter(), "notify has no key");
+                self.report(name.span().start, &why);
+            }
+        }
+        let when = self.list(&table, "when", |word| {
+            News::from_name(word).ok_or_else(|| {
+                let words = News::ALL.map(News::as_str);
+                best_of(word, words.into_iter(), "no state is called")
+            })
+        });
+        let when = match table.get("when") {
+            Some(_) => when,
+            None => News::ALL
+                .into_iter()
+                .filter(|news| news.needs_user())
+                .collect(),
+        };
+        let only = self.list(&table, "only", |word| match word {
+            "" => Err("an empty text is no name".to_owned()),
+            _ => Ok(word.to_owned()),
+        });
+        let to = self.list(&table, "to", |word| {
+            let mut names = channels.iter().map(|channel| &*channel.name);
+            if names.any(|name| name == word) || !are_channels_right {
+                return Ok(word.to_owned());
+            }
+            let names = channels.iter().map(|channel| &*channel.name);
+            let why = best_of(word, names, "there is no channel");
+            Err(format!("{why}; write a table [channel.{word}]"))
+        });
+        if table.get("to").is_none() {
+            self.report(
+                at,
+                "notify: to is missing: write to = \"NAME\" with the name of a channel",
+            );
+        } else if to.is_empty() && self.problems.len() == before {
+            self.report(at, "notify: to names no channel");
+        }
+        let after = table.get("after").and_then(|value| {
+            let parsed = text(value).and_then(|text| {
+                let time = match &*text {
+                    "0" | "0s" => Ok(Duration::ZERO),
+                    text => parse_duration(text),
+                };
+                time.map_err(|why| (value.span().start, format!("after: {why}")))
+            });
+            parsed.map_err(|(at, why)| self.report(at, &why)).ok()
+        });
+        if self.problems.len() > before {
+            return None;
+        }
+        self.keep_section(NOTIFY.to_owned(), &table, |_| Kind::Text);
+        Some(Rule {
+            when,
+            only,
+            after,
+            to,
+        })
+    }
+
+    /// Reads a list of words, or one; reports each that does not fit.
+    fn list<T>(
+        &mut self,
+        table: &Table<'_, '_>,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Vec<T> {
+        let Some(value) = table.get(name) else {
+            return Vec::new();
+        };
+        let words: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
+            DeValue::Array(words) => words.iter().collect(),
+            _ => vec![value],
+        };
+        let mut found = Vec::new();
+        for word in words {
+            let parsed = text(word).and_then(|text| {
+                parse(&text).map_err(|why| (word.span().start, format!("{name}: {why}")))
+            });
+            match parsed {
+                Ok(parsed) => found.push(parsed),
+                Err((at, why)) => self.report(at, &why),
+            }
+        }
+        found
+    }
+
+    fn channel(
+        &mut self,
+        name: &str,
+        at: usize,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Option<ChannelSettings> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > 32 || !name.chars().all(is_plain) {
+            self.report(
+                at,
+                "the name of a channel has up to 32 letters, digits, - and _",
+            );
+            return None;
+        }
+        let DeValue::Table(table) = value.get_ref() else {
+            self.report(
+                at,
+                &format!("channel.{name}: write a table, as in [channel.{name}]"),
+            );
+            return None;
+        };
+        let table = Table { at, table };
+        let before = self.problems.len();
+        let kind = table
+            .required("kind", "\"tmux\"")
+            .and_then(|value| Ok((value.span().start, text(value)?)))
+            .and_then(|(at, kind)| {
+                let known = KINDS.into_iter().find(|known| *known == kind);
+                known.ok_or_else(|| (at, best_of(&kind, KINDS.into_iter(), "there is no kind")))
+            });
+        let kind = match kind {
+            Ok(kind) => kind,
+            Err((at, why)) => {
+                self.report(at, &format!("channel.{name}: {why}"));
+                return None;
+            }
+        };
+        let keys = || {
+            let has = |key: &&ChannelKey| key.of.is_empty() || key.of.contains(&kind);
+            CHANNEL_KEYS.iter().filter(has)
+        };
+        for (key, _) in table.table.iter() {
+            let key_at = key.span().start;
+            let key = key.get_ref();
+            if keys().any(|known| known.name == key) {
+                continue;
+            }
+            let why = match (&**key, kind) {
+                ("token", "ntfy" | "telegram") | ("secret", "webhook") => {
+                    format!("{key} is not written here: put it into a file and write {key}_file")
+                }
+                _ => {
+                    let known = keys().map(|key| key.name);
+                    best_of(key, known, &format!("a channel of kind {kind} has no key"))
+                }
+            };
+            self.report(key_at, &format!("channel.{name}: {why}"));
+        }
+        let built = self.built(name, kind, &table);
+        match built {
+            Ok(channel) if self.problems.len() == before => {
+                let kind_of = |name: &str| {
+                    let key = CHANNEL_KEYS.iter().find(|key| key.name == name);
+                    key.map_or(Kind::Text, |key| key.kind)
+                };
+                self.keep_section(format!("{CHANNEL}.{name}"), &table, kind_of);
+                Some(channel)
+            }
+            Ok(_) => None,
+            Err((at, why)) => {
+                self.report(at, &format!("channel.{name}: {why}"));
+                None
+            }
+        }
+    }
+
+    fn built(
+        &self,
+        name: &str,
+        kind: &str,
+        table: &Table<'_, '_>,
+    ) -> Result<ChannelSettings, Fault> {
+        let required = |key: &str, example: &str| text(table.required(key, example)?);
+        let url = |example: &str| -> Result<String, Fault> {
+            let value = table.required("url", example)?;
+            let url = text(value)?;
+            check_url(&url).map_err(|why| (value.span().start, format!("url: {why}")))?;
+            Ok(url)
+        };
+        let kind = match kind {
+            "desktop" => ChannelKind::Desktop,
+            "tmux" => ChannelKind::Tmux {
+                bell: table.flag("bell", false)?,
+            },
+            "bell" => ChannelKind::Bell,
+            "ntfy" => {
+                let url = url("\"https://ntfy.sh/TOPIC\"")?;
+                ChannelKind::Ntfy {
+                    url,
+                    token: self.secret(name, table, "token_file")?,
+                }
+            }
+            "webhook" => ChannelKind::Webhook {
+                url: url("\"https://…\"")?,
+                secret: self.secret(name, table, "secret_file")?,
+            },
+            "telegram" => {
+                let token = self.secret(name, table, "token_file")?;
+                let token = token.ok_or_else(|| {
+                    let variable = variable(name);
+                    let why = format!(
+                        "token_file is missing: write token_file = \"~/.config/td-observe/telegram-token\", or set {variable}"
+                    );
+                    (table.at, why)
+                })?;
+                let chat = table.required("chat", "12345")?;
+                let users = match table.get("users") {
+                    Some(users) => numbers(users)?,
+                    None => Vec::new(),
+                };
+                let answers = table.flag("answers", false)?;
+                if answers && users.is_empty() {
+                    let why =
+                        "answers = true needs users = [ID, …]: the users who may press the buttons";
+                    return Err((
+                        table.get("answers").map_or(table.at, |it| it.span().start),
+                        why.to_owned(),
+                    ));
+                }
+                ChannelKind::Telegram {
+                    url: table.get("url").map(|_| url("")).transpose()?,
+                    token,
+                    chat: chat_of(chat)?,
+                    answers,
+                    users,
+                }
+            }
+            _ => ChannelKind::Command {
+                run: match required("run", "\"COMMAND\"")? {
+                    run if run.trim().is_empty() => {
+                        let at = table.get("run").map_or(table.at, |it| it.span().start);
+                        return Err((at, "run: the command is empty".to_owned()));
+                    }
+                    run => run,
+                },
+            },
+        };
+        Ok(ChannelSettings {
+            name: name.to_owned(),
+            kind,
+            text: table.flag("text", true)?,
+            output: table.flag("output", false)?,
+            allow_plain_http: table.flag("allow_plain_http", false)?,
+        })
+    }
+
+    /// Returns the secret of a channel: that of the variable, else of the file.
+    fn secret(
+        &self,
+        channel: &str,
+        table: &Table<'_, '_>,
+        key: &str,
+    ) -> Result<Option<Secret>, Fault> {
+        let set = std::env::var(variable(channel)).ok();
+        if let Some(value) = set.filter(|value| !value.trim().is_empty()) {
+            return Ok(Some(Secret::new(&value)));
+        }
+        let Some(value) = table.get(key) else {
+            return Ok(None);
+        };
+        let at = value.span().start;
+        let path = path_of(&text(value)?, self.path.parent());
+        let secret = secret_in(&PathBuf::from(path));
+        secret
+            .map(Some)
+            .map_err(|why| (at, format!("{key}: {why}")))
+    }
+
+    fn keep_section(
+        &mut self,
+        name: String,
+        table: &Table<'_, '_>,
+        kind_of: impl Fn(&str) -> Kind,
+    ) {
+        let known = CHANNEL_KEYS.iter().map(|key| key.name).chain(RULE_KEYS);
+        let known: Vec<&'static str> = known.collect();
+        let mut values = Vec::new();
+        for (key, value) in table.table.iter() {
+            let Some(name) = known.iter().find(|name| **name == *key.get_ref()) else {
+                continue;
+            };
+            let (line, _) = self.position(key.span().start);
+            values.push((*name, shown(value, kind_of(name)), line));
+        }
+        values.sort_by_key(|(_, _, line)| *line);
+        let (line, _) = self.position(table.at);
+        self.sections.push(Section { name, line, values });
+    }
+}
+
+/// Returns the name of the variable that holds the secret of a channel.
+fn variable(channel: &str) -> String {
+    format!(
+        "TD_NOTIFY_TOKEN_{}",
+        channel.to_uppercase().replace('-', "_")
+    )
+}
+
+/// Returns the only line of a file that only its owner can read.
+fn secret_in(path: &Path) -> Result<Secret, String> {
+    let shown = path.display();
+    let metadata = fs::metadata(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;
+    if metadata.is_file() && metadata.mode() & 0o077 != 0 {
+        return Err(format!(
+            "{shown} can be read by other users: chmod 600 makes it private"
+        ));
+    }
+    let content =
+        read_trusted_file(path, SECRET_BYTES_MAX).map_err(|error| format!("{error:?}"))?;
+    let content = content.unwrap_or_default();
+    let content = content.trim();
+    if content.is_empty() {
+        return Err(format!("{shown} is empty"));
+    }
+    if content.contains(|c: char| !c.is_ascii_graphic()) {
+        return Err(format!(
+            "{shown} is no secret: it has several words or lines, or characters that none has"
+        ));
+    }
+    Ok(Secret::new(content))
+}
+
+fn check_url(url: &str) -> Result<(), String> {
+    let rest = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let Some(rest) = rest else {
+        return Err("write an address that begins with https://".to_owned());
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if host.is_empty() || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("this is no address".to_owned());
+    }
+    if host.contains('@') {
+        return Err(
+            "an address with a password is shown and logged: put the secret into a file".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn chat_of(value: &Spanned<DeValue<'_>>) -> Result<String, Fault> {
+    let wanted = "the number of a chat, or \"@name\"";
+    match value.get_ref() {
+        DeValue::Integer(number) => Ok(number.to_string()),
+        DeValue::String(name) if name.starts_with('@') && name.len() > 1 => Ok(name.to_string()),
+        DeValue::String(name) if name.parse::<i64>().is_ok() => Ok(name.to_string()),
+        DeValue::String(_) => Err((value.span().start, format!("chat: write {wanted}"))),
+        _ => Err(wrong_type(value, wanted)),
+    }
+}
+
+fn numbers(value: &Spanned<DeValue<'_>>) -> Result<Vec<i64>, Fault> {
+    let wanted = "a list of numbers, as in [12345]";
+    let DeValue::Array(array) = value.get_ref() else {
+        return Err(wrong_type(value, wanted));
+    };
+    let number = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+        DeValue::Integer(number) => number
+            .to_string()
+            .parse()
+            .map_err(|_| wrong_type(value, wanted)),
+        _ => Err(wrong_type(value, wanted)),
+    };
+    array.iter().map(number).collect()
+}
+
+/// Returns a value as it may be shown: of an address only its host, because the rest may be a secret.
+fn shown(value: &Spanned<DeValue<'_>>, kind: Kind) -> Value {
+    match value.get_ref() {
+        DeValue::String(text) if kind == Kind::Url => {
+            let mut parts = text.splitn(4, '/');
+            let host: Vec<&str> = parts.by_ref().take(3).collect();
+            let rest = if parts.next().is_some_and(|rest| !rest.is_empty()) {
+                "/…"
+            } else {
+                ""
+            };
+            format!("{}{rest}", host.join("/")).into()
+        }
+        // A command line may contain a secret.
+        DeValue::String(text) => Rules::builtin().text(text).into(),
+        DeValue::Integer(number) => number
+            .to_string()
+            .parse::<i64>()
+            .map_or(Value::Null, Into::into),
+        DeValue::Boolean(value) => (*value).into(),
+        DeValue::Array(array) => array.iter().map(|value| shown(value, kind)).collect(),
+        _ => Value::Null,
+    }
+}
