@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::program::KnownAgent;
 use super::question::is_same_question;
 use super::summary::failure_words;
 use super::{AgentState, DetectedState, is_same_dialogue};
@@ -106,6 +107,8 @@ pub(crate) struct StateResolver {
     turn: u64,
     /// The question of the last dialogue that was reported.
     last_question: Option<String>,
+    /// The question that the agent's dialogue shows, or has shown, while its report stands.
+    drawn_question: Option<String>,
     /// The time at which a source below the transcript started to claim that the agent works.
     busy_since: Option<Instant>,
     /// The last failure on the screen, and since when the screen shows it.
@@ -144,8 +147,12 @@ impl StateResolver {
         }
         self.held[source as usize] = claim.map(|claim| {
             let same = before.filter(|before| {
-                (claim.state, claim.turn) == (before.claim.state, before.claim.turn)
+                let is_asked = source != StateSource::Report || claim.asks == before.claim.asks;
+                (claim.state, claim.turn) == (before.claim.state, before.claim.turn) && is_asked
             });
+            if source == StateSource::Report && same.is_none() {
+                self.drawn_question = None;
+            }
             let since = same.map_or(now, |before| before.since);
             HeldClaim { claim, since }
         });
@@ -253,6 +260,7 @@ impl StateResolver {
     /// Returns the state if it or its question differs from the last report.
     pub fn next_change(&mut self, now: Instant) -> Option<ResolvedState> {
         self.settle_shells(now);
+        self.keep_question(now);
         let settles = StateSource::ALL
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
@@ -362,6 +370,12 @@ impl StateResolver {
         // A report has its own question, or none, unless the agent also writes what it asks.
         let is_own = report.source == StateSource::Report
             && (report.claim.asks.is_some() || self.get(StateSource::Transcript).is_none());
+        // What a report says in general, such as `Running command`, a dialogue says in full. It is drawn a moment later.
+        let mut is_drawn_later = false;
+        if report.source == StateSource::Report && report.claim.asks.is_some() {
+            is_drawn_later = self.drawn_question.is_none() && self.draws_dialogues();
+            report.claim.asks = self.drawn_question.clone().or(report.claim.asks);
+        }
         if report.claim.asks.is_none() {
             report.claim.asks = self.known_question();
         }
@@ -374,8 +388,33 @@ impl StateResolver {
         // It may become known later, because other sources are ahead of the screen; then it is reported again.
         report.dialogue = self.dialogue(now);
         let is_unknown = report.claim.asks.is_none() || is_old;
-        let is_whole = !is_unknown || is_own;
+        let is_whole = (!is_unknown || is_own) && !is_drawn_later;
         (is_whole || self.has_settled(report.source, now)).then_some(report)
+    }
+
+    /// Keeps the question of the agent's own dialogue once that has settled, as long as its report stands: a dialogue
+    /// that is drawn again asks no second question.
+    fn keep_question(&mut self, now: Instant) {
+        let report = self.get(StateSource::Report);
+        let asks = report.is_some_and(|held| held.claim.state == AgentState::Waiting);
+        let shown = self.shown_now().filter(|shown| {
+            asks && shown.state == AgentState::Waiting && self.is_known_agents(shown)
+        });
+        let question = shown.and_then(|shown| shown.asks.clone());
+        if question.is_some() && self.dialogue(now).is_some() {
+            self.drawn_question = question;
+        }
+    }
+
+    /// Returns true if the agent draws dialogues that its own rules read.
+    fn draws_dialogues(&self) -> bool {
+        self.shown().any(|shown| self.is_known_agents(shown))
+    }
+
+    /// Returns true if an agent's own rules have read a screen.
+    fn is_known_agents(&self, shown: &DetectedState) -> bool {
+        let is_named = self.has_program || KnownAgent::named(&shown.agent).is_some();
+        is_named && !shown.is_general
     }
 
     /// Returns the source in which the agent itself states what it does, if there is one.
@@ -454,7 +493,10 @@ impl StateResolver {
             }
             _ => {}
         }
-        let is_more = |held: &HeldClaim| !held.is_busy() && held.claim.state != AgentState::Idle;
+        let is_more = |held: &HeldClaim| {
+            let says_little = matches!(held.claim.state, AgentState::Idle | AgentState::Unknown);
+            !held.is_busy() && !says_little
+        };
         if self.get(Screen).is_some_and(is_more) && !self.shows_old_failure() {
             self.report(Screen)
         } else {
@@ -566,7 +608,9 @@ impl StateResolver {
         }
         // Titles do not show how a turn ended, so the screen refines `idle`.
         let is_refined = lower.claim.state == AgentState::Idle
-            && self.get(Screen).is_some_and(|held| !held.is_busy())
+            && self
+                .get(Screen)
+                .is_some_and(|held| !held.is_busy() && held.claim.state != AgentState::Unknown)
             && !self.shows_old_failure();
         self.report(if is_refined { Screen } else { first })
     }
@@ -706,6 +750,73 @@ mod tests {
                 // The dialogue is gone; what the screen shows then is no state.
                 claims.set_screen(None, ms(600));
                 assert_eq!(states(&mut claims, 600), Some((source, Working, None)));
+            }
+        }
+
+        #[test]
+        fn the_dialogue_of_an_agent_has_the_words_of_what_it_reports() {
+            let mut claims = StateResolver::new(true);
+            claims.set_screen(screen(Idle, None), ms(0));
+            claims.settle_screen(ms(300));
+            let asks = |question| {
+                let mut shown = screen(Waiting, Some(question));
+                let text = question.to_owned();
+                let dialogue = Dialogue {
+                    text,
+                    ..Dialogue::default()
+                };
+                shown.as_mut().unwrap().dialogue = Some(dialogue);
+                shown
+            };
+            let asked = |question: &str| Some((Report, Waiting, Some(question.to_owned())));
+            claims.set_claim(Report, claim(Working, None), ms(300));
+            assert_eq!(states(&mut claims, 400), Some((Report, Working, None)));
+            claims.set_claim(Report, claim(Waiting, Some("Running command")), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None, "not drawn yet");
+            claims.set_screen(asks("touch a"), ms(1_100));
+            assert_eq!(states(&mut claims, 1_399), None);
+            assert_eq!(claims.deadline, Some(ms(1_400)));
+            claims.settle_screen(ms(1_400));
+            assert_eq!(states(&mut claims, 1_400), asked("touch a"));
+            // It is drawn again, and the agent reports the same again.
+            claims.set_screen(None, ms(2_000));
+            claims.set_claim(Report, claim(Waiting, Some("Running command")), ms(2_100));
+            assert_eq!(states(&mut claims, 3_000), None);
+            claims.set_screen(asks("touch a"), ms(3_000));
+            claims.settle_screen(ms(3_300));
+            assert_eq!(states(&mut claims, 3_300), None);
+            // The next dialogue follows at once.
+            claims.set_screen(asks("touch b"), ms(4_000));
+            assert_eq!(states(&mut claims, 4_299), None);
+            claims.settle_screen(ms(4_300));
+            assert_eq!(states(&mut claims, 4_300), asked("touch b"));
+            // What the agent asks without a dialogue, it has said itself. The last dialogue may still stand.
+            claims.set_claim(Report, claim(Working, None), ms(5_000));
+            assert_eq!(states(&mut claims, 5_100), Some((Report, Working, None)));
+            claims.set_claim(Report, claim(Waiting, Some("Log in")), ms(5_200));
+            assert_eq!(states(&mut claims, 6_199), None);
+            assert_eq!(states(&mut claims, 6_200), asked("Log in"));
+        }
+
+        #[test]
+        fn a_program_that_draws_no_dialogue_of_an_agent_has_its_own_question_at_once() {
+            let general = screen(Waiting, Some("Go on?")).map(|shown| DetectedState {
+                is_general: true,
+                dialogue: Some(Dialogue::default()),
+                ..shown
+            });
+            let shell = screen(Idle, None).map(|shown| DetectedState {
+                agent: "shell".into(),
+                ..shown
+            });
+            for shown in [None, general, shell] {
+                let mut claims = StateResolver::new(false);
+                claims.set_screen(shown, ms(0));
+                claims.settle_screen(ms(300));
+                claims.set_claim(Report, claim(Waiting, Some("Deploy?")), ms(300));
+                let asked = Some((Report, Waiting, Some("Deploy?".to_owned())));
+                assert_eq!(states(&mut claims, 300), asked);
+                assert_eq!(states(&mut claims, 2_000), None);
             }
         }
 

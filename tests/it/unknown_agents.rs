@@ -166,3 +166,54 @@ fn a_program_of_any_name_that_fills_the_screen_waits() {
 fn a_program_of_any_name_that_frames_its_dialogue_waits() {
     drive("frobnicate", "");
 }
+
+/// Draws the dialogue of Claude Code as a program does of which no process is known here: behind `ssh`, in a container. At
+/// each line of its input it draws the next screen.
+const ELSEWHERE: &str = r#"
+stty -echo
+dialogue() { clear; printf '%s\n' \
+  '╭──────────────────────────────────────────────────╮' \
+  '│ Bash command                                     │' \
+  '│                                                  │' \
+  '│   touch made.txt                                 │' \
+  '│                                                  │' \
+  '│ Do you want to proceed?                          │' \
+  '│ ❯ 1. Yes                                         │' \
+  '│   2. No                                          │' \
+  '╰──────────────────────────────────────────────────╯'; }
+dialogue; read key
+# It scrolls, and draws the dialogue again at once.
+clear; dialogue; echo; read key
+clear; echo working on; exec sleep 1000
+"#;
+
+#[test]
+fn a_dialogue_that_an_agent_elsewhere_has_taken_from_its_screen_waits_no_longer() {
+    let home = Home::new();
+    let script = home.directory().join("elsewhere.sh");
+    fs::write(&script, ELSEWHERE).unwrap();
+    let command = format!("exec sh {}", script.display());
+    let pane = home.server.new_session("remote", 90, 20, &command);
+    home.server.wait_for_text(&pane, "2. No");
+    home.start();
+    let row = home.wait_for_row("remote", |row| row["state"] == "waiting");
+    assert_eq!([&row["agent"], &row["asks"]], ["claude", "touch made.txt"]);
+    assert_code(&home.run(&["status", "--check"]), 4);
+    home.server.types(&pane, "");
+    home.server.types(&pane, "");
+    home.server.wait_for_text(&pane, "working on");
+    let row = home.wait_for_row("remote", |row| row["state"] == "unknown");
+    assert_eq!(row["agent"], "claude");
+    assert_code(&home.run(&["status", "--check"]), 0);
+    let log = home.run(&["log", "--json", "--type", "AgentState", "remote"]);
+    let states: Vec<String> = text(&log.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"]["state"].to_string())
+        .collect();
+    assert_eq!(
+        states,
+        [r#""waiting""#, r#""unknown""#],
+        "{}",
+        text(&log.stderr)
+    );
+}

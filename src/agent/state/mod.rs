@@ -213,12 +213,18 @@ impl StateRules {
         shown.is_general || known.is_some_and(|agent| !agent.is_fallback)
     }
 
-    /// Returns the state of an agent without rules of its own of which the screen shows no state any more.
-    pub(crate) fn unknown_after(&self, before: &DetectedState) -> Option<DetectedState> {
+    /// Returns the state of an agent of which the screen shows no state any more: of one without rules of its own, and of
+    /// one that has waited and is known by its screen alone (`has_program` is false). Nobody can answer what has gone.
+    pub(crate) fn unknown_after(
+        &self,
+        before: &DetectedState,
+        has_program: bool,
+    ) -> Option<DetectedState> {
+        let has_asked = before.state == AgentState::Waiting && self.is_agents(before);
         let unknown = inferred_work(&before.agent, "nothing", "");
-        before.is_general.then_some(DetectedState {
+        (before.is_general || has_asked && !has_program).then_some(DetectedState {
             state: AgentState::Unknown,
-            is_general: true,
+            is_general: before.is_general,
             ..unknown
         })
     }

@@ -488,7 +488,10 @@ impl AgentStates {
             let front = front.filter(|_| self.over.is_some())?;
             self.rules.after_agent(&front.name, front.is_shell)
         });
-        let detected = detected.or_else(|| self.rules.unknown_after(settled?));
+        let detected = detected.or_else(|| {
+            let has_program = self.program.is_some();
+            self.rules.unknown_after(settled?, has_program)
+        });
         // The rules of other agents do not apply to this one, unless only a declared name of it is known.
         detected.filter(|detected| {
             let is_agents = self.rules.is_agents(detected);
@@ -641,5 +644,69 @@ mod tests {
         begin(&mut states, 11);
         states.set_title("⠙ work", at(12));
         assert_eq!(state(&mut states, 12), Some(AgentState::Working));
+    }
+
+    #[test]
+    fn a_dialogue_that_has_gone_waits_no_longer_where_only_the_screen_is_known() {
+        use crate::track::{PaneNumbers, Row};
+        const DIALOGUE: &[&str] = &[
+            "╭──────────────────────────────────────╮",
+            "│ Bash command                         │",
+            "│                                      │",
+            "│   touch made.txt                     │",
+            "│                                      │",
+            "│ Do you want to proceed?              │",
+            "│ ❯ 1. Yes                             │",
+            "│   2. No                              │",
+            "╰──────────────────────────────────────╯",
+        ];
+        let start = Clock::system().now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let show = |states: &mut AgentStates, rows: &[&str], ms: u64| {
+            let rows = rows.iter().map(|text| Row {
+                text: (*text).to_owned(),
+                wrapped: false,
+            });
+            let rows: Vec<Row> = rows.collect();
+            let numbers = PaneNumbers {
+                width: 80,
+                height: u32::try_from(rows.len()).unwrap(),
+                ..PaneNumbers::default()
+            };
+            let capture = Capture {
+                numbers,
+                rows,
+                ..Capture::default()
+            };
+            let report = states.handle_screen(&capture, at(ms));
+            report.map(|(agent, report)| (agent, report.claim.state))
+        };
+        let claude = |state| Some(("claude".to_owned(), state));
+        let mut states = AgentStates::new(&StateRules::builtin(), "host");
+        assert_eq!(show(&mut states, DIALOGUE, 0), None);
+        let waits = show(&mut states, DIALOGUE, 300);
+        assert_eq!(waits, claude(AgentState::Waiting));
+        // It is drawn again.
+        assert_eq!(show(&mut states, &["", ""], 1_000), None);
+        assert_eq!(show(&mut states, &["", ""], 1_299), None);
+        assert_eq!(show(&mut states, DIALOGUE, 1_299), None);
+        assert_eq!(show(&mut states, DIALOGUE, 2_000), None);
+        assert_eq!(show(&mut states, &["working on"], 3_000), None);
+        let later = show(&mut states, &["working on"], 3_300);
+        assert_eq!(later, claude(AgentState::Unknown));
+        assert_eq!(show(&mut states, &["still on"], 9_000), None);
+        let again = [
+            show(&mut states, DIALOGUE, 9_100),
+            show(&mut states, DIALOGUE, 9_400),
+        ];
+        assert_eq!(again, [None, claude(AgentState::Waiting)]);
+        // A process whose files and title say more may show anything.
+        let mut states = AgentStates::new(&StateRules::builtin(), "host");
+        states.set_program(AgentProgram::Known(KnownAgent::Claude), at(0));
+        show(&mut states, DIALOGUE, 0);
+        let waits = show(&mut states, DIALOGUE, 300);
+        assert_eq!(waits, claude(AgentState::Waiting));
+        assert_eq!(show(&mut states, &["working on"], 3_000), None);
+        assert_eq!(show(&mut states, &["working on"], 9_000), None);
     }
 }
