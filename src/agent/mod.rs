@@ -39,7 +39,7 @@ pub(crate) use screen_reader::ScreenReader;
 pub use state::{AgentScreen, DetectedState, StateRules};
 pub(crate) use state::{RowKind, UNNAMED, asks_the_same, is_same_dialogue};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
-pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp, record_time};
+pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp, UNTOLD_FAILURE, record_time};
 pub(crate) use summary::{exit_status_in_words, exit_status_of_detail, failure_in_words};
 pub(crate) use summary::{is_limit, one_line, permission_question, tool_question};
 pub use turn::Markers;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::program::KnownAgent;
 use super::question::is_same_question;
 use super::summary::failure_words;
-use super::{AgentState, DetectedState, is_same_dialogue};
+use super::{AgentState, DetectedState, UNTOLD_FAILURE, is_same_dialogue};
 pub(crate) use crate::event::StateSource;
 use crate::event::{Background, Dialogue};
 
@@ -363,9 +363,12 @@ impl StateResolver {
             None => self.decide_by_other_sources(now)?,
         };
         if report.claim.state != AgentState::Waiting {
-            // An agent that does not wait has no question; a failure has its words in its place.
+            // An agent that does not wait has no question; a failure has its words in its place. The screen shows those
+            // that the agent does not write.
             report.claim.asks = self.words_of_failure(&report);
-            return Some(report);
+            let is_untold = report.claim.asks.as_deref() == Some(UNTOLD_FAILURE);
+            let is_shown_soon = is_untold && !self.has_held(report.source, END_SHOWN, now);
+            return Some(report).filter(|_| !is_shown_soon);
         }
         // A report has its own question, or none, unless the agent also writes what it asks.
         let is_own = report.source == StateSource::Report
@@ -631,8 +634,10 @@ impl StateResolver {
         if !is_failure(state) {
             return None;
         }
-        let has_words =
-            |held: &&HeldClaim| held.claim.state == state && !held.claim.detail.is_empty();
+        let has_words = |held: &&HeldClaim| {
+            let words = held.claim.detail.as_str();
+            held.claim.state == state && !["", UNTOLD_FAILURE].contains(&words)
+        };
         let mut own = [StateSource::Report, StateSource::Transcript].into_iter();
         let written = own.find_map(|source| self.get(source).filter(has_words));
         let written = written.map(|held| held.claim.detail.as_str());
@@ -1072,6 +1077,59 @@ mod tests {
             claims.set_claim(Transcript, inferred(Error, 2), ms(9100));
             assert_eq!(states(&mut claims, 9100), Some((Transcript, Error, None)));
             assert_eq!(states(&mut claims, 12_000), None);
+        }
+
+        #[test]
+        fn a_failure_of_which_the_agent_writes_no_words_has_those_on_the_screen() {
+            let untold = claim(Error, None).map(|claim| StateClaim {
+                detail: UNTOLD_FAILURE.to_owned(),
+                turn: 1,
+                ..claim
+            });
+            for is_shown in [true, false] {
+                let mut claims = StateResolver::new(true);
+                claims.set_screen(screen(Working, None), ms(0));
+                claims.settle_screen(ms(300));
+                assert_eq!(states(&mut claims, 300), Some((Screen, Working, None)));
+                claims.set_claim(Transcript, untold.clone(), ms(5_000));
+                assert_eq!(states(&mut claims, 5_000), None);
+                if is_shown {
+                    let mut shown = screen(Error, None);
+                    shown.as_mut().unwrap().line = "Authorization failed.".to_owned();
+                    claims.set_screen(shown, ms(5_100));
+                    claims.settle_screen(ms(5_400));
+                }
+                let (words, at) = if is_shown {
+                    ("Authorization failed.", 5_400)
+                } else {
+                    (UNTOLD_FAILURE, 6_000)
+                };
+                let failed = Some((Transcript, Error, Some(words.to_owned())));
+                assert_eq!(states(&mut claims, at), failed);
+                assert_eq!(states(&mut claims, 9_000), None);
+            }
+        }
+
+        #[test]
+        fn a_failure_after_which_the_agent_tries_again_at_once_is_none() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, claim(Working, None), ms(0));
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300), Some((Screen, Working, None)));
+            let failed = claim(Error, None).map(|claim| StateClaim {
+                turn: 1,
+                is_confirmed: false,
+                ..claim
+            });
+            claims.set_claim(Transcript, failed.clone(), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None, "the screen shows work");
+            claims.set_claim(Transcript, claim(Working, None), ms(1_100));
+            assert_eq!(states(&mut claims, 1_100), None);
+            claims.set_claim(Transcript, failed, ms(2_000));
+            claims.set_screen(screen(Error, None), ms(2_100));
+            claims.settle_screen(ms(2_400));
+            assert_eq!(states(&mut claims, 2_400), Some((Transcript, Error, None)));
         }
 
         #[test]

@@ -135,6 +135,7 @@ struct RuleSpec {
     lines: Option<usize>,
     pattern: String,
     also: Option<String>,
+    under: Option<String>,
     input: Option<InputCondition>,
     needs: Option<Need>,
     #[serde(default)]
@@ -308,8 +309,10 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
             ));
         }
         let query = query(rule.region, rule.lines, &rule.pattern, rule.also.as_deref());
+        let mut query = query.map_err(at)?;
+        query.under = optional("under", rule.under.as_deref()).map_err(at)?;
         rules.push(StateRule {
-            query: query.map_err(at)?,
+            query,
             input: input_condition(rule.input).map_err(at)?,
             needs: rule.needs,
             id: rule.id,

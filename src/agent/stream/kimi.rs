@@ -5,6 +5,9 @@
 
 use super::{EventWriter, Json, RecordHandler, StreamStatus, TokenUsage};
 
+/// A failure of which the agent writes no words; its screen has them.
+pub(crate) const UNTOLD_FAILURE: &str = "a step of the agent has failed";
+
 #[derive(Debug, Default)]
 pub struct KimiWire {
     /// The text of the step.
@@ -73,7 +76,7 @@ impl RecordHandler for KimiWire {
             "StepInterrupted" => {
                 let error = match self.failed_with {
                     Some(status) => format!("the model's API has failed with status {status}"),
-                    None => "a step of the agent has failed".to_owned(),
+                    None => UNTOLD_FAILURE.to_owned(),
                 };
                 writer.failed(&error, "StepInterrupted");
             }

@@ -46,5 +46,6 @@ pub use event::AgentEvent;
 pub(crate) use event::FollowUp;
 pub use event::StreamStatus;
 pub use event::{Format, ParseFormatError, StreamFormat};
+pub(crate) use kimi::UNTOLD_FAILURE;
 pub use parser::StreamParser;
 pub(crate) use parser::record_time;

@@ -392,8 +392,11 @@ impl Joined {
                 } else {
                     AgentState::Error
                 };
-                // Qwen Code retries a failed request without a record; its title shows that it works.
-                (state, self.format() != StreamFormat::QwenSession)
+                // Qwen Code retries a failed request without a record, and aider writes a moment later that it does; the
+                // title or the screen shows that they work.
+                let format = self.format();
+                let may_retry = [StreamFormat::QwenSession, StreamFormat::AiderHistory];
+                (state, !may_retry.contains(&format))
             }
         };
         // With several open tools, only the screen shows which one the question is about.
