@@ -26,6 +26,13 @@ impl Row {
         agent.and_then(KnownAgent::named).is_some()
     }
 
+    /// Returns true if an ended row is known to have lasted for a time in which its user may have looked away.
+    #[cfg(feature = "notify")]
+    pub(crate) fn has_lived_long(&self) -> bool {
+        self.lived()
+            .is_some_and(|micros| micros >= super::row::LONG_MICROS)
+    }
+
     /// Returns the microseconds from the beginning of an ended row to its end.
     pub(super) fn lived(&self) -> Option<i64> {
         let began = self.began?;

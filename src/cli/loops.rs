@@ -16,6 +16,8 @@ use super::duration::parse_duration;
 use super::failure::{Failure, INTERRUPTED, TIMED_OUT};
 use super::history::Which;
 use super::live::JunitFile;
+#[cfg(feature = "notify")]
+use super::notifying::Notifying;
 use super::options::{self, Options, TypedKeeping, parse_execution_id};
 use super::signals::Signals;
 use super::{known, live};
@@ -324,7 +326,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let signals = Signals::catch(looping.killer())?;
     let clock = Clock::system();
-    let (mut engine, _) = options::start(options, &config.keeping, id.as_deref(), &clock)?;
+    let (mut engine, rules) = options::start(options, &config.keeping, id.as_deref(), &clock)?;
+    #[cfg(feature = "notify")]
+    let notifying = Notifying::start_alone(options, &engine, rules, &clock)?;
+    #[cfg(not(feature = "notify"))]
+    drop(rules);
     // After what may be refused: an earlier report stays then.
     let junit = config.junit.as_deref().map(|path| {
         let suite = id.as_deref().unwrap_or("loop").to_owned();
@@ -335,6 +341,14 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
+    #[cfg(feature = "notify")]
+    if let Some(notifying) = notifying {
+        if ended.interrupted {
+            notifying.stop();
+        } else {
+            notifying.finish();
+        }
+    }
     let outcome = looping.wait();
     let problem = outcome.as_ref().err().map(ToString::to_string);
     let is_reported = junit.is_none_or(|junit| junit.finish(problem.as_deref()));

@@ -12,7 +12,7 @@ use super::options::Options;
 use super::{known, output};
 use crate::clock::Clock;
 use crate::face::{LocalTime, one_line};
-use crate::notify::{Entry, NotifyLog, What, try_channel};
+use crate::notify::{Entry, Item, NotifyLog, What, try_channel};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("help/notify.txt").trim_end())]
@@ -83,6 +83,10 @@ fn test(options: &Options, typed: &TypedTest) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let servers = options.servers.iter().map(|chosen| chosen.server());
     match try_channel(channel, servers.collect(), clock) {
+        Ok(()) if options.json => {
+            let sent = serde_json::json!({ "channel": name, "sent": true });
+            output::print(&format!("{sent}\n"))
+        }
         Ok(()) => output::print(&format!("sent through {name}\n")),
         Err(why) => Err(failure!("channel {name}: {why}")),
     }
@@ -98,8 +102,8 @@ fn show(options: &Options, typed: &TypedNotifyLog) -> Result<ExitCode, Failure> 
             entry.channel.as_ref() == Some(name) || rows.any(|item| item.name == *name)
         });
     }
-    entries.drain(..entries.len().saturating_sub(typed.lines));
     if options.json {
+        entries.drain(..entries.len().saturating_sub(typed.lines));
         return output::print(&output::json_lines(&entries));
     }
     if entries.is_empty() {
@@ -110,42 +114,59 @@ fn show(options: &Options, typed: &TypedNotifyLog) -> Result<ExitCode, Failure> 
         message!("no notification{of} was sent or withheld yet");
     }
     let mut time = LocalTime::of_system();
-    let lines: Vec<String> = entries.iter().map(|entry| line(entry, &mut time)).collect();
+    let lines = entries.iter().flat_map(|entry| {
+        let name = typed
+            .name
+            .as_deref()
+            .filter(|name| entry.channel.as_deref() != Some(name));
+        lines_of(entry, name, &mut time)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.drain(..lines.len().saturating_sub(typed.lines));
     output::print(&lines.concat())
 }
 
-/// Returns the lines of an entry: one for each item.
-fn line(entry: &Entry, time: &mut LocalTime) -> String {
+/// Returns the lines of an entry: one for each item, or for those of a row with this name.
+fn lines_of(entry: &Entry, name: Option<&str>, time: &mut LocalTime) -> Vec<String> {
     let at = time.second(entry.ts).to_owned();
     let channel = entry.channel.as_deref().unwrap_or_default();
+    let why = || one_line(entry.why.as_deref().unwrap_or_default());
     let what = match entry.what {
-        What::Started => return format!("{at}  an observer begins to notify\n"),
-        What::Stopped => return format!("{at}  the observer has ended\n"),
+        What::Started => return vec![format!("{at}  an observer begins to notify\n")],
+        What::Stopped => return vec![format!("{at}  the observer has ended\n")],
+        What::OutputFailed => {
+            return vec![format!(
+                "{at}  output not sent  {channel:<8}  ({})\n",
+                why()
+            )];
+        }
+        What::OutputLost => {
+            let lines = entry.lines.unwrap_or_default();
+            return vec![format!(
+                "{at}  output not sent  {channel:<8}  {lines} lines at the end\n"
+            )];
+        }
         What::Sent => "sent",
         What::Unconfirmed => "unconfirmed",
         What::Failed => "failed",
-        What::Nobody => "withheld",
         What::Refused => "given up",
         What::Updated => "updated",
         What::NotUpdated => "not updated",
-        What::Withheld => "withheld",
-        What::OutputFailed => {
-            let why = one_line(entry.why.as_deref().unwrap_or_default());
-            return format!("{at}  output not sent  {channel:<8}  ({why})\n");
-        }
-        What::Unknown => return String::new(),
+        What::Nobody | What::Withheld => "withheld",
+        What::Sending | What::Unknown => return Vec::new(),
     };
-    let mut why = entry
-        .why
-        .as_ref()
-        .map_or(String::new(), |why| format!("  ({})", one_line(why)));
+    let mut end = match entry.why {
+        Some(_) => format!("  ({})", why()),
+        None => String::new(),
+    };
     if let Some(again) = entry.again {
-        why.push_str(&format!("  again at {}", time.second(again)));
+        end.push_str(&format!("  again at {}", time.second(again)));
     }
-    let mut text = String::new();
-    for item in &entry.items {
+    let items = entry.items.iter();
+    let items = items.filter(|item| name.is_none_or(|name| item.name == name));
+    let line = |item: &Item| {
         let said = one_line(&item.line());
-        text.push_str(&format!("{at}  {what:<11}  {channel:<8}  {said}{why}\n"));
-    }
-    text
+        format!("{at}  {what:<11}  {channel:<8}  {said}{end}\n")
+    };
+    items.map(line).collect()
 }

@@ -1,8 +1,8 @@
 //! Notifications of a command that observes by itself, without an observer in the background.
 
 use super::failure::Failure;
-use super::live;
 use super::options::{self, Options};
+use super::{live, observer};
 use crate::api::{ApiContext, ObservedServer, Panes};
 use crate::board::Board;
 use crate::clock::Clock;
@@ -26,6 +26,15 @@ impl Notifying {
         options: &Options,
         engine: &Engine,
         rules: Rules,
+        clock: &Clock,
+    ) -> Result<Option<Self>, Failure> {
+        Self::start_as(options, engine, (rules, true), clock)
+    }
+
+    fn start_as(
+        options: &Options,
+        engine: &Engine,
+        (rules, gathers): (Rules, bool),
         clock: &Clock,
     ) -> Result<Option<Self>, Failure> {
         let settings = &options.notifications;
@@ -55,9 +64,7 @@ impl Notifying {
             log_troubles: engine.log_troubles(),
             runs: None,
         };
-        let has_output = settings.channels.iter().any(|channel| channel.output);
-        let output = has_output.then(|| engine.subscribe_with(live::everything()));
-        let notifier = Notifier::start(settings, &context, output);
+        let notifier = Notifier::start(settings, &context, gathers);
         let notifier = notifier.map_err(|error| options::unusable(error, true))?;
         Ok(notifier.map(|notifier| Self {
             notifier,
@@ -65,9 +72,33 @@ impl Notifying {
         }))
     }
 
+    /// Starts to notify of a command or a loop, as [`Notifying::start`] does, unless an observer does it.
+    pub fn start_alone(
+        options: &Options,
+        engine: &Engine,
+        rules: Rules,
+        clock: &Clock,
+    ) -> Result<Option<Self>, Failure> {
+        if options.no_log || options.notifications.rules.is_empty() {
+            return Ok(None);
+        }
+        match observer::running(&options.home()?) {
+            Ok(Some(_)) => Ok(None),
+            // A history without a readable observer is a problem of `start`, not of this command.
+            Ok(None) | Err(_) => Self::start_as(options, engine, (rules, false), clock),
+        }
+    }
+
     /// Ends the notifications of an engine that has ended.
     pub fn stop(self) {
         self.notifier.stop();
         self.feed.join_logged();
+    }
+
+    /// Sends what has just come, such as the end of the command, and ends the notifications.
+    pub fn finish(self) {
+        // The board has the end once the engine's bus is closed and read.
+        self.feed.join_logged();
+        self.notifier.finish();
     }
 }

@@ -14,6 +14,8 @@ use signal_hook::consts::SIGPIPE;
 use super::duration::parse_duration;
 use super::failure::Failure;
 use super::live::JunitFile;
+#[cfg(feature = "notify")]
+use super::notifying::Notifying;
 use super::options::{self, Options, TypedKeeping, parse_execution_id};
 use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
@@ -107,6 +109,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let id = config.execution_id.as_deref();
     let (mut engine, rules) = options::start(options, &config.keeping, id, &clock)?;
+    #[cfg(feature = "notify")]
+    let notifying = Notifying::start_alone(options, &engine, rules.clone(), &clock)?;
     // After what may be refused: an earlier report stays then.
     let junit = config.junit.as_deref().map(|path| {
         let suite = id.map_or_else(|| config.command.name(), str::to_owned);
@@ -141,6 +145,14 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     // A slow reader must not delay the end after a timeout.
     let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
     let (report, _) = live::finish(engine, printing, is_over, &signals, &clock);
+    #[cfg(feature = "notify")]
+    if let Some(notifying) = notifying {
+        if is_over {
+            notifying.stop();
+        } else {
+            notifying.finish();
+        }
+    }
     let is_cut = passing.is_some_and(|passing| passing.finish(is_over, &signals, &clock));
     // Problems of the engine are reported, but only the command sets the exit code.
     live::report_problems(report);

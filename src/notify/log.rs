@@ -46,6 +46,10 @@ pub(crate) enum What {
     Withheld,
     /// What rows have printed was not taken.
     OutputFailed,
+    /// So many lines were not sent before the end.
+    OutputLost,
+    /// The message is about to be sent.
+    Sending,
     /// What a later version writes.
     #[serde(other)]
     Unknown,
@@ -71,6 +75,9 @@ pub(crate) struct Entry {
     /// When it is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<Timestamp>,
+    /// The number of lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
     /// The process that writes it.
     pub by: u32,
 }
@@ -87,6 +94,7 @@ impl Entry {
             sent: None,
             why: None,
             again: None,
+            lines: None,
             by: std::process::id(),
         }
     }
@@ -99,6 +107,7 @@ impl Entry {
             Record::Failed(note, why, at) => (What::Failed, note, None, Some(why), Some(at)),
             Record::Nobody(note, why) => (What::Nobody, note, None, Some(why.to_owned()), None),
             Record::Refused(note, why) => (What::Refused, note, None, Some(why), None),
+            Record::Sending(note) => (What::Sending, note, None, None, None),
             Record::Updated(note, sent) => (What::Updated, note, sent.0, None, None),
             Record::NotUpdated(note, why) => (What::NotUpdated, note, None, Some(why), None),
             Record::OutputFailed(why, again) => {
@@ -107,6 +116,13 @@ impl Entry {
                     why: Some(why),
                     again,
                     ..Self::new(What::OutputFailed, ts)
+                };
+            }
+            Record::OutputLost(lines) => {
+                return Self {
+                    channel: Some(channel.to_owned()),
+                    lines: Some(lines),
+                    ..Self::new(What::OutputLost, ts)
                 };
             }
             Record::Withheld(item, why) => {
@@ -133,7 +149,9 @@ impl Entry {
     pub(super) fn told(&self) -> Option<(&str, Note, Option<Sent>)> {
         let is_open = match self.what {
             What::Sent | What::Updated => true,
-            What::Unconfirmed | What::Nobody | What::Refused | What::NotUpdated => false,
+            What::Unconfirmed | What::Nobody | What::Refused | What::NotUpdated | What::Sending => {
+                false
+            }
             _ => return None,
         };
         let note = Note {

@@ -21,8 +21,8 @@ mod channel;
 mod notifier;
 
 pub(crate) use log::{Entry, NotifyLog, What};
-pub(crate) use message::News;
-pub(crate) use notifier::{Notifier, try_channel};
+pub(crate) use message::{Item, News};
+pub(crate) use notifier::{Notifier, check_channel, try_channel};
 pub(crate) use rule::Rule;
 pub(crate) use settings::{ChannelKind, ChannelSettings, Settings};
 

@@ -45,12 +45,23 @@ pub(super) enum Told {
     Nothing,
     /// Nobody knows yet, or any more.
     Unknown,
+    /// It is for another process to tell.
+    Others,
     /// This, and whether the user knows it.
     News { id: NewsId, is_seen: bool },
 }
 
-/// Returns what a row tells; `viewed` is the last time at which the user has looked at it in any state.
-pub(super) fn told_by(row: &Row, viewed: Option<Timestamp>) -> Told {
+/// What is known of a row from before its present state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    /// The last time at which the user has looked at it.
+    pub viewed: Option<Timestamp>,
+    /// It has shown a prompt.
+    pub was_at_prompt: bool,
+}
+
+/// Returns what a row tells.
+pub(super) fn told_by(row: &Row, past: &Past) -> Told {
     let news = match &row.state {
         RowState::NotObserved => return Told::Unknown,
         RowState::Agent(_) if row.is_unread() => return Told::Unknown,
@@ -65,15 +76,19 @@ pub(super) fn told_by(row: &Row, viewed: Option<Timestamp>) -> Told {
         // A job that has failed beside its user is no news.
         RowState::Failed if row.attention() == Attention::Finished => return Told::Nothing,
         RowState::Failed => News::Failed,
+        // Who has typed a command looks at it for a while.
+        RowState::Exited if row.kind == ExecutionKind::Command && !row.has_lived_long() => {
+            return Told::Nothing;
+        }
         RowState::Exited if row.exit_status.is_some_and(is_failure) => News::Failed,
-        // Whoever ends a shell knows it.
-        RowState::Exited if is_shell(row) => return Told::Nothing,
+        // Whoever ends a shell knows it; a script has no user.
+        RowState::Exited if is_shell(row) && past.was_at_prompt => return Told::Nothing,
         RowState::Exited => News::Ended,
         RowState::Running | RowState::Quiet => return Told::Nothing,
     };
     let ends_with_user = matches!(news, News::Ended | News::Failed);
     let before = row.since.micros().saturating_sub(SEEN_BEFORE_MICROS);
-    let is_viewed = ends_with_user && viewed.is_some_and(|at| at.micros() >= before);
+    let is_viewed = ends_with_user && past.viewed.is_some_and(|at| at.micros() >= before);
     let question = row.asks.as_ref().filter(|_| news == News::Waiting);
     let is_seen = row.seen.is_some_and(|seen| seen >= row.since);
     Told::News {

@@ -1,24 +1,25 @@
 //! The threads of notifications: one that decides, and one for each channel.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::channel::build::{Surroundings, build, traits_of};
-use super::channel::{Answers, Channel, Sent, Unsent};
+use super::channel::{Answers, Asked, Channel, Sent, Unsent};
 use super::log::{Entry, NotifyLog, What};
 use super::message::Note;
+use super::news::{Past, Told, told_by};
 use super::settings::{ChannelSettings, Settings};
 use super::tact::{ChannelTraits, Job, Record, Tact};
 use crate::agent::AgentProgram;
 use crate::api::ApiContext;
-use crate::board::{ExecutionKind, Row, listed};
-use crate::bus::{Delivery, EventBus, Subscription};
+use crate::board::{ExecutionKind, Place, Row, listed};
+use crate::bus::{Delivery, EventBus, Filter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{ExecutionId, PaneId, TdEvent};
+use crate::event::{EventKind, ExecutionId, PaneId, TdEvent};
 use crate::face::{conversation_text, one_line};
 use crate::feed::Feed;
 use crate::redact::Rules;
@@ -29,8 +30,8 @@ use crate::tmux::Server;
 /// The shortest time between two looks at the board, which a flood of output changes with each line.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// The longest time between two looks. A later one shows that the machine or the process has slept.
-const LOOK: Duration = Duration::from_secs(30);
+/// The longest time between two looks, which cost nothing. A much later one shows that the machine or the process has slept.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// The delay of a look after which everything that is due may be old.
 const SLEPT: Duration = Duration::from_secs(5);
@@ -38,11 +39,24 @@ const SLEPT: Duration = Duration::from_secs(5);
 /// The time at the end for answers that are about to arrive: what a server on another continent needs.
 const LAST_RESULTS: Duration = Duration::from_millis(500);
 
+/// The time that a command which has ended gives its last message: a server on another continent takes one second, and
+/// the first retry follows within two.
+const FINISH: Duration = Duration::from_secs(5);
+
 /// The time that a channel has at the end to see that it is to end.
 const CHANNEL_END: Duration = Duration::from_millis(500);
 
 /// The warnings of channels that may wait to be told.
 const WARNINGS_MAX: usize = 16;
+
+/// The events that say what rows print.
+const PRINTED: [EventKind; 5] = [
+    EventKind::OutputUpdate,
+    EventKind::PromptSent,
+    EventKind::TokenReceived,
+    EventKind::ToolCallStarted,
+    EventKind::ToolCallCompleted,
+];
 
 /// The events with output that are read between two decisions.
 const OUTPUT_BATCH: usize = 10_000;
@@ -59,31 +73,41 @@ struct Worker {
     failures: u32,
     /// The last warning, which is not repeated.
     warned: Option<String>,
+    /// What the channel warns of itself.
+    warnings: Receiver<String>,
 }
 
 /// The running notifications of an observer.
 pub(crate) struct Notifier {
     feed: Feed,
     stop: StopGuard,
+    finish: StopGuard,
     thread: Handle<()>,
 }
 
 impl Notifier {
-    /// Starts to notify of what an observer sees; `None` if there are no rules.
+    /// Starts to notify of what an observer sees; `None` if there are no rules. An observer that finds what has been there
+    /// before it gathers all of it first.
     ///
     /// # Errors
     /// `is_invalid_input()` if the settings of a channel do not fit; otherwise when a thread cannot be started, or the log
     /// of notifications cannot be read.
-    pub fn start(
-        settings: &Settings,
-        context: &ApiContext,
-        output: Option<Subscription>,
-    ) -> Result<Option<Self>> {
+    pub fn start(settings: &Settings, context: &ApiContext, gathers: bool) -> Result<Option<Self>> {
         if settings.rules.is_empty() {
             return Ok(None);
         }
+        let has_output = settings.channels.iter().any(|channel| channel.output);
+        let output = has_output.then(|| {
+            let filter = Filter::all().kinds(PRINTED);
+            context.bus.subscribe_with(SubscribeOptions {
+                filter,
+                // A flood must be counted to the last line. It is read ten times a second.
+                capacity: Some(usize::MAX),
+                ..SubscribeOptions::default()
+            })
+        });
         let (guard, stop) = stop_pair();
-        let (warnings, warned) = bounded(WARNINGS_MAX);
+        let (finish, finishing) = stop_pair();
         let answers = ApiAnswers {
             context: context.clone(),
             stop: stop.clone(),
@@ -93,13 +117,21 @@ impl Notifier {
         let around = Surroundings {
             servers: servers.map(|observed| observed.server.clone()).collect(),
             answers: Some(answers).filter(|_| context.panes.allows_input),
-            warnings,
+            // Each channel has its own.
+            warnings: bounded(0).0,
             clock: context.clock.clone(),
             stop: stop.clone(),
         };
         let is_used = |name: &String| settings.rules.iter().any(|rule| rule.to.contains(name));
         let used = settings.channels.iter().filter(|it| is_used(&it.name));
-        let built = |settings| Ok((traits_of(settings), build(settings, &around)?));
+        let built = |settings| {
+            let (warnings, warned) = bounded(WARNINGS_MAX);
+            let around = Surroundings {
+                warnings,
+                ..around.clone()
+            };
+            Ok((traits_of(settings), build(settings, &around)?, warned))
+        };
         let channels = used.map(built).collect::<Result<Vec<_>>>()?;
         let rules = settings.rules.clone();
         let (feed, bus) = (context.feed.clone(), context.bus.clone());
@@ -109,12 +141,23 @@ impl Notifier {
         let now = clock.wall();
         // What was there before anybody was told of it is no news.
         let news_from = past.first().map_or(now, |entry| entry.ts);
-        let traits = channels.iter().map(|(traits, _)| traits.clone()).collect();
+        let traits = channels.iter().map(|(traits, ..)| traits.clone()).collect();
         let mut tact = Tact::new(rules, traits, news_from, now);
+        if gathers {
+            tact.gather(now);
+        }
         learn(&mut tact, &past);
+        let lost = |channel: &str| {
+            let lost = past.iter().rev().take_while(|it| it.what != What::Started);
+            let lost = lost.filter(|it| it.channel.as_deref() == Some(channel));
+            lost.filter_map(|it| it.lines).sum()
+        };
+        for (traits, ..) in &channels {
+            tact.leave_out(&traits.name, lost(&traits.name));
+        }
         let (done, results) = bounded(channels.len().max(1));
         let mut workers = Vec::new();
-        for (number, (traits, mut channel)) in channels.into_iter().enumerate() {
+        for (number, (traits, mut channel, warned)) in channels.into_iter().enumerate() {
             for (note, sent) in tact.open(number) {
                 channel.adopt(note, sent);
             }
@@ -136,6 +179,7 @@ impl Notifier {
                 thread,
                 failures: 0,
                 warned: None,
+                warnings: warned,
             });
         }
         let mut decider = Decider {
@@ -147,8 +191,8 @@ impl Notifier {
             bus,
             clock,
             stop,
+            finishing,
             rules: context.panes.rules.clone(),
-            warned,
             output,
             agents: HashMap::new(),
         };
@@ -156,8 +200,25 @@ impl Notifier {
         Ok(Some(Self {
             feed,
             stop: guard,
+            finish,
             thread,
         }))
+    }
+
+    /// Sends what is due within the next seconds, and ends all threads.
+    pub fn finish(self) {
+        drop(self.finish);
+        self.feed.nudge();
+        let deadline = self.feed.clock().now() + FINISH;
+        match self.thread.join_deadline(deadline) {
+            Ok(Ok(())) => drop(self.stop),
+            Ok(Err(panicked)) => log::error!("{panicked}"),
+            Err(thread) => {
+                drop(self.stop);
+                self.feed.nudge();
+                thread.join_logged();
+            }
+        }
     }
 
     /// Ends all threads. What was not sent is sent by the next observer, if it still holds.
@@ -180,6 +241,8 @@ fn learn(tact: &mut Tact, entries: &[Entry]) {
     for entry in entries {
         if let Some((channel, note, sent)) = entry.told() {
             tact.learn(channel, note, sent);
+        } else if let (What::Failed, Some(channel)) = (entry.what, &entry.channel) {
+            tact.forget(channel, &entry.items);
         }
     }
 }
@@ -194,10 +257,10 @@ struct Decider {
     bus: Arc<EventBus>,
     clock: Clock,
     stop: Stop,
+    /// Closed once nothing new comes.
+    finishing: Stop,
     /// The rules for secrets.
     rules: Rules,
-    /// What channels warn of.
-    warned: Receiver<String>,
     /// What rows print and say, if a channel gets it.
     output: Option<Subscription>,
     /// The names of rows by execution and pane, and whether an agent with a conversation is in it.
@@ -217,19 +280,26 @@ impl Decider {
         self.write(&[started]);
         let (mut version, mut rows) = (None, Vec::new());
         let mut expected = self.moment();
+        let mut is_current = false;
         loop {
             let moment = self.moment();
             if has_slept(expected, moment) {
-                self.tact.woke(moment.wall);
+                self.tact.gather(moment.wall);
             }
             let wait = self.decide(&rows, moment);
+            let is_finishing = thread::is_stopped(&self.finishing);
+            if is_finishing && is_current && !self.tact.is_busy() && wait >= FINISH {
+                break;
+            }
             expected = self.after(moment, wait.max(BETWEEN_LOOKS));
             select_biased! {
                 recv(self.stop) -> _ => break,
                 recv(self.clock.after(BETWEEN_LOOKS)) -> _ => {}
             }
-            let is_enough = || !self.results.is_empty() || thread::is_stopped(&self.stop);
+            let ends = || thread::is_stopped(&self.stop) || thread::is_stopped(&self.finishing);
+            let is_enough = || !self.results.is_empty() || ends();
             let view = self.feed.board_unless(version, expected.now, is_enough);
+            is_current = view.is_none();
             if let Some(view) = view {
                 version = Some(view.version);
                 rows = self.own(view.rows);
@@ -257,12 +327,26 @@ impl Decider {
         }
     }
 
-    /// Returns the rows that this process notifies of: as lists show them, without those of other observers. What runs a
-    /// command does not notify, so its observer does.
-    fn own(&self, rows: Vec<Row>) -> Vec<Row> {
+    /// Returns the rows as lists show them, each with what is known of its user's view.
+    fn own(&self, mut rows: Vec<Row>) -> Vec<Row> {
+        // Who looks at a pane looks at the command in it.
+        let seen = rows
+            .iter()
+            .filter_map(|row| Some((row.place()?, row.seen?)));
+        let seen: HashMap<Place, Timestamp> = seen.collect();
+        for row in &mut rows {
+            let of_pane = row.in_pane.as_ref().and_then(|place| seen.get(place));
+            row.seen = row.seen.max(of_pane.copied());
+        }
+        // The row of a pane tells that a command in it has failed, if that took long enough.
+        let panes = rows.iter().filter(|row| row.is_observed());
+        let panes: HashSet<Place> = panes.filter_map(Row::place).collect();
         let mut rows = listed(rows, |_| false);
-        let observes = |kind| matches!(kind, ExecutionKind::Pane | ExecutionKind::Agent);
-        rows.retain(|row| !observes(row.kind) || !self.feed.is_others(&row.execution_id));
+        rows.retain(|row| {
+            let place = row.in_pane.as_ref();
+            let has_failed = row.has_ended() && row.exit_status != Some(0);
+            !(has_failed && place.is_some_and(|place| panes.contains(place)))
+        });
         rows
     }
 
@@ -283,10 +367,14 @@ impl Decider {
         let now = moment.wall;
         let mut records = VecDeque::new();
         self.read_output();
-        while let Ok(warning) = self.warned.try_recv() {
-            log::warn!("{warning}");
-            if let Some(row) = rows.iter().find(|row| row.is_observed()) {
-                self.emit_warning(row.execution_id.clone(), warning);
+        // A warning needs a run to be in.
+        if let Some(row) = rows.iter().find(|row| row.is_observed()) {
+            for worker in &self.workers {
+                while let Ok(warning) = worker.warnings.try_recv() {
+                    let warning = format!("channel {}: {warning}", worker.traits.name);
+                    log::warn!("{warning}");
+                    self.emit_warning(row.execution_id.clone(), warning);
+                }
             }
         }
         while let Ok((channel, outcome)) = self.results.try_recv() {
@@ -294,12 +382,23 @@ impl Decider {
             records.extend(record.map(|record| (channel, record)));
         }
         self.learn_of_others();
-        records.extend(self.tact.look(rows, now));
+        let are_others = |row: &Row| {
+            let observes = matches!(row.kind, ExecutionKind::Pane | ExecutionKind::Agent);
+            observes && self.feed.is_others(&row.execution_id)
+        };
+        records.extend(self.tact.look(rows, are_others, now));
         for (channel, worker) in self.workers.iter().enumerate() {
-            if let Some(job) = self.tact.next(channel, now) {
-                // A channel that has no job has room for one.
-                let _ = worker.jobs.try_send(job);
+            let Some(job) = self.tact.next(channel, now) else {
+                continue;
+            };
+            if let Job::Send(note) = &job
+                && !worker.traits.knows_ids
+            {
+                let sending = Record::Sending(note.clone());
+                self.write(&[Entry::of(sending, &worker.traits.name, now)]);
             }
+            // A channel that has no job has room for one.
+            let _ = worker.jobs.try_send(job);
         }
         let mut entries = Vec::new();
         for (channel, record) in records {
@@ -335,7 +434,7 @@ impl Decider {
         entry
     }
 
-    fn write(&mut self, entries: &[Entry]) {
+    fn write(&self, entries: &[Entry]) {
         if let Err(error) = self.log.append(entries) {
             log::warn!("{error:?}");
         }
@@ -361,6 +460,8 @@ impl Decider {
             | Record::Nobody(..)
             | Record::NotUpdated(..)
             | Record::Withheld(..)
+            | Record::Sending(..)
+            | Record::OutputLost(..)
             | Record::OutputFailed(..) => return,
         };
         if worker.warned.is_some() {
@@ -391,8 +492,8 @@ impl Decider {
         for _ in 0..OUTPUT_BATCH {
             let envelope = match output.try_recv() {
                 Ok(Delivery::Event(event)) => event,
-                Ok(Delivery::Lagged { missed }) => {
-                    self.tact.miss(missed);
+                Ok(Delivery::Lagged { .. }) => {
+                    self.tact.miss();
                     continue;
                 }
                 Err(_) => return,
@@ -421,18 +522,29 @@ impl Decider {
         }
     }
 
+    fn finished(
+        &mut self,
+        channel: usize,
+        outcome: std::result::Result<Sent, Unsent>,
+        names: &[String],
+    ) {
+        let now = self.clock.wall();
+        if let Some(record) = self.tact.finished(channel, outcome, now) {
+            let entry = self.entry(record, &names[channel], now);
+            self.write(&[entry]);
+        }
+    }
+
     fn end(&mut self) {
+        let names: Vec<String> = (self.workers.iter())
+            .map(|worker| worker.traits.name.clone())
+            .collect();
         // What a channel has just taken is not sent again by the next observer.
         let deadline = self.clock.now() + LAST_RESULTS;
         while self.tact.is_busy()
             && let Ok((channel, outcome)) = self.results.recv_deadline(deadline)
         {
-            let now = self.clock.wall();
-            let name = &self.workers[channel].traits.name;
-            if let Some(record) = self.tact.finished(channel, outcome, now) {
-                let entry = self.entry(record, &name.clone(), now);
-                self.write(&[entry]);
-            }
+            self.finished(channel, outcome, &names);
         }
         let deadline = self.clock.now() + CHANNEL_END;
         for worker in self.workers.drain(..) {
@@ -444,8 +556,17 @@ impl Decider {
                 Err(thread) => log::debug!("{} ends on its own", thread.name()),
             }
         }
+        // What was cut short may have arrived.
+        while let Ok((channel, outcome)) = self.results.try_recv() {
+            self.finished(channel, outcome, &names);
+        }
         let now = self.clock.wall();
-        self.write(&[Entry::new(What::Stopped, now)]);
+        let unsent = self.tact.take_unsent().into_iter();
+        let mut entries: Vec<Entry> = unsent
+            .map(|(channel, record)| Entry::of(record, &names[channel], now))
+            .collect();
+        entries.push(Entry::new(What::Stopped, now));
+        self.write(&entries);
     }
 }
 
@@ -456,10 +577,39 @@ struct ApiAnswers {
 }
 
 impl Answers for ApiAnswers {
-    fn answer(&self, row: &str, question_id: &str, key: &str) -> std::result::Result<(), String> {
-        let answered = self.context.answer(row, question_id, key, &self.stop);
+    fn answer(&self, asked: &Asked, key: &str) -> std::result::Result<(), String> {
+        let row = &asked.news.row;
+        // The question of an earlier observer has another id here.
+        let rows = self.context.feed.rows();
+        let now = rows.iter().find(|now| now.key().to_string() == *row);
+        let is_asked = |now: &&Row| match told_by(now, &Past::default()) {
+            Told::News { id, .. } => id == asked.news,
+            _ => false,
+        };
+        let id = now
+            .filter(is_asked)
+            .and_then(|now| now.question_id.as_deref());
+        let id = id.unwrap_or(&asked.question_id);
+        let answered = self.context.answer(row, id, key, &self.stop);
         answered.map_err(|error| error.to_string())
     }
+}
+
+/// Checks the settings of a channel, without beginning anything.
+///
+/// # Errors
+/// What does not fit, in words.
+pub(crate) fn check_channel(settings: &ChannelSettings) -> std::result::Result<(), String> {
+    let (_running, stop) = stop_pair();
+    let around = Surroundings {
+        servers: Vec::new(),
+        answers: None,
+        warnings: bounded(0).0,
+        clock: Clock::system(),
+        stop,
+    };
+    let built = build(settings, &around);
+    built.map(drop).map_err(|error| error.to_string())
 }
 
 /// Sends one message through a channel, and returns why it was not sent, in words.

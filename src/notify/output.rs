@@ -17,8 +17,13 @@ const SIZE_MIN: usize = 160;
 /// A part of what waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    Line { row: String, text: String },
+    Line {
+        row: String,
+        text: String,
+    },
     LeftOut(u64),
+    /// An unknown number of lines.
+    Missed,
 }
 
 /// How long the messages of a channel may be.
@@ -76,6 +81,24 @@ impl OutputQueue {
         }
     }
 
+    /// Notes that lines were printed which nobody has counted.
+    pub fn miss(&mut self) {
+        if self.parts.back() != Some(&Part::Missed) {
+            self.parts.push_back(Part::Missed);
+        }
+    }
+
+    /// Takes the number of lines that wait, or have been left out.
+    pub fn take_count(&mut self) -> u64 {
+        self.size = 0;
+        let counts = self.parts.drain(..).map(|part| match part {
+            Part::Line { .. } => 1,
+            Part::LeftOut(count) => count,
+            Part::Missed => 0,
+        });
+        counts.sum()
+    }
+
     /// Takes the next message. The lines of a row are below its name.
     pub fn take(&mut self) -> Option<String> {
         let mut message = String::new();
@@ -88,6 +111,7 @@ impl OutputQueue {
                 Part::Line { text, .. } => text.clone(),
                 Part::LeftOut(1) => "… 1 line left out".to_owned(),
                 Part::LeftOut(count) => format!("… {count} lines left out"),
+                Part::Missed => "… more lines left out".to_owned(),
             };
             let more = (self.measure)(&lines) + usize::from(size > 0);
             if size + more > self.message_size {

@@ -11,16 +11,20 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::channel::{Sent, Unsent};
-use super::message::{Item, Note, Settled};
-use super::news::{NewsId, Told, item, told_by};
+use super::message::{Item, News, Note, Settled};
+use super::news::{NewsId, Past, Told, item, told_by};
 use super::output::{OutputQueue, Size};
 use super::rule::Rule;
-use crate::board::Row;
+use crate::board::{Row, RowState};
+use crate::event::AgentState;
 use crate::history::fnv1a;
 use crate::timestamp::Timestamp;
 
 /// The time between two messages of a channel; what comes meanwhile is in the second one.
 const BETWEEN_MESSAGES: Duration = Duration::from_secs(10);
+
+/// The time for which what is due waits for what is about to be: questions that are asked together are one message.
+const TOGETHER: Duration = Duration::from_secs(1);
 
 /// The time after a start or a wake-up in which nothing is sent, so that all that has happened meanwhile is one message.
 /// Panes are read within a second, and what the files of agents say follows a little later.
@@ -44,6 +48,8 @@ pub(super) struct ChannelTraits {
     pub with_text: bool,
     /// Can change or remove what it has sent.
     pub can_update: bool,
+    /// Takes a message that has the id of an earlier one for the same.
+    pub knows_ids: bool,
     /// How long its messages may be; `None` if it gets no output.
     pub output: Option<Size>,
 }
@@ -78,6 +84,10 @@ pub(super) enum Record {
     Withheld(Item, &'static str),
     /// What rows have printed was not taken, and is sent again at this time; or never, without one.
     OutputFailed(String, Option<Timestamp>),
+    /// So many lines were not sent before the end.
+    OutputLost(u64),
+    /// The message is about to be sent; a channel that cannot tell one message from another does not get it twice.
+    Sending(Note),
 }
 
 /// An item that is not sent yet.
@@ -137,6 +147,8 @@ pub(super) struct Tact {
     lanes: Vec<Lane>,
     /// The last view of each row in any state.
     viewed: HashMap<String, Timestamp>,
+    /// The rows that have been at a prompt.
+    at_prompt: HashSet<String>,
     /// Results from before this time are no news, only what needs the user is.
     news_from: Timestamp,
     /// Nothing is sent or settled before this time.
@@ -173,8 +185,9 @@ impl Tact {
             rules,
             lanes: channels.into_iter().map(lane).collect(),
             viewed: HashMap::new(),
+            at_prompt: HashSet::new(),
             news_from,
-            gathers_until: later(now, GATHERING),
+            gathers_until: now,
             now,
         }
     }
@@ -185,11 +198,47 @@ impl Tact {
         let Some(lane) = self.lane_named(channel) else {
             return;
         };
+        lane.free_at = lane.free_at.max(later(note.at, BETWEEN_MESSAGES));
         lane.handled.extend(note.items.iter().map(NewsId::of));
         lane.sent.retain(|known| known.note.id != note.id);
         if let Some(sent) = sent.filter(|_| lane.traits.can_update && !note.is_settled()) {
             lane.keep(note, sent);
         }
+    }
+
+    /// Learns that a channel has not taken a message.
+    pub fn forget(&mut self, channel: &str, items: &[Item]) {
+        if let Some(lane) = self.lane_named(channel) {
+            for item in items {
+                lane.handled.remove(&NewsId::of(item));
+            }
+        }
+    }
+
+    /// Learns that an earlier observer has left lines of output unsent.
+    pub fn leave_out(&mut self, channel: &str, lines: u64) {
+        let output = self
+            .lane_named(channel)
+            .and_then(|lane| lane.output.as_mut());
+        if let Some(output) = output.filter(|_| lines > 0) {
+            output.leave_out(lines);
+        }
+    }
+
+    /// Takes the lines of output that were not sent, by channel.
+    pub fn take_unsent(&mut self) -> Vec<(usize, Record)> {
+        let lanes = self.lanes.iter_mut().enumerate();
+        let unsent = lanes.filter_map(|(channel, lane)| {
+            let output = lane.output.as_mut()?;
+            let sending = lane.sending.take().map(|sending| sending.payload);
+            let lines = match sending {
+                Some(Payload::Output(text)) => text.lines().count() as u64,
+                _ => 0,
+            };
+            let lines = lines + output.take_count();
+            (lines > 0).then_some((channel, Record::OutputLost(lines)))
+        });
+        unsent.collect()
     }
 
     /// Returns the messages of a channel that may still be changed.
@@ -198,13 +247,18 @@ impl Tact {
         sent.flat_map(|lane| lane.sent.iter().map(|sent| (&sent.note, &sent.sent)))
     }
 
-    /// Notes that the machine or this process slept until now.
-    pub fn woke(&mut self, now: Timestamp) {
+    /// Sends and settles nothing for a while, because much has happened meanwhile: the observer has begun, or has slept.
+    pub fn gather(&mut self, now: Timestamp) {
         self.gathers_until = later(now, GATHERING);
     }
 
-    /// Takes the rows of the board as they are now.
-    pub fn look(&mut self, rows: &[Row], now: Timestamp) -> Vec<(usize, Record)> {
+    /// Takes the rows of the board as they are now. What rows `are_others`, another process tells.
+    pub fn look(
+        &mut self,
+        rows: &[Row],
+        are_others: impl Fn(&Row) -> bool,
+        now: Timestamp,
+    ) -> Vec<(usize, Record)> {
         self.set_time(now);
         let mut told: BTreeMap<String, (&Row, Told)> = BTreeMap::new();
         for row in rows {
@@ -213,10 +267,23 @@ impl Tact {
                 let viewed = self.viewed.entry(key.clone()).or_insert(seen);
                 *viewed = seen.max(*viewed);
             }
-            let viewed = self.viewed.get(&key).copied();
-            told.insert(key, (row, told_by(row, viewed)));
+            // A shell that has shown its prompt has a user, and is no script.
+            if row.state == RowState::Agent(AgentState::Idle.into()) {
+                self.at_prompt.insert(key.clone());
+            }
+            let past = Past {
+                viewed: self.viewed.get(&key).copied(),
+                was_at_prompt: self.at_prompt.contains(&key),
+            };
+            let told_now = if are_others(row) {
+                Told::Others
+            } else {
+                told_by(row, &past)
+            };
+            told.insert(key, (row, told_now));
         }
         self.viewed.retain(|row, _| told.contains_key(row));
+        self.at_prompt.retain(|row| told.contains_key(row));
         let mut records = Vec::new();
         for channel in 0..self.lanes.len() {
             self.settle(channel, &told, &mut records);
@@ -237,7 +304,7 @@ impl Tact {
             return;
         };
         let holds = |id: &NewsId| match told.get(&id.row) {
-            Some((_, Told::Unknown)) => Holds::Unknown,
+            Some((_, Told::Unknown | Told::Others)) => Holds::Unknown,
             Some((_, Told::News { id: now, is_seen })) if now == id => match is_seen {
                 true => Holds::No(Settled::Seen),
                 false => Holds::Yes,
@@ -245,8 +312,13 @@ impl Tact {
             // The rows of an observer that has just begun come one by one.
             _ if gathers => Holds::Unknown,
             Some(_) => Holds::No(Settled::Over),
+            // The row of a pane may tell the end of what ran in it.
+            None if matches!(id.news, News::Failed | News::Ended) => Holds::Unknown,
             None => Holds::No(Settled::Gone),
         };
+        // Whoever tells it now knows when.
+        let is_others = |id: &NewsId| matches!(told.get(&id.row), Some((_, Told::Others)));
+        lane.waiting.retain(|waiting| !is_others(&waiting.id));
         lane.waiting.retain_mut(|waiting| match holds(&waiting.id) {
             Holds::Yes => {
                 // The question may have got its choices meanwhile.
@@ -300,7 +372,7 @@ impl Tact {
         // What no longer holds never holds again: its time is part of its identity.
         let is_current = |id: &NewsId| match told.get(&id.row) {
             Some((_, Told::News { id: now, .. })) => now == id,
-            Some((_, Told::Unknown)) => true,
+            Some((_, Told::Unknown | Told::Others)) => true,
             Some((_, Told::Nothing)) | None => gathers,
         };
         lane.handled.retain(is_current);
@@ -369,7 +441,12 @@ impl Tact {
             .find(|sent| sent.update.is_some_and(|(due, _)| due <= now))
         {
             lane.updating = Some(sent.note.id.clone());
-            return Some(Job::Update(sent.note.clone(), sent.sent.clone()));
+            // An update is news of its own.
+            let note = Note {
+                at: now,
+                ..sent.note.clone()
+            };
+            return Some(Job::Update(note, sent.sent.clone()));
         }
         if let Some(sending) = &mut lane.sending {
             sending.retry_at.take_if(|at| *at <= now)?;
@@ -377,6 +454,9 @@ impl Tact {
             return Some(sending.payload.job());
         }
         if now < lane.free_at {
+            return None;
+        }
+        if lane.together_at(now).is_some() {
             return None;
         }
         let due = lane.waiting.extract_if(.., |waiting| waiting.due <= now);
@@ -420,12 +500,12 @@ impl Tact {
     }
 
     /// Notes that lines were missed.
-    pub fn miss(&mut self, count: u64) {
+    pub fn miss(&mut self) {
         let outputs = self
             .lanes
             .iter_mut()
             .filter_map(|lane| lane.output.as_mut());
-        outputs.for_each(|output| output.leave_out(count));
+        outputs.for_each(OutputQueue::miss);
     }
 
     /// Takes the outcome of what a channel was to do.
@@ -451,6 +531,9 @@ impl Tact {
         }
         Some(match outcome {
             Ok(sent) => {
+                if sending.attempts > 1 {
+                    lane.free_at = lane.free_at.max(later(now, BETWEEN_MESSAGES));
+                }
                 if lane.traits.can_update {
                     lane.keep(note.clone(), sent.clone());
                 }
@@ -476,7 +559,8 @@ impl Tact {
             return Some(self.gathers_until);
         }
         let lanes = self.lanes.iter().filter(|lane| !lane.is_busy());
-        lanes.filter_map(Lane::next_due).min()
+        let next = |lane: &Lane| lane.together_at(self.now).or_else(|| lane.next_due());
+        lanes.filter_map(next).min()
     }
 
     fn lane_named(&mut self, channel: &str) -> Option<&mut Lane> {
@@ -536,6 +620,16 @@ impl Lane {
         self.handled.contains(id)
             || self.waiting.iter().any(|waiting| waiting.id == *id)
             || items.iter().any(|item| NewsId::of(item) == *id)
+    }
+
+    /// Returns when what is due is sent, if it waits for what is about to be due.
+    fn together_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let dues = || self.waiting.iter().map(|waiting| waiting.due);
+        let first = dues().filter(|due| *due <= now).min()?;
+        let until = later(first, TOGETHER);
+        let soon = later(now, TOGETHER);
+        let next = dues().filter(|due| *due > now && *due <= soon).min()?;
+        (now < until).then_some(next.min(until))
     }
 
     fn keep(&mut self, note: Note, sent: Sent) {

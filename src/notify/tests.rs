@@ -75,6 +75,7 @@ fn channels() -> Vec<ChannelTraits> {
         name: name.to_owned(),
         with_text: true,
         can_update,
+        knows_ids: true,
         output: None,
     };
     vec![channel("phone", true), channel("status", false)]
@@ -213,6 +214,20 @@ impl Model {
             if !is_free || due.is_empty() {
                 continue;
             }
+            // What is due waits a second for what is about to be.
+            let due_at =
+                |episode: &Episode| Self::after(episode, channel).map(|it| episode.start + it);
+            let first = due
+                .iter()
+                .filter_map(|&it| due_at(&self.episodes[it]))
+                .min();
+            let is_soon = |episode: &Episode| {
+                let is_open = episode.end.is_none() && episode.seen.is_none();
+                is_open && due_at(episode) == Some(now + 1) && !episode.told.contains(channel)
+            };
+            if first == Some(now) && self.episodes.iter().any(is_soon) {
+                continue;
+            }
             self.last.insert(channel, now);
             for &episode in &due {
                 self.episodes[episode].told.insert(channel);
@@ -242,6 +257,18 @@ struct World {
     acts: Vec<Act>,
 }
 
+/// Returns the tact of an observer that begins.
+fn begun(
+    rules: Vec<Rule>,
+    channels: Vec<ChannelTraits>,
+    news_from: Timestamp,
+    now: Timestamp,
+) -> Tact {
+    let mut tact = Tact::new(rules, channels, news_from, now);
+    tact.gather(now);
+    tact
+}
+
 fn id(agent: usize) -> String {
     format!("agent-{agent}")
 }
@@ -256,7 +283,7 @@ impl World {
             clock,
             board: Board::default(),
             views: vec![PaneViews::default(); AGENTS],
-            tact: Tact::new(rules(), channels(), now, now),
+            tact: begun(rules(), channels(), now, now),
             log: NotifyLog::in_directory(directory.path()),
             directory,
             acts: Vec::new(),
@@ -330,7 +357,7 @@ impl World {
         self.board.tick(ts);
         loop {
             let rows: Vec<_> = self.board.rows().cloned().collect();
-            let mut records = self.tact.look(&rows, ts);
+            let mut records = self.tact.look(&rows, |_| false, ts);
             for channel in 0..2 {
                 while let Some(job) = self.tact.next(channel, ts) {
                     let sent = match job {
@@ -376,7 +403,7 @@ impl World {
         self.log = NotifyLog::in_directory(self.directory.path());
         let past = self.log.read().unwrap();
         let news_from = past.first().map_or(now, |entry| entry.ts);
-        self.tact = Tact::new(rules(), channels(), news_from, now);
+        self.tact = begun(rules(), channels(), news_from, now);
         for entry in &past {
             if let Some((channel, note, sent)) = entry.told() {
                 self.tact.learn(channel, note, sent);
@@ -463,7 +490,7 @@ fn run(seed: u64) -> (Vec<Act>, Vec<Act>) {
                 pending.extend(missed.iter().cloned());
             }
             if stopped.is_none() {
-                world.tact.woke(Timestamp::from_micros(now * SECOND));
+                world.tact.gather(Timestamp::from_micros(now * SECOND));
                 model.silent_until = now + 3;
             }
         }
@@ -522,7 +549,7 @@ impl Small {
         let channels = channels().into_iter().take(1).collect();
         let mut small = Self {
             board: Board::default(),
-            tact: Tact::new(vec![rule], channels, now, now),
+            tact: begun(vec![rule], channels, now, now),
         };
         for agent in ["one", "two"] {
             small.apply(
@@ -569,7 +596,7 @@ impl Small {
     fn look(&mut self, now: i64) -> (Vec<Record>, Option<Job>) {
         let ts = Timestamp::from_micros(now * SECOND);
         let rows: Vec<_> = self.board.rows().cloned().collect();
-        let records = self.tact.look(&rows, ts);
+        let records = self.tact.look(&rows, |_| false, ts);
         let records = records.into_iter().map(|(_, record)| record).collect();
         (records, self.tact.next(0, ts))
     }
@@ -697,7 +724,7 @@ fn what_is_older_than_the_first_notification_is_told_only_if_it_needs_the_user()
             after: None,
             to: vec!["phone".to_owned()],
         };
-        small.tact = Tact::new(vec![rule], channels, at(50), at(50));
+        small.tact = begun(vec![rule], channels, at(50), at(50));
         small.look(50);
         assert_eq!(small.look(60).1.is_some(), is_told, "{news:?}");
     }

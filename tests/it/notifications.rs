@@ -372,6 +372,12 @@ fn a_press_on_a_button_answers_that_question_and_an_old_one_says_so() {
     let buttons = sent["reply_markup"]["inline_keyboard"].to_string();
     assert!(buttons.contains("Yes"), "{sent}");
     let data = telegram.button(&sent, "Yes");
+    // The next observer takes the answer, too.
+    stage.stop();
+    stage.start(&["--allow-input"]);
+    stage
+        .home
+        .wait_for_row("agent", |row| row["state"] == "waiting");
     // Somebody else may not answer.
     telegram.press(13, &data);
     let refused = telegram.wait_for_answer(1);
@@ -511,7 +517,7 @@ fn wrong_rules_and_channels_are_reported_with_line_and_column() {
         "chmod 600",
         ":11:7: channel.hook: url: write an address that begins with https://",
         ":13:8: channel.other: there is no kind \"pigeon\"",
-        ":16:7: channel.own: a value of type integer does not fit",
+        ":16:7: channel.own: run: a value of type integer does not fit",
         ":17:1: channel.own: a channel of kind command has no key \"secret\"",
     ] {
         assert!(errors.contains(expected), "{expected} is not in\n{errors}");
@@ -567,6 +573,21 @@ fn a_channel_is_tried_before_it_is_needed() {
     let told = fs::read_to_string(stage.home.directory().join("told")).unwrap();
     let envelope: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(envelope["event"]["type"], "Notification");
+    let json = text(&stage.run(&["notify", "test", "one", "--json"]).stdout);
+    assert_eq!(json, "{\"channel\":\"one\",\"sent\":true}\n");
+    // The shell completes its name, and that of its table.
+    for (words, completed) in [
+        (["notify", "test", ""], "one"),
+        (["config", "show", "ch"], "channel.one"),
+    ] {
+        let mut complete = stage.command(&[&["--", "td-observe"][..], &words].concat());
+        complete.env("TD_OBSERVE_COMPLETE", "fish");
+        let offered = text(&complete.output().unwrap().stdout);
+        assert!(
+            offered.lines().any(|line| line == completed),
+            "{words:?}: {offered}"
+        );
+    }
     let unknown = stage.run(&["notify", "test", "on"]);
     assert_code(&unknown, 2);
     assert!(
@@ -586,4 +607,150 @@ fn a_watch_without_an_observer_notifies_too() {
     let request = server.wait_for(1).remove(0);
     assert_eq!(event(&request)["session"], "web");
     drop(watch);
+}
+
+#[test]
+fn a_long_command_without_an_observer_tells_its_end_before_it_returns() {
+    let server = StandIn::new(|_| Reply::ok(""));
+    let stage = Stage::with_panes(
+        &[],
+        &webhook(&server)
+            .replace("waiting", "failed")
+            .replace("1s", "0s"),
+    );
+    let short = stage.run(&["run", "sh", "-c", "exit 3"]);
+    assert_code(&short, 3);
+    let long = stage.run(&["run", "sh", "-c", "sleep 11; exit 4"]);
+    assert_code(&long, 4);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 1, "{requests:#?}");
+    let told = event(&requests[0]);
+    assert_eq!(told["state"], "failed");
+    assert!(
+        told["session"].as_str().unwrap().contains("sleep 11"),
+        "{told}"
+    );
+    // An observer tells it, where there is one.
+    stage.home.server.new_session("keeper", 80, 24, "exec cat");
+    stage.start(&[]);
+    assert_code(&stage.run(&["run", "sh", "-c", "sleep 11; exit 5"]), 5);
+    let told = event(&server.wait_for(2)[1]);
+    assert!(
+        told["session"].as_str().unwrap().contains("exit 5"),
+        "{told}"
+    );
+    stage.stop();
+}
+
+/// Returns the recipes of the guide: the tables of channels, by their names.
+fn recipes() -> Vec<(String, String)> {
+    let guide = include_str!("../../src/guide/notifications.md");
+    let blocks = guide.split("```toml\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap());
+    let tables = blocks.filter_map(|block| block.find("[channel.").map(|at| &block[at..]));
+    let named = tables.map(|table| {
+        let name = table.strip_prefix("[channel.").unwrap();
+        let name = name.split(']').next().unwrap();
+        (name.to_owned(), table.to_owned())
+    });
+    named.collect()
+}
+
+#[test]
+fn the_recipes_of_the_guide_work_as_printed() {
+    let telegram = stand_in::Telegram::new();
+    let chat = telegram.serve();
+    let server = StandIn::new(|_| Reply::ok("{}"));
+    let mut config = String::from("[[notify]]\nto = [");
+    let mut names = Vec::new();
+    let mut tables = String::new();
+    for (name, table) in recipes() {
+        if names.contains(&name) {
+            // The first example is the recipe of tmux, too.
+            continue;
+        }
+        // Only the addresses are other ones.
+        let table = table
+            .replace("https://ntfy.sh", &server.url())
+            .replace("https://example.org", &server.url())
+            .replace(
+                "kind = \"telegram\"",
+                &format!("kind = \"telegram\"\nurl = \"{}\"", chat.url()),
+            );
+        config.push_str(&format!("\"{name}\","));
+        tables.push_str(&table);
+        names.push(name);
+    }
+    assert_eq!(names, ["here", "screen", "phone", "chat", "hook", "own"]);
+    config.push_str(&format!("]\n\n{tables}"));
+    let stage = Stage::with_panes(&["web"], &config);
+    let directory = stage.home.directory().join(".config/td-observe");
+    for secret in ["ntfy-token", "telegram-token", "hook-secret"] {
+        let path = directory.join(secret);
+        fs::write(&path, "123:ABC").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert_code(&stage.run(&["config", "check"]), 0);
+    // A client that sees the message of tmux.
+    let socket = stage.home.server.socket().display().to_string();
+    let attach = format!("TMUX= TERM=screen tmux -S '{socket}' attach -t web");
+    let outer = crate::support::TmuxServer::new();
+    let client = outer.new_session("client", 100, 31, &attach);
+    outer.wait_for_text(&client, "ready");
+    for name in &names {
+        // A desktop is tried by the tests of its channel; `jq` may not be installed.
+        if name == "screen"
+            || name == "own" && Command::new("jq").arg("--version").output().is_err()
+        {
+            eprintln!("!!! skipped: the recipe {name}");
+            continue;
+        }
+        let tried = stage.run(&["-S", &socket, "notify", "test", name]);
+        assert_code(&tried, 0);
+    }
+    outer.wait_for_text(&client, "This is a test");
+    let paths: Vec<String> = server
+        .requests()
+        .into_iter()
+        .map(|request| request.path)
+        .collect();
+    assert_eq!(paths, ["/", "/hook"]);
+    assert_eq!(telegram.messages().len(), 1);
+}
+
+#[test]
+fn an_observer_beside_a_watch_and_after_it_repeats_and_withdraws_nothing() {
+    let server = StandIn::new(|_| Reply::ok(""));
+    let mut stage = Stage::new(&webhook(&server));
+    let socket = stage.home.server.socket().display().to_string();
+    let mut watch = Running::start(stage.command(&["watch", "-S", &socket]));
+    watch.wait_for("watching");
+    stage.show("web", &ASKS.replace("QUESTION", "to a watch"));
+    server.wait_for(1);
+    stage.wait_for_log("sent", 1);
+    stage.start(&[]);
+    // Both know the row by now, and the observer has gathered.
+    stage
+        .home
+        .wait_for_row("web", |row| row["state"] == "waiting");
+    let started = || stage.log("started").len();
+    wait_for("both", CEILING, || {
+        if started() == 2 {
+            Ok(())
+        } else {
+            Err(started())
+        }
+    });
+    watch.signal(rustix::process::Signal::INT);
+    assert_code(&watch.end(), 0);
+    stage.wait_for_log("stopped", 1);
+    stage
+        .home
+        .wait_for_row("web", |row| row["state"] == "waiting");
+    stage.work("web");
+    let resolved = event(&server.wait_for(2)[1]);
+    assert_eq!(resolved["resolved"], true);
+    stage.wait_for_log("updated", 1);
+    stage.stop();
+    assert_eq!(server.requests().len(), 2, "{:#?}", server.requests());
 }

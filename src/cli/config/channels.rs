@@ -1,5 +1,6 @@
 //! Reads the rules and channels of notifications: `[[notify]]` and `[channel.NAME]`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use super::section::Section;
 use crate::agent_loop::Secret;
 use crate::cli::duration::parse_duration;
 use crate::history::read_trusted_file;
-use crate::notify::{ChannelKind, ChannelSettings, News, Rule, Settings};
+use crate::notify::{ChannelKind, ChannelSettings, News, Rule, Settings, check_channel};
 use crate::redact::Rules;
 
 /// The largest file of a secret, in bytes.
@@ -55,7 +56,11 @@ const KINDS: [&str; 7] = [
 const CHANNEL_KEYS: &[ChannelKey] = &[
     key("kind", Kind::Text, &[]),
     key("text", Kind::Flag, &[]),
-    key("output", Kind::Flag, &[]),
+    key(
+        "output",
+        Kind::Flag,
+        &["ntfy", "webhook", "telegram", "command"],
+    ),
     key("bell", Kind::Flag, &["tmux"]),
     key("url", Kind::Url, &["ntfy", "webhook", "telegram"]),
     key(
@@ -104,7 +109,7 @@ impl<'t, 'd> Table<'t, 'd> {
             None => Ok(default),
             Some(value) => match value.get_ref() {
                 DeValue::Boolean(value) => Ok(*value),
-                _ => Err(wrong_type(value, "true or false")),
+                _ => Err(wrong_type(value, "true or false")).map_err(of_key(name)),
             },
         }
     }
@@ -136,6 +141,7 @@ impl Reader<'_> {
                 ),
             }
         }
+        self.check_variables(&settings, channels.map_or(0, |(at, _)| at));
         let are_channels_right = self.problems.len() == before;
         if let Some((at, rules)) = rules {
             match rules.get_ref() {
@@ -152,6 +158,23 @@ impl Reader<'_> {
             }
         }
         self.notifications = settings;
+    }
+
+    /// Reports channels that would share the secret of a variable.
+    fn check_variables(&mut self, settings: &Settings, at: usize) {
+        let mut known: BTreeMap<String, &str> = BTreeMap::new();
+        for channel in &settings.channels {
+            let variable = variable(&channel.name);
+            let is_set = std::env::var_os(&variable).is_some();
+            if let Some(other) = known.insert(variable.clone(), &channel.name)
+                && is_set
+            {
+                let name = &channel.name;
+                let why =
+                    format!("channel: {other} and {name} share {variable}: rename one of them");
+                self.report(at, &why);
+            }
+        }
     }
 
     fn rule(
@@ -183,7 +206,15 @@ impl Reader<'_> {
             })
         });
         let when = match table.get("when") {
-            Some(_) => when,
+            Some(value) => {
+                if when.is_empty() && self.problems.len() == before {
+                    self.report(
+                        value.span().start,
+                        "when: it names no state, so that nothing is told",
+                    );
+                }
+                when
+            }
             None => News::ALL
                 .into_iter()
                 .filter(|news| news.needs_user())
@@ -194,6 +225,9 @@ impl Reader<'_> {
             _ => Ok(word.to_owned()),
         });
         let to = self.list(&table, "to", |word| {
+            if word.is_empty() {
+                return Err("an empty text is no channel".to_owned());
+            }
             let mut names = channels.iter().map(|channel| &*channel.name);
             if names.any(|name| name == word) || !are_channels_right {
                 return Ok(word.to_owned());
@@ -211,7 +245,7 @@ impl Reader<'_> {
             self.report(at, "notify: to names no channel");
         }
         let after = table.get("after").and_then(|value| {
-            let parsed = text(value).and_then(|text| {
+            let parsed = text(value).map_err(of_key("after")).and_then(|text| {
                 let time = match &*text {
                     "0" | "0s" => Ok(Duration::ZERO),
                     text => parse_duration(text),
@@ -248,7 +282,7 @@ impl Reader<'_> {
         };
         let mut found = Vec::new();
         for word in words {
-            let parsed = text(word).and_then(|text| {
+            let parsed = text(word).map_err(of_key(name)).and_then(|text| {
                 parse(&text).map_err(|why| (word.span().start, format!("{name}: {why}")))
             });
             match parsed {
@@ -284,7 +318,7 @@ impl Reader<'_> {
         let before = self.problems.len();
         let kind = table
             .required("kind", "\"tmux\"")
-            .and_then(|value| Ok((value.span().start, text(value)?)))
+            .and_then(|value| Ok((value.span().start, text(value).map_err(of_key("kind"))?)))
             .and_then(|(at, kind)| {
                 let known = KINDS.into_iter().find(|known| *known == kind);
                 known.ok_or_else(|| (at, best_of(&kind, KINDS.into_iter(), "there is no kind")))
@@ -341,10 +375,11 @@ impl Reader<'_> {
         kind: &str,
         table: &Table<'_, '_>,
     ) -> Result<ChannelSettings, Fault> {
-        let required = |key: &str, example: &str| text(table.required(key, example)?);
+        let required =
+            |key: &str, example: &str| text(table.required(key, example)?).map_err(of_key(key));
         let url = |example: &str| -> Result<String, Fault> {
             let value = table.required("url", example)?;
-            let url = text(value)?;
+            let url = text(value).map_err(of_key("url"))?;
             check_url(&url).map_err(|why| (value.span().start, format!("url: {why}")))?;
             Ok(url)
         };
@@ -402,17 +437,28 @@ impl Reader<'_> {
                         let at = table.get("run").map_or(table.at, |it| it.span().start);
                         return Err((at, "run: the command is empty".to_owned()));
                     }
+                    run if run.contains('\0') => {
+                        let at = table.get("run").map_or(table.at, |it| it.span().start);
+                        return Err((at, "run: it contains a NUL".to_owned()));
+                    }
                     run => run,
                 },
             },
         };
-        Ok(ChannelSettings {
+        let settings = ChannelSettings {
             name: name.to_owned(),
             kind,
             text: table.flag("text", true)?,
             output: table.flag("output", false)?,
             allow_plain_http: table.flag("allow_plain_http", false)?,
-        })
+        };
+        let place = |key: &str| table.get(key).map_or(table.at, |it| it.span().start);
+        if settings.output && !settings.text {
+            let why = "output = true sends texts, which text = false forbids";
+            return Err((place("output"), why.to_owned()));
+        }
+        check_channel(&settings).map_err(|why| (place("url"), why))?;
+        Ok(settings)
     }
 
     /// Returns the secret of a channel: that of the variable, else of the file.
@@ -430,7 +476,7 @@ impl Reader<'_> {
             return Ok(None);
         };
         let at = value.span().start;
-        let path = path_of(&text(value)?, self.path.parent());
+        let path = path_of(&text(value).map_err(of_key(key))?, self.path.parent());
         let secret = secret_in(&PathBuf::from(path));
         secret
             .map(Some)
@@ -457,6 +503,11 @@ impl Reader<'_> {
         let (line, _) = self.position(table.at);
         self.sections.push(Section { name, line, values });
     }
+}
+
+/// Returns a function that names the key at which something is wrong.
+fn of_key(name: &str) -> impl Fn(Fault) -> Fault + '_ {
+    move |(at, why)| (at, format!("{name}: {why}"))
 }
 
 /// Returns the name of the variable that holds the secret of a channel.
@@ -513,10 +564,14 @@ fn check_url(url: &str) -> Result<(), String> {
 fn chat_of(value: &Spanned<DeValue<'_>>) -> Result<String, Fault> {
     let wanted = "the number of a chat, or \"@name\"";
     match value.get_ref() {
-        DeValue::Integer(number) => Ok(number.to_string()),
+        DeValue::Integer(number) if number.to_string() != "0" => Ok(number.to_string()),
         DeValue::String(name) if name.starts_with('@') && name.len() > 1 => Ok(name.to_string()),
-        DeValue::String(name) if name.parse::<i64>().is_ok() => Ok(name.to_string()),
-        DeValue::String(_) => Err((value.span().start, format!("chat: write {wanted}"))),
+        DeValue::String(name) if name.parse::<i64>().is_ok_and(|id| id != 0) => {
+            Ok(name.to_string())
+        }
+        DeValue::String(_) | DeValue::Integer(_) => {
+            Err((value.span().start, format!("chat: write {wanted}")))
+        }
         _ => Err(wrong_type(value, wanted)),
     }
 }
@@ -527,10 +582,13 @@ fn numbers(value: &Spanned<DeValue<'_>>) -> Result<Vec<i64>, Fault> {
         return Err(wrong_type(value, wanted));
     };
     let number = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::Integer(number) => number
-            .to_string()
-            .parse()
-            .map_err(|_| wrong_type(value, wanted)),
+        DeValue::Integer(number) => match number.to_string().parse() {
+            Ok(id) if id > 0 => Ok(id),
+            _ => Err((
+                value.span().start,
+                format!("users: the number of a user is above 0: write {wanted}"),
+            )),
+        },
         _ => Err(wrong_type(value, wanted)),
     };
     array.iter().map(number).collect()

@@ -349,7 +349,7 @@ pub(super) fn commented_file() -> String {
 
 /// The rules and channels of the commented file.
 const NOTIFICATIONS: &str = r#"
-# Notifications. A rule tells what the rows with these names do, through a channel; td-observe guide notifications has
+# Notifications. A rule tells what the rows with these names do, through a channel; td-observe help notifications has
 # a recipe for each kind of channel, and td-observe notify test NAME tries one.
 # [[notify]]
 # when = ["waiting", "error", "limited", "failed", "done", "ended"]

@@ -196,9 +196,7 @@ impl Observer {
     /// Starts to notify, if there are rules.
     #[cfg(feature = "notify")]
     fn notify(&mut self, settings: &Settings, context: &ApiContext) -> Result<(), Failure> {
-        let has_output = settings.channels.iter().any(|channel| channel.output);
-        let output = has_output.then(|| self.engine.subscribe_with(live::everything()));
-        let notifier = Notifier::start(settings, context, output);
+        let notifier = Notifier::start(settings, context, true);
         self.notifier = notifier.map_err(|error| options::unusable(error, true))?;
         Ok(())
     }

@@ -104,6 +104,10 @@ pub(in crate::notify) fn traits_of(settings: &ChannelSettings) -> ChannelTraits 
     };
     ChannelTraits {
         name: settings.name.clone(),
+        knows_ids: matches!(
+            settings.kind,
+            ChannelKind::Ntfy { .. } | ChannelKind::Webhook { .. }
+        ),
         with_text: settings.text,
         can_update,
         output: output.filter(|_| settings.output),

@@ -12,6 +12,7 @@ mod testing;
 use std::time::Duration;
 
 use super::message::Note;
+use super::news::NewsId;
 
 mod http;
 mod ntfy;
@@ -73,11 +74,20 @@ pub(super) enum Unsent {
     Never(String),
 }
 
+/// A question that a button answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The id that the question had when it was sent; another observer gives it another one.
+    pub question_id: String,
+    /// What has been asked, the same for each observer.
+    pub news: NewsId,
+}
+
 /// Answers a question in the name of the user.
-pub(crate) trait Answers: Send + Sync {
+pub(super) trait Answers: Send + Sync {
     /// Types the key of a choice into the row's pane if this question is still open there.
     ///
     /// # Errors
     /// Why it was not typed, in words for the user.
-    fn answer(&self, row: &str, question_id: &str, key: &str) -> Result<(), String>;
+    fn answer(&self, asked: &Asked, key: &str) -> Result<(), String>;
 }

@@ -12,7 +12,7 @@ use super::ntfy::Ntfy;
 use super::stand_in::{Act, Recorded, StandIn, client, done, message, note, question};
 use super::telegram::{Chat, Telegram};
 use super::webhook::Webhook;
-use super::{Answers, Channel};
+use super::{Answers, Asked, Channel};
 use crate::agent_loop::Secret;
 use crate::notify::message::{Item, News, Note, Settled};
 
@@ -22,7 +22,7 @@ const TOKEN: &str = "123:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
 struct Accepting;
 
 impl Answers for Accepting {
-    fn answer(&self, _row: &str, _question_id: &str, _key: &str) -> Result<(), String> {
+    fn answer(&self, _: &Asked, _key: &str) -> Result<(), String> {
         Ok(())
     }
 }

@@ -184,18 +184,21 @@ impl RetryPolicy {
     }
 }
 
+/// The longest delay that a server may ask for: beyond a day, nobody waits.
+const DELAY_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// Parses the delay in a `retry-after` header: seconds, or a date.
 pub(crate) fn requested_delay(header: &str, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {
-        return Some(Duration::from_secs(seconds));
+        return Some(Duration::from_secs(seconds).min(DELAY_MAX));
     }
     let date = jiff::fmt::rfc2822::DateTimeParser::new()
         .parse_timestamp(header)
         .ok()?;
     let micros = date.as_microsecond().saturating_sub(now.micros());
     // The date may be in the past.
-    Some(Duration::from_micros(micros.try_into().unwrap_or(0)))
+    Some(Duration::from_micros(micros.try_into().unwrap_or(0)).min(DELAY_MAX))
 }
 
 #[cfg(test)]

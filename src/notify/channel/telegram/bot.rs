@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use crate::notify::channel::Unsent;
 use crate::notify::channel::http::{Answer, Client, Failure, Request, Target};
 
+/// The longest wait that is obeyed, in seconds: a day.
+const RETRY_SECONDS_MAX: u64 = 24 * 3600;
+
 /// The API of one bot. The token is a part of each URL.
 #[derive(Clone)]
 pub(super) struct Bot {
@@ -47,7 +50,9 @@ impl Reply {
         }
         match self.answer.check(&self.description) {
             Err(Unsent::Later(wait, words)) => {
-                let seconds = parameters["retry_after"].as_u64();
+                let seconds = parameters["retry_after"]
+                    .as_u64()
+                    .map(|seconds| seconds.min(RETRY_SECONDS_MAX));
                 Err(Unsent::Later(
                     seconds.map(Duration::from_secs).or(wait),
                     words,

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::calls::cut_units;
+use crate::notify::channel::Asked;
 use crate::notify::message::{ITEMS_MAX, Item, Note};
+use crate::notify::news::NewsId;
 
 /// The messages whose buttons are known. A user has a handful of open questions, and this bounds the memory.
 const NOTES_MAX: usize = 256;
@@ -25,8 +27,7 @@ const BUTTONS_MAX: usize = 50;
 pub(super) struct Button {
     /// What a press of it sends.
     data: String,
-    pub row: String,
-    pub question_id: String,
+    pub asked: Asked,
     pub key: String,
     pub label: String,
 }
@@ -57,8 +58,10 @@ fn buttons_of(note_id: &str, item: &Item) -> Vec<Button> {
     let choices = item.choices.iter().filter(|choice| !choice.key.is_empty());
     let buttons = choices.map(|choice| Button {
         data: data(note_id, item, question_id, &choice.key, &choice.label),
-        row: item.row.clone(),
-        question_id: question_id.clone(),
+        asked: Asked {
+            question_id: question_id.clone(),
+            news: NewsId::of(item),
+        },
         key: choice.key.clone(),
         label: match choice.label.trim() {
             "" => choice.key.clone(),
@@ -139,9 +142,9 @@ impl Buttons {
     }
 
     /// Forgets all buttons of a question.
-    pub fn answered(&mut self, row: &str, question_id: &str) {
+    pub fn answered(&mut self, asked: &Asked) {
         for (_, buttons) in &mut self.0 {
-            buttons.retain(|button| button.row != row || button.question_id != question_id);
+            buttons.retain(|button| button.asked != *asked);
         }
         self.0.retain(|(_, buttons)| !buttons.is_empty());
     }

@@ -146,12 +146,9 @@ impl Reader {
         let Some(button) = lock(&self.buttons).get(data).cloned() else {
             return "This question is no longer open".into();
         };
-        match self
-            .answers
-            .answer(&button.row, &button.question_id, &button.key)
-        {
+        match self.answers.answer(&button.asked, &button.key) {
             Ok(()) => {
-                lock(&self.buttons).answered(&button.row, &button.question_id);
+                lock(&self.buttons).answered(&button.asked);
                 format!("Answered: {}", button.label)
             }
             Err(why) => why,

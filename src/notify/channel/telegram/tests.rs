@@ -14,6 +14,7 @@ use super::super::stand_in::{
 use super::calls::fitting_units;
 use super::*;
 use crate::clock::FakeClock;
+use crate::notify::channel::Asked;
 use crate::notify::message::Settled;
 
 const TOKEN: &str = "123:hunter2-AB_c";
@@ -25,11 +26,12 @@ struct Typed {
 }
 
 impl Answers for Typed {
-    fn answer(&self, row: &str, question_id: &str, key: &str) -> Result<(), String> {
+    fn answer(&self, asked: &Asked, key: &str) -> Result<(), String> {
+        let row = asked.news.row.clone();
         if row == self.refused_row {
             return Err("The question has changed".into());
         }
-        let answer = (row.to_owned(), question_id.to_owned(), key.to_owned());
+        let answer = (row, asked.question_id.clone(), key.to_owned());
         self.sender.send(answer).unwrap();
         Ok(())
     }
@@ -542,7 +544,7 @@ proptest! {
         for item in &note.items {
             for choice in &item.choices {
                 let button = buttons.get(data.next().unwrap()).unwrap();
-                prop_assert_eq!(&button.row, &item.row);
+                prop_assert_eq!(&button.asked.news.row, &item.row);
                 prop_assert_eq!(&button.key, &choice.key);
             }
         }
