@@ -11,7 +11,7 @@ use super::channel::{Answers, Asked, Channel, Sent, Unsent};
 use super::log::{Entry, NotifyLog, What};
 use super::message::Note;
 use super::news::{Past, Told, told_by};
-use super::settings::{ChannelSettings, Settings};
+use super::settings::{ChannelKind, ChannelSettings, Settings};
 use super::tact::{ChannelTraits, Job, Record, Tact};
 use crate::agent::AgentProgram;
 use crate::api::ApiContext;
@@ -124,7 +124,15 @@ impl Notifier {
         };
         let is_used = |name: &String| settings.rules.iter().any(|rule| rule.to.contains(name));
         let used = settings.channels.iter().filter(|it| is_used(&it.name));
-        let built = |settings| {
+        let built = |settings: &ChannelSettings| {
+            let wants_answers =
+                matches!(settings.kind, ChannelKind::Telegram { answers: true, .. });
+            if wants_answers && around.answers.is_none() {
+                log::warn!(
+                    "channel {}: its questions get no buttons without --allow-input",
+                    settings.name
+                );
+            }
             let (warnings, warned) = bounded(WARNINGS_MAX);
             let around = Surroundings {
                 warnings,

@@ -36,6 +36,8 @@ pub(crate) enum ChannelKind {
         /// The address of the topic.
         url: String,
         token: Option<Secret>,
+        /// What a tap on a notification opens.
+        click: Option<String>,
     },
     Webhook {
         url: String,

@@ -606,7 +606,8 @@ fn a_watch_without_an_observer_notifies_too() {
     stage.show("web", &ASKS.replace("QUESTION", "to a watch"));
     let request = server.wait_for(1).remove(0);
     assert_eq!(event(&request)["session"], "web");
-    drop(watch);
+    watch.signal(rustix::process::Signal::INT);
+    assert_code(&watch.end(), 0);
 }
 
 #[test]

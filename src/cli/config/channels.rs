@@ -68,6 +68,7 @@ const CHANNEL_KEYS: &[ChannelKey] = &[
         Kind::Flag,
         &["ntfy", "webhook", "telegram"],
     ),
+    key("click", Kind::Url, &["ntfy"]),
     key("token_file", Kind::SecretFile, &["ntfy", "telegram"]),
     key("secret_file", Kind::SecretFile, &["webhook"]),
     key("chat", Kind::Chat, &["telegram"]),
@@ -391,8 +392,15 @@ impl Reader<'_> {
             "bell" => ChannelKind::Bell,
             "ntfy" => {
                 let url = url("\"https://ntfy.sh/TOPIC\"")?;
+                let click = table.get("click").map(|value| {
+                    let click = text(value).map_err(of_key("click"))?;
+                    let place = value.span().start;
+                    check_url(&click).map_err(|why| (place, format!("click: {why}")))?;
+                    Ok(click)
+                });
                 ChannelKind::Ntfy {
                     url,
+                    click: click.transpose()?,
                     token: self.secret(name, table, "token_file")?,
                 }
             }

@@ -63,8 +63,9 @@ pub(in crate::notify) fn build(
             let secret = secret.clone();
             Box::new(Webhook::new(name, url, is_plain_allowed, secret, client())?)
         }
-        ChannelKind::Ntfy { url, token } => {
-            Box::new(Ntfy::new(url, is_plain_allowed, token.clone(), client())?)
+        ChannelKind::Ntfy { url, token, click } => {
+            let (token, click) = (token.clone(), click.clone());
+            Box::new(Ntfy::new(url, is_plain_allowed, token, click, client())?)
         }
         ChannelKind::Telegram {
             url,

@@ -50,7 +50,10 @@ impl CommandChannel {
             program: "sh".into(),
             // The last argument is the name that the shell gives to its error messages.
             args: vec!["-c".into(), self.command.clone().into(), "notify".into()],
-            env: variables(&envelope["event"]),
+            env: variables(&envelope["event"])
+                .into_iter()
+                .chain(hidden())
+                .collect(),
             directory: ".".into(),
             stdin,
             output_bytes_max: 64 * 1024,
@@ -105,6 +108,13 @@ impl Channel for CommandChannel {
         let (schema, ts) = (crate::event::SCHEMA, self.clock.wall());
         self.run(&json!({"schema": schema, "ts": ts, "event": event}))
     }
+}
+
+/// Returns the variables with the secrets of other channels, which are empty for the command.
+fn hidden() -> impl Iterator<Item = (OsString, OsString)> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let secrets = names.filter(|name| name.to_string_lossy().starts_with("TD_NOTIFY_TOKEN_"));
+    secrets.map(|name| (name, OsString::new()))
 }
 
 /// Returns the variables of `--on-state`, and those that only notifications have.

@@ -10,7 +10,7 @@
 //! at a priority without sound.
 //!
 //! Servers before 2.16 ignore sequence ids and would show an update as another notification. Their answer to a
-//! publication repeats no sequence id, and their notifications are left as they are.
+//! publication repeats no sequence id; then only the path that clears is asked for, which they do not know.
 
 use serde_json::{Value, json};
 
@@ -30,6 +30,9 @@ const REQUEST_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 /// The most characters of a title. ntfy documents no limit, and phones show one or two lines.
 const TITLE_CHARS_MAX: usize = 200;
 
+/// The longest address that a tap opens: a message and two of them fit into a request.
+const CLICK_BYTES_MAX: usize = 1024;
+
 /// The priority of a publication that changes a shown notification: neither sound nor vibration ("Message priority").
 const QUIET: u8 = 2;
 
@@ -40,6 +43,8 @@ pub(in crate::notify) struct Ntfy {
     root: Target,
     topic: Topic,
     token: Option<Secret>,
+    /// What a tap on a notification opens.
+    click: Option<String>,
     client: Client,
 }
 
@@ -68,6 +73,7 @@ impl Ntfy {
         url: &str,
         is_plain_allowed: bool,
         token: Option<Secret>,
+        click: Option<String>,
         client: Client,
     ) -> Result<Self> {
         let target = Target::new(url, is_plain_allowed)?;
@@ -80,10 +86,17 @@ impl Ntfy {
         if let Some(token) = &token {
             token.header("Bearer ")?;
         }
+        if click
+            .as_ref()
+            .is_some_and(|click| click.len() > CLICK_BYTES_MAX)
+        {
+            return Err(Error::invalid("click is longer than 1,024 bytes"));
+        }
         Ok(Self {
             root,
             topic: Topic(topic.to_owned()),
             token,
+            click,
             client,
         })
     }
@@ -134,7 +147,7 @@ impl Ntfy {
 }
 
 /// Returns the body of a message's publication, or of one that replaces it.
-fn publication(topic: &str, note: &Note, is_update: bool) -> Value {
+fn publication(topic: &str, note: &Note, click: Option<&str>, is_update: bool) -> Value {
     let title = note.title();
     // An empty message would read "triggered".
     let (title, message) = match note.body(MESSAGE_BYTES_MAX) {
@@ -151,6 +164,11 @@ fn publication(topic: &str, note: &Note, is_update: bool) -> Value {
     });
     if let Some(title) = title {
         body["title"] = json!(title);
+    }
+    if let Some(click) = click {
+        body["click"] = json!(click);
+        // The same as a button, which also dismisses the notification ("Action buttons").
+        body["actions"] = json!([{"action": "view", "label": "Open", "url": click, "clear": true}]);
     }
     if is_name(&note.id) {
         body["sequence_id"] = json!(note.id);
@@ -215,30 +233,51 @@ fn tag(most_urgent: Option<News>) -> &'static str {
     }
 }
 
-/// Returns what to remember of a publication: its sequence id, unless the server does not know sequence ids.
+/// Begins what is remembered of a publication whose answer does not show that the server knows sequence ids.
+const UNSURE: char = '?';
+
+/// Returns what to remember of a publication: its sequence id, and if the server may not know sequence ids.
 fn sent(note: &Note, answer: &Value) -> Sent {
     let is_known = match answer {
         // The answer broke off: the attempt to clear tells.
         Value::Null => true,
         answer => answer["sequence_id"] == *note.id,
     };
-    Sent((is_known && is_name(&note.id)).then(|| note.id.clone()))
+    let id = is_name(&note.id).then(|| note.id.clone());
+    Sent(id.map(|id| {
+        if is_known {
+            id
+        } else {
+            format!("{UNSURE}{id}")
+        }
+    }))
 }
 
 impl Channel for Ntfy {
     fn send(&mut self, note: &Note) -> Result<Sent, Unsent> {
-        let answer = self.publish(&publication(&self.topic.0, note, false))?;
+        let answer = self.publish(&publication(
+            &self.topic.0,
+            note,
+            self.click.as_deref(),
+            false,
+        ))?;
         Ok(sent(note, &answer))
     }
 
     fn update(&mut self, note: &Note, sent: &Sent) -> Result<(), Unsent> {
-        let Some(sequence_id) = sent.0.as_deref().filter(|id| is_name(id)) else {
+        let Some(sent) = &sent.0 else {
             return Ok(());
         };
+        let sequence_id = sent.trim_start_matches(UNSURE);
+        if !is_name(sequence_id) {
+            return Ok(());
+        }
         if note.is_settled() {
             self.clear(sequence_id)
+        } else if sent.starts_with(UNSURE) {
+            Ok(())
         } else {
-            let update = publication(&self.topic.0, note, true);
+            let update = publication(&self.topic.0, note, self.click.as_deref(), true);
             self.publish(&update).map(|_| ())
         }
     }
@@ -267,7 +306,14 @@ mod tests {
 
     fn ntfy(server: &StandIn) -> Ntfy {
         let token = Some(Secret::new("tk_hunter2"));
-        Ntfy::new(&server.url("/secret-topic"), false, token, client(20_000)).unwrap()
+        Ntfy::new(
+            &server.url("/secret-topic"),
+            false,
+            token,
+            None,
+            client(20_000),
+        )
+        .unwrap()
     }
 
     /// A server that answers publications as version 2.16 does.
@@ -332,11 +378,16 @@ mod tests {
         let mut ntfy = ntfy(&server);
         let mut note = note("n1", vec![question("a")]);
         let sent = ntfy.send(&note).unwrap();
-        assert_eq!(sent, Sent(None));
+        assert_eq!(sent, Sent(Some("?n1".into())));
         server.next();
+        // A part of a message would be another notification; a path that it does not know does no harm.
+        note.items.push(question("b"));
         note.items[0].settled = Some(Settled::Over);
         ntfy.update(&note, &sent).unwrap();
         assert_eq!(server.requests.len(), 0);
+        note.items.pop();
+        ntfy.update(&note, &sent).unwrap();
+        assert!(server.next().path.ends_with("/n1/clear"));
         // It does not know the path, if one asks.
         let server = StandIn::start(|_| Act::json(404, &json!({"error": "page not found"})));
         let sent = Sent(Some("n1".into()));
@@ -367,7 +418,7 @@ mod tests {
 
     #[test]
     fn the_url_is_that_of_a_topic() {
-        let new = |url: &str| Ntfy::new(url, false, None, client(1));
+        let new = |url: &str| Ntfy::new(url, false, None, None, client(1));
         let root = |url: &str| new(url).unwrap().root.join("x").split_last().is_some();
         assert!(root("https://ntfy.sh/mytopic"));
         assert_eq!(new("https://a.b/ntfy/mytopic/").unwrap().topic.0, "mytopic");
@@ -380,14 +431,28 @@ mod tests {
         ] {
             assert!(new(wrong).is_err(), "{wrong}");
         }
-        assert!(Ntfy::new("https://a/b", false, Some(Secret::new("a b")), client(1)).is_err());
+        assert!(
+            Ntfy::new(
+                "https://a/b",
+                false,
+                Some(Secret::new("a b")),
+                None,
+                client(1)
+            )
+            .is_err()
+        );
     }
 
     #[test]
     fn a_message_without_text_has_no_empty_body() {
         let mut item = question("a");
         (item.text, item.dialogue) = (None, None);
-        let body = publication("t", &note("n1", vec![item]), false);
+        let body = publication(
+            "t",
+            &note("n1", vec![item]),
+            Some("https://host/page"),
+            false,
+        );
         assert_eq!(body["message"], "a (claude) asks");
         assert_eq!(body["title"], Value::Null);
     }
@@ -398,7 +463,7 @@ mod tests {
             let text = text.repeat(times);
             let mut item = question("a");
             item.dialogue = Some(text.clone());
-            let body = publication("topic", &note("n1", vec![item]), false);
+            let body = publication("topic", &note("n1", vec![item]), Some("https://host/page"), false);
             prop_assert!(body.to_string().len() <= REQUEST_BYTES_MAX);
             prop_assert!(body["message"].as_str().unwrap().len() <= MESSAGE_BYTES_MAX);
             let part = fitting(&text, MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX - 256);

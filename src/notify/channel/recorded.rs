@@ -129,8 +129,11 @@ fn requests() -> Vec<Value> {
     requests.extend(record("webhook", &mut webhook, &server));
 
     let server = StandIn::start(|request| Act::json(200, &request.json()));
-    let token = Some(Secret::new(TOKEN));
-    let mut ntfy = Ntfy::new(&server.url("/my-topic"), false, token, client()).unwrap();
+    let (token, click) = (
+        Some(Secret::new(TOKEN)),
+        Some("https://host/page".to_owned()),
+    );
+    let mut ntfy = Ntfy::new(&server.url("/my-topic"), false, token, click, client()).unwrap();
     requests.extend(record("ntfy", &mut ntfy, &server));
 
     let (go, pressed) = bounded(1);

@@ -153,9 +153,10 @@ METHODS = {
 # ntfy: "Publish as JSON", the table of the fields. Topics and sequence ids: letters, digits, "-" and "_", at most 64.
 NAME = Pattern(r"[-_A-Za-z0-9]{1,64}")
 URL = Pattern(r"https?://\S+")
+# "view" opens a URL, which it must have.
 ACTION = Object(
-    {"action": Pattern("view|broadcast|http"), "label": Text(1, 100)},
-    {"url": URL, "clear": Bool(), "method": Pattern("GET|POST|PUT"), "headers": Object({}), "body": Text(0, 4096)},
+    {"action": Pattern("view"), "label": Text(1, 100), "url": URL},
+    {"clear": Bool()},
 )
 PUBLICATION = Object(
     {"topic": NAME},
