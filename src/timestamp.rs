@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
+#[cfg(feature = "engine")]
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -37,6 +39,13 @@ impl Timestamp {
     pub(crate) fn from_unix(seconds: i64, nanos: i64) -> Option<Self> {
         let micros = seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)?;
         Some(Self(micros))
+    }
+
+    /// Returns the time that is later by this duration.
+    #[cfg(feature = "engine")]
+    pub(crate) fn after(self, time: Duration) -> Self {
+        let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(micros))
     }
 
     /// Returns the whole seconds since the Unix epoch.

@@ -42,7 +42,7 @@ pub use model::{
     Request, Response, Role, StopReason, StreamChunk, ToolCall, ToolSpec, Usage,
 };
 #[cfg(feature = "notify")]
-pub(crate) use model::{SafeUri, logged_target, requested_delay};
+pub(crate) use model::{RetryPolicy, SafeUri, logged_target, requested_delay};
 pub use progress::{LoopEnd, LoopOutcome, Progress};
 pub use spec::{Phase, Spec};
 pub use tool::{Tool, ToolError, ToolOutcome, Toolbox};

@@ -7,6 +7,8 @@ pub(crate) mod http;
 mod liveness;
 mod seen;
 
+#[cfg(feature = "notify")]
+mod answer;
 mod client_message;
 mod events;
 mod panes;

@@ -4,22 +4,10 @@ use serde::Deserialize;
 
 use super::http::Response;
 use super::panes::{ApiContext, parsed};
-#[cfg(feature = "notify")]
-use super::typing::Input;
 use crate::board::Row;
-#[cfg(feature = "notify")]
-use crate::error::Error;
-#[cfg(feature = "notify")]
-use crate::event::PaneId;
 use crate::event::{Envelope, PaneViewer, TdEvent};
 use crate::history::{IN_PANE, RunInfo, RunState};
 use crate::observe::RunName;
-#[cfg(feature = "notify")]
-use crate::thread::Stop;
-#[cfg(feature = "notify")]
-use crate::tmux::{Server, Typing};
-#[cfg(feature = "notify")]
-use std::path::PathBuf;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,34 +49,6 @@ impl ApiContext {
             self.emit_into_run(row, event)
                 .map_err(|error| Response::problem(500, &error.to_string()))?;
         }
-        Ok(())
-    }
-
-    /// Types the key of a choice into the pane of a row, if this question is still open there.
-    ///
-    /// # Errors
-    /// `is_invalid_input()` if input is not allowed, if the row has no pane, or if it asks nothing or something else.
-    #[cfg(feature = "notify")]
-    pub fn answer(&self, id: &str, question_id: &str, key: &str, stop: &Stop) -> crate::Result<()> {
-        if !self.panes.allows_input {
-            return Err(Error::invalid(
-                "this observer types nothing: it was started without --allow-input",
-            ));
-        }
-        let rows = self.feed.rows();
-        let row = rows.iter().find(|row| row.key().to_string() == id);
-        let place = row.and_then(Row::place);
-        let place = place.ok_or_else(|| Error::invalid("its pane is gone"))?;
-        let socket = PathBuf::from(&place.server);
-        let server = Server::socket(&socket).until(stop.clone());
-        let input = Input {
-            typing: Typing::text(key, true)?,
-            may_leave_enter: true,
-            answers: Some(question_id),
-        };
-        let row_of = |pane: &PaneId| Ok(self.row_of(pane, &socket));
-        let panes = std::slice::from_ref(&place.pane);
-        input.send((&server, panes), &row_of, (stop, &self.clock))?;
         Ok(())
     }
 

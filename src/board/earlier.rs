@@ -1,7 +1,7 @@
 //! Since when an agent is in the state in which its observation begins, as its transcript says (pure).
 
 use super::last::EarlierTurn;
-use super::row::{READING_TIME, Row, RowState, after};
+use super::row::{READING_TIME, Row, RowState};
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 
@@ -12,7 +12,7 @@ impl EarlierTurn {
             return None;
         };
         // Later, another state of the same turn is a change that the observer has seen.
-        let is_first = at <= after(self.found, READING_TIME);
+        let is_first = at <= self.found.after(READING_TIME);
         let since = match state.known()? {
             AgentState::Idle | AgentState::Done | AgentState::Error | AgentState::Limited => {
                 self.ended
@@ -34,10 +34,10 @@ impl Row {
             return;
         }
         // A state of a turn that goes on counts only if the row has just entered it: an observer has seen others begin.
-        let is_first = is_over || turn.found <= after(self.since, READING_TIME);
+        let is_first = is_over || turn.found <= self.since.after(READING_TIME);
         let since = turn.since(&self.state, turn.found);
         if let Some(since) = since.filter(|_| is_first) {
-            if since > after(self.since, READING_TIME) {
+            if since > self.since.after(READING_TIME) {
                 // It is another turn than the one that an earlier observer has seen.
                 self.seen = self.seen.filter(|seen| *seen >= since);
                 self.dismissed = false;

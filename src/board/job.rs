@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::row::{LONG_MICROS, Row, RowState, after};
+use super::row::{LONG_MICROS, Row, RowState};
 use crate::agent::{KnownAgent, failure_in_words};
 use crate::event::{AgentState, StateEvidence, StateSource};
 use crate::timestamp::Timestamp;
@@ -42,7 +42,7 @@ impl Row {
         if !self.is_agents() {
             // What was printed before is the line of another job.
             let printed = self.printed.clone();
-            let own = printed.filter(|(_, printed)| at <= after(*printed, FIRST_WORDS_TIME));
+            let own = printed.filter(|(_, printed)| at <= printed.after(FIRST_WORDS_TIME));
             self.last_line = own.map(|(line, _)| line).unwrap_or_default();
         }
         if has_failed || is_script && is_idle {
@@ -87,7 +87,7 @@ impl Row {
 
     /// Returns true if what is printed now is not the last line of a job that has failed: it is known, or too long ago.
     fn has_last_words(&self, at: Timestamp) -> bool {
-        let is_late = at > after(self.since, LAST_WORDS_TIME);
+        let is_late = at > self.since.after(LAST_WORDS_TIME);
         self.state == RowState::Failed && (is_late || self.failed_after.is_none())
     }
 
@@ -127,7 +127,7 @@ impl Row {
     /// true if the row has changed.
     pub(super) fn name_due_job(&mut self, now: Timestamp) -> bool {
         let job = self.job.as_ref();
-        let is_due = job.is_some_and(|(_, began)| now >= after(*began, JOB_NAMED_AFTER));
+        let is_due = job.is_some_and(|(_, began)| now >= began.after(JOB_NAMED_AFTER));
         let is_new = is_due && !self.is_behind_prompt() && !self.has_named_job();
         if is_new {
             self.name_job();

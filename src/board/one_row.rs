@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::place::Place;
 #[cfg(feature = "cli")]
 use super::row::Attention;
-use super::row::{ExecutionKind, Row, RowKey, RowState, after, is_failure};
+use super::row::{ExecutionKind, Row, RowKey, RowState, is_failure};
 use super::rows::Rows;
 #[cfg(feature = "cli")]
 use crate::agent::AgentProgram;
@@ -80,7 +80,7 @@ impl Row {
 
     /// Returns true for a pane that has ended with this command or loop, which was its own program.
     fn has_ended_with(&self, command: &Row) -> bool {
-        let noticed_until = after(command.since, NOTICED_AFTER);
+        let noticed_until = command.since.after(NOTICED_AFTER);
         let is_seen = self.exit_status.is_some()
             && self.exit_status == command.exit_status
             && (command.since..noticed_until).contains(&self.since);

@@ -502,7 +502,7 @@ impl Row {
     /// Returns true if the row is not known to have printed anything in the last five minutes.
     fn is_silent_at(&self, now: Timestamp) -> bool {
         self.last_output
-            .is_none_or(|output| now >= after(output, QUIET_AFTER))
+            .is_none_or(|output| now >= output.after(QUIET_AFTER))
     }
 
     /// Begins to run, perhaps again.
@@ -693,7 +693,7 @@ impl Row {
     }
 
     fn tick_state(&mut self, now: Timestamp) -> bool {
-        if self.is_unread() && now >= after(self.since, READING_TIME) {
+        if self.is_unread() && now >= self.since.after(READING_TIME) {
             if self.fail_again() {
                 return true;
             }
@@ -722,15 +722,9 @@ impl Row {
     }
 
     fn become_quiet(&mut self, now: Timestamp) -> bool {
-        let quiet_at = after(self.last_active(), QUIET_AFTER);
+        let quiet_at = self.last_active().after(QUIET_AFTER);
         self.state == RowState::Running && now >= quiet_at && self.enter(RowState::Quiet, quiet_at)
     }
-}
-
-/// Returns the time that is later by this duration.
-pub(super) fn after(at: Timestamp, time: Duration) -> Timestamp {
-    let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(at.micros().saturating_add(micros))
 }
 
 fn is_quiet<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {

@@ -62,7 +62,7 @@ impl Notifying {
             },
             sessions: engine.sessions().clone(),
             log_troubles: engine.log_troubles(),
-            runs: None,
+            runs: Some(engine.runs()),
         };
         let notifier = Notifier::start(settings, &context, gathers);
         let notifier = notifier.map_err(|error| options::unusable(error, true))?;

@@ -73,6 +73,12 @@ struct Open {
     history: Option<RunDirectory>,
     /// True if the events are written; otherwise the run's directory belongs to another observer.
     is_kept: bool,
+    /// Another process writes the run.
+    #[cfg_attr(
+        not(feature = "notify"),
+        expect(dead_code, reason = "notifications ask")
+    )]
+    is_locked: bool,
 }
 
 impl RunRegistry {
@@ -232,6 +238,7 @@ impl RunRegistry {
                 users: 1,
                 history: history.clone(),
                 is_kept,
+                is_locked: locked.is_some(),
             },
         );
         Ok(OpenedRun {
@@ -245,6 +252,12 @@ impl RunRegistry {
 impl RunProvider for RunRegistry {
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
         self.open_run(name, info, false)
+    }
+
+    #[cfg(feature = "notify")]
+    fn is_written_elsewhere(&self, id: &ExecutionId) -> bool {
+        let state = self.state();
+        state.open.get(id).is_some_and(|open| open.is_locked)
     }
 
     fn add_metadata(&self, id: &ExecutionId, mut extra: Map<String, Value>) {

@@ -27,6 +27,11 @@ pub(super) struct NewsId {
 }
 
 impl NewsId {
+    /// Returns true if it is the same but for its time.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.row, self.news, self.question) == (&other.row, other.news, other.question)
+    }
+
     /// Returns the identity of an item.
     pub fn of(item: &Item) -> Self {
         Self {
@@ -45,8 +50,8 @@ pub(super) enum Told {
     Nothing,
     /// Nobody knows yet, or any more.
     Unknown,
-    /// It is for another process to tell.
-    Others,
+    /// It is for another process to tell, which may have dated it otherwise.
+    Others(Option<NewsId>),
     /// This, and whether the user knows it.
     News { id: NewsId, is_seen: bool },
 }

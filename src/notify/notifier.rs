@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::event::{EventKind, ExecutionId, PaneId, TdEvent};
 use crate::face::{conversation_text, one_line};
 use crate::feed::Feed;
+use crate::observe::RunProvider;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
@@ -200,6 +201,7 @@ impl Notifier {
             clock,
             stop,
             finishing,
+            runs: context.runs.clone(),
             rules: context.panes.rules.clone(),
             output,
             agents: HashMap::new(),
@@ -267,6 +269,8 @@ struct Decider {
     stop: Stop,
     /// Closed once nothing new comes.
     finishing: Stop,
+    /// The observer's runs.
+    runs: Option<Arc<dyn RunProvider>>,
     /// The rules for secrets.
     rules: Rules,
     /// What rows print and say, if a channel gets it.
@@ -328,10 +332,9 @@ impl Decider {
     }
 
     fn after(&self, moment: Moment, wait: Duration) -> Moment {
-        let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX);
         Moment {
             now: moment.now + wait,
-            wall: Timestamp::from_micros(moment.wall.micros().saturating_add(micros)),
+            wall: moment.wall.after(wait),
         }
     }
 
@@ -390,9 +393,13 @@ impl Decider {
             records.extend(record.map(|record| (channel, record)));
         }
         self.learn_of_others();
+        let (feed, runs) = (self.feed.clone(), self.runs.clone());
         let are_others = |row: &Row| {
             let observes = matches!(row.kind, ExecutionKind::Pane | ExecutionKind::Agent);
-            observes && self.feed.is_others(&row.execution_id)
+            // Another process writes the run, and notifies of it.
+            let id = &row.execution_id;
+            let is_elsewhere = |runs: &Arc<dyn RunProvider>| runs.is_written_elsewhere(id);
+            observes && (feed.is_others(id) || runs.as_ref().is_some_and(is_elsewhere))
         };
         records.extend(self.tact.look(rows, are_others, now));
         for (channel, worker) in self.workers.iter().enumerate() {

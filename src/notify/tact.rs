@@ -15,6 +15,7 @@ use super::message::{Item, News, Note, Settled};
 use super::news::{NewsId, Past, Told, item, told_by};
 use super::output::{OutputQueue, Size};
 use super::rule::Rule;
+use crate::agent_loop::RetryPolicy;
 use crate::board::{Row, RowState};
 use crate::event::AgentState;
 use crate::history::fnv1a;
@@ -30,9 +31,12 @@ const TOGETHER: Duration = Duration::from_secs(1);
 /// Panes are read within a second, and what the files of agents say follows a little later.
 const GATHERING: Duration = Duration::from_secs(3);
 
-/// The delay of the first retry. It grows with each further one up to [`RETRY_MAX`].
-const RETRY_FIRST: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(300);
+/// The delays of retries, which go on as long as the message holds.
+const RETRIES: RetryPolicy = RetryPolicy {
+    retries_max: u32::MAX,
+    first_delay: Duration::from_secs(1),
+    delay_max: Duration::from_secs(300),
+};
 
 /// The attempts to change a message that was sent: the last one is ten minutes after the first.
 const UPDATES_MAX: u32 = 10;
@@ -147,6 +151,8 @@ pub(super) struct Tact {
     lanes: Vec<Lane>,
     /// The last view of each row in any state.
     viewed: HashMap<String, Timestamp>,
+    /// The rows that this process has seen, while anything refers to them.
+    seen: HashSet<String>,
     /// The rows that have been at a prompt.
     at_prompt: HashSet<String>,
     /// Results from before this time are no news, only what needs the user is.
@@ -185,6 +191,7 @@ impl Tact {
             rules,
             lanes: channels.into_iter().map(lane).collect(),
             viewed: HashMap::new(),
+            seen: HashSet::new(),
             at_prompt: HashSet::new(),
             news_from,
             gathers_until: now,
@@ -198,7 +205,7 @@ impl Tact {
         let Some(lane) = self.lane_named(channel) else {
             return;
         };
-        lane.free_at = lane.free_at.max(later(note.at, BETWEEN_MESSAGES));
+        lane.free_at = lane.free_at.max(note.at.after(BETWEEN_MESSAGES));
         lane.handled.extend(note.items.iter().map(NewsId::of));
         lane.sent.retain(|known| known.note.id != note.id);
         if let Some(sent) = sent.filter(|_| lane.traits.can_update && !note.is_settled()) {
@@ -249,7 +256,7 @@ impl Tact {
 
     /// Sends and settles nothing for a while, because much has happened meanwhile: the observer has begun, or has slept.
     pub fn gather(&mut self, now: Timestamp) {
-        self.gathers_until = later(now, GATHERING);
+        self.gathers_until = now.after(GATHERING);
     }
 
     /// Takes the rows of the board as they are now. What rows `are_others`, another process tells.
@@ -276,7 +283,10 @@ impl Tact {
                 was_at_prompt: self.at_prompt.contains(&key),
             };
             let told_now = if are_others(row) {
-                Told::Others
+                match told_by(row, &past) {
+                    Told::News { id, .. } => Told::Others(Some(id)),
+                    _ => Told::Others(None),
+                }
             } else {
                 told_by(row, &past)
             };
@@ -284,6 +294,10 @@ impl Tact {
         }
         self.viewed.retain(|row, _| told.contains_key(row));
         self.at_prompt.retain(|row| told.contains_key(row));
+        let lanes = &self.lanes;
+        self.seen
+            .retain(|row| lanes.iter().any(|lane| lane.refers_to(row)));
+        self.seen.extend(told.keys().cloned());
         let mut records = Vec::new();
         for channel in 0..self.lanes.len() {
             self.settle(channel, &told, &mut records);
@@ -300,11 +314,12 @@ impl Tact {
         records: &mut Vec<(usize, Record)>,
     ) {
         let (now, gathers) = (self.now, self.now < self.gathers_until);
+        let seen = &self.seen;
         let Some(lane) = self.lanes.get_mut(channel) else {
             return;
         };
         let holds = |id: &NewsId| match told.get(&id.row) {
-            Some((_, Told::Unknown | Told::Others)) => Holds::Unknown,
+            Some((_, Told::Unknown | Told::Others(_))) => Holds::Unknown,
             Some((_, Told::News { id: now, is_seen })) if now == id => match is_seen {
                 true => Holds::No(Settled::Seen),
                 false => Holds::Yes,
@@ -314,10 +329,17 @@ impl Tact {
             Some(_) => Holds::No(Settled::Over),
             // The row of a pane may tell the end of what ran in it.
             None if matches!(id.news, News::Failed | News::Ended) => Holds::Unknown,
+            // Another process tells it, which sees more.
+            None if !seen.contains(&id.row) => Holds::Unknown,
             None => Holds::No(Settled::Gone),
         };
+        let of_others = told.values().filter_map(|(_, told)| match told {
+            Told::Others(id) => id.as_ref(),
+            _ => None,
+        });
+        of_others.for_each(|id| lane.redate(id));
         // Whoever tells it now knows when.
-        let is_others = |id: &NewsId| matches!(told.get(&id.row), Some((_, Told::Others)));
+        let is_others = |id: &NewsId| matches!(told.get(&id.row), Some((_, Told::Others(_))));
         lane.waiting.retain(|waiting| !is_others(&waiting.id));
         lane.waiting.retain_mut(|waiting| match holds(&waiting.id) {
             Holds::Yes => {
@@ -372,7 +394,7 @@ impl Tact {
         // What no longer holds never holds again: its time is part of its identity.
         let is_current = |id: &NewsId| match told.get(&id.row) {
             Some((_, Told::News { id: now, .. })) => now == id,
-            Some((_, Told::Unknown | Told::Others)) => true,
+            Some((_, Told::Unknown | Told::Others(_))) => true,
             Some((_, Told::Nothing)) | None => gathers,
         };
         lane.handled.retain(is_current);
@@ -417,7 +439,7 @@ impl Tact {
                         id: id.clone(),
                         item,
                         // The clock may have been set back since.
-                        due: later(id.since.min(now), after),
+                        due: id.since.min(now).after(after),
                     });
                     continue;
                 }
@@ -472,7 +494,7 @@ impl Tact {
             })
         };
         let job = payload.job();
-        lane.free_at = later(now, BETWEEN_MESSAGES);
+        lane.free_at = now.after(BETWEEN_MESSAGES);
         lane.sending = Some(Sending {
             payload,
             attempts: 1,
@@ -532,7 +554,7 @@ impl Tact {
         Some(match outcome {
             Ok(sent) => {
                 if sending.attempts > 1 {
-                    lane.free_at = lane.free_at.max(later(now, BETWEEN_MESSAGES));
+                    lane.free_at = lane.free_at.max(now.after(BETWEEN_MESSAGES));
                 }
                 if lane.traits.can_update {
                     lane.keep(note.clone(), sent.clone());
@@ -544,7 +566,7 @@ impl Tact {
             Err(Unsent::Never(why)) => Record::Refused(note, why),
             Err(Unsent::Later(after, why)) => {
                 let delay = retry_delay(&note.id, sending.attempts);
-                let at = later(now, after.map_or(delay, |after| after.max(delay)));
+                let at = now.after(after.map_or(delay, |after| after.max(delay)));
                 sending.retry_at = Some(at);
                 lane.sending = Some(sending);
                 Record::Failed(note, why, at)
@@ -612,24 +634,52 @@ impl Lane {
 
     /// Returns true if the channel has been told something, or is about to be.
     fn knows(&self, id: &NewsId) -> bool {
-        let sending = self.sending.as_ref().map(|sending| &sending.payload);
-        let items = match sending {
-            Some(Payload::Note(note)) => &*note.items,
-            _ => &[],
-        };
         self.handled.contains(id)
             || self.waiting.iter().any(|waiting| waiting.id == *id)
-            || items.iter().any(|item| NewsId::of(item) == *id)
+            || self
+                .sending_items()
+                .iter()
+                .any(|item| NewsId::of(item) == *id)
+    }
+
+    /// Gives what another process has told of a row the time that this process has for it, so that it is the same if
+    /// this one takes the row over.
+    fn redate(&mut self, id: &NewsId) {
+        if self.handled.iter().any(|told| told.is_like(id)) {
+            self.handled.insert(id.clone());
+        }
+        let items = self.sent.iter_mut().flat_map(|sent| &mut sent.note.items);
+        for item in items.filter(|item| item.settled.is_none()) {
+            if NewsId::of(item).is_like(id) {
+                item.since = id.since;
+            }
+        }
     }
 
     /// Returns when what is due is sent, if it waits for what is about to be due.
     fn together_at(&self, now: Timestamp) -> Option<Timestamp> {
         let dues = || self.waiting.iter().map(|waiting| waiting.due);
         let first = dues().filter(|due| *due <= now).min()?;
-        let until = later(first, TOGETHER);
-        let soon = later(now, TOGETHER);
+        let until = first.after(TOGETHER);
+        let soon = now.after(TOGETHER);
         let next = dues().filter(|due| *due > now && *due <= soon).min()?;
         (now < until).then_some(next.min(until))
+    }
+
+    /// Returns the items of the message that is sent.
+    fn sending_items(&self) -> &[Item] {
+        match self.sending.as_ref().map(|sending| &sending.payload) {
+            Some(Payload::Note(note)) => &note.items,
+            Some(Payload::Output(_)) | None => &[],
+        }
+    }
+
+    /// Returns true if something that is told, or is about to be, is of this row.
+    fn refers_to(&self, row: &str) -> bool {
+        let sent = self.sent.iter().flat_map(|sent| &sent.note.items);
+        let waiting = self.waiting.iter().map(|waiting| &waiting.item);
+        let mut items = self.sending_items().iter().chain(sent).chain(waiting);
+        items.any(|item| item.row == row)
     }
 
     fn keep(&mut self, note: Note, sent: Sent) {
@@ -653,7 +703,7 @@ impl Lane {
         match outcome.err()? {
             Unsent::Later(after, why) => {
                 let delay = retry_delay(&self.traits.name, sending.attempts);
-                let at = later(now, after.map_or(delay, |after| after.max(delay)));
+                let at = now.after(after.map_or(delay, |after| after.max(delay)));
                 sending.retry_at = Some(at);
                 self.sending = Some(sending);
                 Some(Record::OutputFailed(why, Some(at)))
@@ -675,7 +725,7 @@ impl Lane {
                 if attempts < UPDATES_MAX {
                     let delay = retry_delay(id, attempts);
                     let delay = after.map_or(delay, |after| after.max(delay));
-                    sent.update = Some((later(now, delay), attempts));
+                    sent.update = Some((now.after(delay), attempts));
                     return None;
                 }
                 Record::NotUpdated(note, why)
@@ -720,11 +770,6 @@ fn reason(settled: Settled, was_due: bool) -> &'static str {
     }
 }
 
-fn later(at: Timestamp, time: Duration) -> Timestamp {
-    let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(at.micros().saturating_add(micros))
-}
-
 /// Returns the id of a message, which depends on what it tells, so that an observer that ends before it knows whether it
 /// was taken sends it again under the same id.
 fn note_id(channel: &str, items: &[Item]) -> String {
@@ -743,8 +788,8 @@ fn note_id(channel: &str, items: &[Item]) -> String {
 
 /// Returns the delay of the next attempt, which differs a little from message to message.
 fn retry_delay(id: &str, attempts: u32) -> Duration {
-    let doubled = RETRY_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(16));
+    let delay = RETRIES.delay(attempts, None).unwrap_or(RETRIES.delay_max);
     let jitter = fnv1a(format!("{id}{attempts}").as_bytes()) % 500;
     // Up to a half more.
-    doubled.min(RETRY_MAX).mul_f64(1.0 + jitter as f64 / 1000.0)
+    delay.mul_f64(1.0 + jitter as f64 / 1000.0)
 }

@@ -245,6 +245,35 @@ fn news_of(state: AgentState) -> Option<News> {
     News::from_name(state.as_str())
 }
 
+/// Returns the event of a pane with an agent that comes under observation.
+fn opened(id: &str) -> TdEvent {
+    TdEvent::PaneOpened {
+        execution_id: id.into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 24,
+        command: "claude".into(),
+        is_new: Some(false),
+    }
+}
+
+/// Returns the event of an agent's state; it asks the question if it waits.
+fn in_state(id: &str, state: AgentState, question: &str) -> TdEvent {
+    TdEvent::AgentState {
+        execution_id: id.into(),
+        agent_id: None,
+        pane: Some("%1".into()),
+        state: state.into(),
+        evidence: StateEvidence::Confirmed.into(),
+        agent: Some(Box::new("claude".into())),
+        source: None,
+        asks: (state == AgentState::Waiting).then(|| Box::new(question.to_owned())),
+        detail: None,
+        question_id: None,
+        dialogue: None,
+    }
+}
+
 /// The observer with its board, its views of panes, its tact and its log.
 struct World {
     clock: FakeClock,
@@ -300,33 +329,11 @@ impl World {
     }
 
     fn open(&mut self, agent: usize, now: i64) {
-        let event = TdEvent::PaneOpened {
-            execution_id: id(agent).as_str().into(),
-            pane: "%1".into(),
-            width: 80,
-            height: 24,
-            command: "claude".into(),
-            is_new: Some(false),
-        };
-        self.apply(now, event);
+        self.apply(now, opened(&id(agent)));
     }
 
     fn enter(&mut self, agent: usize, state: AgentState, question: &str, now: i64) {
-        let asks = (state == AgentState::Waiting).then(|| Box::new(question.to_owned()));
-        let event = TdEvent::AgentState {
-            execution_id: id(agent).as_str().into(),
-            agent_id: None,
-            pane: Some("%1".into()),
-            state: state.into(),
-            evidence: StateEvidence::Confirmed.into(),
-            agent: Some(Box::new("claude".into())),
-            source: None,
-            asks,
-            detail: None,
-            question_id: None,
-            dialogue: None,
-        };
-        self.apply(now, event);
+        self.apply(now, in_state(&id(agent), state, question));
         let is_news = news_of(state).is_some();
         let at = self.instant(now);
         self.views[agent].state_changed(is_news, at);
@@ -552,17 +559,7 @@ impl Small {
             tact: begun(vec![rule], channels, now, now),
         };
         for agent in ["one", "two"] {
-            small.apply(
-                0,
-                TdEvent::PaneOpened {
-                    execution_id: agent.into(),
-                    pane: "%1".into(),
-                    width: 80,
-                    height: 24,
-                    command: "claude".into(),
-                    is_new: Some(false),
-                },
-            );
+            small.apply(0, opened(agent));
         }
         small
     }
@@ -573,23 +570,7 @@ impl Small {
     }
 
     fn enter(&mut self, now: i64, agent: &str, state: AgentState) {
-        let asks = (state == AgentState::Waiting).then(|| Box::new(format!("{agent} {now}")));
-        self.apply(
-            now,
-            TdEvent::AgentState {
-                execution_id: agent.into(),
-                agent_id: None,
-                pane: Some("%1".into()),
-                state: state.into(),
-                evidence: StateEvidence::Confirmed.into(),
-                agent: Some(Box::new("claude".into())),
-                source: None,
-                asks,
-                detail: None,
-                question_id: None,
-                dialogue: None,
-            },
-        );
+        self.apply(now, in_state(agent, state, &format!("{agent} {now}")));
     }
 
     /// Returns what has been decided, and what the channel is to do.

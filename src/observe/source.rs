@@ -48,6 +48,10 @@ pub(crate) trait RunProvider: Send + Sync {
     /// When the engine is shutting down.
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun>;
 
+    /// Returns true if another process writes an open run, so that this one observes it without a history.
+    #[cfg(feature = "notify")]
+    fn is_written_elsewhere(&self, id: &ExecutionId) -> bool;
+
     /// Adds to the metadata of an open run.
     fn add_metadata(&self, id: &ExecutionId, extra: Map<String, Value>);
 

@@ -13,7 +13,7 @@ use stand_in::{Reply, Request, StandIn};
 
 use crate::cli::{Running, assert_code, text};
 use crate::observer::Home;
-use crate::support::{CEILING, wait_for};
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// A pane that shows what is written to its terminal, with a program that no rule takes for a shell or a viewer.
 const BLANK: &str = "stty -echo; echo ready; exec sleep 1000";
@@ -102,6 +102,20 @@ impl Stage {
         self.show(name, WORKS);
         self.home
             .wait_for_row(name, |row| row["state"] == "working");
+    }
+
+    /// Attaches a client that shows a pane, in a pane of another server.
+    pub fn attach(&self, name: &str) -> (TmuxServer, String) {
+        let socket = self.home.server.socket().display().to_string();
+        let attach = format!("TMUX= TERM=screen tmux -S '{socket}' attach -t {name}");
+        let outer = TmuxServer::new();
+        let client = outer.new_session("client", 110, 37, &attach);
+        let is_attached = || match self.home.server.tmux(&["list-clients"]) {
+            clients if clients.is_empty() => Err(clients),
+            _ => Ok(()),
+        };
+        wait_for("a client", CEILING, is_attached);
+        (outer, client)
     }
 
     /// Returns the lines of the log of notifications of one kind.
@@ -306,11 +320,7 @@ fn nobody_is_told_what_he_looks_at() {
     let server = StandIn::new(|_| Reply::ok(""));
     let mut stage = Stage::with_panes(&["web", "api"], &webhook(&server));
     // A client that shows `web`, in a pane of another session, and in which somebody types.
-    let socket = stage.home.server.socket().display().to_string();
-    let attach = format!("TMUX= TERM=screen tmux -S '{socket}' attach -t web");
-    let outer = crate::support::TmuxServer::new();
-    let client = outer.new_session("client", 100, 31, &attach);
-    outer.wait_for_text(&client, "ready");
+    let (outer, client) = stage.attach("web");
     outer.tmux(&["send-keys", "-t", &client, "x"]);
     stage.start(&[]);
     stage.ask("web", "seen");
@@ -693,11 +703,8 @@ fn the_recipes_of_the_guide_work_as_printed() {
     }
     assert_code(&stage.run(&["config", "check"]), 0);
     // A client that sees the message of tmux.
+    let (outer, client) = stage.attach("web");
     let socket = stage.home.server.socket().display().to_string();
-    let attach = format!("TMUX= TERM=screen tmux -S '{socket}' attach -t web");
-    let outer = crate::support::TmuxServer::new();
-    let client = outer.new_session("client", 100, 31, &attach);
-    outer.wait_for_text(&client, "ready");
     for name in &names {
         // A desktop is tried by the tests of its channel; `jq` may not be installed.
         if name == "screen"
@@ -722,36 +729,40 @@ fn the_recipes_of_the_guide_work_as_printed() {
 #[test]
 fn an_observer_beside_a_watch_and_after_it_repeats_and_withdraws_nothing() {
     let server = StandIn::new(|_| Reply::ok(""));
-    let mut stage = Stage::new(&webhook(&server));
+    let mut stage = Stage::with_panes(&["web", "api"], &webhook(&server));
     let socket = stage.home.server.socket().display().to_string();
-    let mut watch = Running::start(stage.command(&["watch", "-S", &socket]));
+    let mut watch = Running::start(stage.command(&["watch", "-S", &socket, "web"]));
     watch.wait_for("watching");
     stage.show("web", &ASKS.replace("QUESTION", "to a watch"));
     server.wait_for(1);
     stage.wait_for_log("sent", 1);
+    // The observer tells of its own row, so that it has gathered by then, and knows that of the watch.
     stage.start(&[]);
-    // Both know the row by now, and the observer has gathered.
-    stage
-        .home
-        .wait_for_row("web", |row| row["state"] == "waiting");
-    let started = || stage.log("started").len();
-    wait_for("both", CEILING, || {
-        if started() == 2 {
-            Ok(())
-        } else {
-            Err(started())
-        }
-    });
+    stage.ask("api", "to the observer");
+    let told = event(&server.wait_for(2)[1]);
+    assert_eq!(
+        (&told["session"], told.get("resolved")),
+        (&json!("api"), None)
+    );
+    // The watch goes on to tell what happens in its pane.
+    stage.work("web");
+    assert_eq!(event(&server.wait_for(3)[2])["resolved"], true);
+    stage.ask("web", "again to the watch");
+    let told = event(&server.wait_for(4)[3]);
+    assert_eq!(told["asks"], "again to the watch");
+    stage.wait_for_log("sent", 3);
     watch.signal(rustix::process::Signal::INT);
     assert_code(&watch.end(), 0);
     stage.wait_for_log("stopped", 1);
+    // It takes over the row of the watch, and withdraws its question with the answer.
     stage
         .home
         .wait_for_row("web", |row| row["state"] == "waiting");
     stage.work("web");
-    let resolved = event(&server.wait_for(2)[1]);
+    let resolved = event(&server.wait_for(5)[4]);
     assert_eq!(resolved["resolved"], true);
-    stage.wait_for_log("updated", 1);
+    assert_eq!(resolved["session"], "web");
+    stage.wait_for_log("updated", 2);
     stage.stop();
-    assert_eq!(server.requests().len(), 2, "{:#?}", server.requests());
+    assert_eq!(server.requests().len(), 5, "{:#?}", server.requests());
 }

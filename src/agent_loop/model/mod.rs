@@ -15,7 +15,7 @@ pub(crate) use http::SECRET_LOG_TARGETS;
 #[cfg(feature = "http")]
 pub use http::{Api, HttpClient, Secret};
 #[cfg(feature = "notify")]
-pub(crate) use http::{SafeUri, logged_target, requested_delay};
+pub(crate) use http::{RetryPolicy, SafeUri, logged_target, requested_delay};
 pub use messages::{
     BrokenInput, ContentBlock, Message, Request, Response, Role, StopReason, StreamChunk, ToolCall,
     ToolSpec, Usage,

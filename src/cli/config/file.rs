@@ -34,6 +34,7 @@ pub(super) fn read<'a>(text: &'a str, path: &'a Path, command: &'a clap::Command
     if reader.problems.is_empty() {
         reader.read(table.get_ref());
     }
+    reader.problems.sort_by_key(|problem| problem.at);
     reader
 }
 

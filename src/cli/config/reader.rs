@@ -16,6 +16,8 @@ use crate::redact::Rules;
 /// What is wrong in a configuration, and where. Shown in one line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Problem {
+    /// The byte of the file; problems of variables come last.
+    pub at: usize,
     place: String,
     text: String,
 }
@@ -24,7 +26,8 @@ impl Problem {
     /// A value in the wrong place may be a secret.
     pub fn new(place: String, text: &str) -> Self {
         let text = Rules::builtin().text(text).into_owned();
-        Self { place, text }
+        let at = usize::MAX;
+        Self { at, place, text }
     }
 }
 
@@ -54,8 +57,10 @@ impl Reader<'_> {
     pub fn report(&mut self, at: usize, text: &str) {
         let (line, column) = self.position(at);
         let place = format!("{}:{line}:{column}", self.path.display());
-        self.problems
-            .push(Problem::new(crate::face::one_line(&place), text));
+        self.problems.push(Problem {
+            at,
+            ..Problem::new(crate::face::one_line(&place), text)
+        });
     }
 
     /// Returns the line and the column of a byte.

@@ -8,7 +8,7 @@ use super::bell::BellChannel;
 use super::command::CommandChannel;
 use super::desktop::DesktopChannel;
 use super::http::{Client, Limits};
-use super::ntfy::Ntfy;
+use super::ntfy::{Ntfy, escaped_len};
 use super::telegram::{Chat, Telegram};
 use super::tmux::TmuxChannel;
 use super::webhook::Webhook;
@@ -131,10 +131,5 @@ fn utf16_units(text: &str) -> usize {
 
 /// Returns the bytes of a text as a string of JSON.
 fn json_bytes(text: &str) -> usize {
-    let escaped = |c: char| match c {
-        '"' | '\\' | '\n' | '\r' | '\t' => 2,
-        c if c.is_control() => 6,
-        c => c.len_utf8(),
-    };
-    text.chars().map(escaped).sum()
+    text.chars().map(escaped_len).sum()
 }

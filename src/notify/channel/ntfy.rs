@@ -193,16 +193,21 @@ fn with_message(mut body: Value, text: &str) -> Value {
     body
 }
 
+/// Returns the bytes of a character in a string of JSON.
+pub(super) fn escaped_len(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..' ' => 6,
+        c => c.len_utf8(),
+    }
+}
+
 /// Returns the beginning of a text that has at most so many bytes, and so many as JSON.
 fn fitting(text: &str, bytes_max: usize, escaped_max: usize) -> &str {
     let mut escaped = 0;
     for (start, c) in text.char_indices() {
         let end = start + c.len_utf8();
-        escaped += match c {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..' ' => 6,
-            c => c.len_utf8(),
-        };
+        escaped += escaped_len(c);
         if end > bytes_max || escaped > escaped_max {
             return &text[..start];
         }

@@ -10,7 +10,7 @@ use super::{START, STEP, TYPING, lab, pause};
 use crate::cli::text;
 use crate::notifications::Stage;
 use crate::notifications::stand_in::{Reply, StandIn};
-use crate::support::{TmuxServer, within};
+use crate::support::within;
 
 /// What Claude Code and Gemini CLI ask to run.
 const COMMAND: &str = "touch made-by-agent.txt && ls";
@@ -39,10 +39,7 @@ pub fn play() {
         within(START, || shows(agent.ready))
             .unwrap_or_else(|error| panic!("{name} starts: {error}"));
         // A client that nobody touches, and that shows another pane.
-        let outer = TmuxServer::new();
-        let socket = server.socket().display().to_string();
-        let attach = format!("TMUX= TERM=screen tmux -S '{socket}' attach -t {other}");
-        let client = outer.new_session("client", 110, 37, &attach);
+        let (outer, client) = stage.attach(&other);
         let options = || {
             let sets = ["-g", "-s", "-gw"].map(|set| server.tmux(&["show-options", set]));
             (sets, server.tmux(&["show-hooks", "-g"]))

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ fn serve(
 
 /// Telegram's Bot API, as far as its documentation describes what notifications use.
 #[derive(Clone, Default)]
-pub struct Telegram(Arc<Mutex<State>>);
+pub struct Telegram(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
@@ -208,6 +208,10 @@ impl Telegram {
         Self::default()
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().unwrap()
+    }
+
     pub fn serve(&self) -> StandIn {
         let telegram = self.clone();
         StandIn::answering(move |_, request| telegram.answer(request))
@@ -219,33 +223,33 @@ impl Telegram {
         let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
         let result = match method {
             "sendMessage" => {
-                let mut state = self.0.lock().unwrap();
+                let mut state = self.state();
                 state.messages.push((request.at, body.clone()));
                 let number = state.messages.len();
                 json!({"message_id": number, "date": 1, "chat": {"id": 7, "type": "private"}, "text": body["text"]})
             }
             "editMessageText" => {
-                self.0.lock().unwrap().edits.push(body);
+                self.state().edits.push(body);
                 json!(true)
             }
             "answerCallbackQuery" => {
-                self.0.lock().unwrap().answers.push(body);
+                self.state().answers.push(body);
                 json!(true)
             }
             "getUpdates" => {
                 let offset = body["offset"].as_i64().unwrap_or(0);
                 let until =
                     Instant::now() + Duration::from_secs(body["timeout"].as_u64().unwrap_or(0));
+                let mut state = self.state();
                 loop {
-                    let mut state = self.0.lock().unwrap();
                     state
                         .updates
                         .retain(|it| it["update_id"].as_i64() >= Some(offset));
-                    if !state.updates.is_empty() || Instant::now() >= until {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if !state.updates.is_empty() || left.is_zero() {
                         break json!(state.updates);
                     }
-                    drop(state);
-                    std::thread::sleep(Duration::from_millis(20));
+                    state = self.0.1.wait_timeout(state, left).unwrap().0;
                 }
             }
             other => panic!("{other} is no method"),
@@ -254,7 +258,7 @@ impl Telegram {
     }
 
     pub fn messages(&self) -> Vec<Value> {
-        let state = self.0.lock().unwrap();
+        let state = self.state();
         state
             .messages
             .iter()
@@ -263,7 +267,7 @@ impl Telegram {
     }
 
     pub fn times(&self) -> Vec<Instant> {
-        let state = self.0.lock().unwrap();
+        let state = self.state();
         state.messages.iter().map(|(at, _)| *at).collect()
     }
 
@@ -289,9 +293,7 @@ impl Telegram {
 
     #[track_caller]
     fn wait(&self, what: &str, find: impl Fn(&State) -> Option<Value>) -> Value {
-        wait_for(what, CEILING, || {
-            find(&self.0.lock().unwrap()).ok_or("none")
-        })
+        wait_for(what, CEILING, || find(&self.state()).ok_or("none"))
     }
 
     /// Returns the data of a message's button.
@@ -308,7 +310,7 @@ impl Telegram {
 
     /// A user presses a button of the last message.
     pub fn press(&self, user: i64, data: &str) {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.state();
         state.next_update += 1;
         let number = state.next_update;
         state.updates.push(json!({
@@ -321,5 +323,6 @@ impl Telegram {
                 "data": data,
             },
         }));
+        self.0.1.notify_all();
     }
 }

@@ -142,7 +142,7 @@ fn text(message: &Message) -> String {
 // The retry policy: the requests that are retried, their delays and their number (pure).
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RetryPolicy {
+pub(crate) struct RetryPolicy {
     pub retries_max: u32,
     /// The first delay, if the server requests none; it doubles with each retry.
     pub first_delay: Duration,

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
-use body::RetryPolicy;
+pub(crate) use body::RetryPolicy;
 #[cfg(feature = "notify")]
 pub(crate) use body::requested_delay;
 pub(crate) use connection::SECRET_LOG_TARGETS;
