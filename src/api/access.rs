@@ -1,6 +1,7 @@
 //! The access of a face to an observer: in this process, or through the API at a socket.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::{EventReader, EventSource};
@@ -14,6 +15,9 @@ use crate::error::Result;
 use crate::event::{ExecutionId, PaneId};
 use crate::feed::{Reader, Selection, StartPoint};
 use crate::thread::Stop;
+
+/// Finds the running observer; the error is the reason why there is none.
+pub(crate) type FindObserver = Arc<dyn Fn() -> std::result::Result<Observer, String> + Send + Sync>;
 
 /// An observer that a face reads. The face does not know where it runs.
 #[derive(Clone, Debug)]

@@ -20,10 +20,12 @@ mod ws;
 mod routes;
 mod server;
 
-#[cfg_attr(not(feature = "tui"), allow(dead_code))]
+#[cfg_attr(not(any(feature = "tui", feature = "serve")), allow(dead_code))]
 mod access;
 pub(crate) mod client;
 
+#[cfg(any(feature = "tui", feature = "serve"))]
+pub(crate) use access::FindObserver;
 pub(crate) use access::Observer;
 pub(crate) use client::{
     EventReader, EventSource, Unavailable, dismiss_row, get, get_board, get_problems, get_rows,

@@ -22,6 +22,9 @@
 mod row;
 mod rows;
 
+#[cfg(any(feature = "tui", feature = "serve"))]
+pub(crate) mod bands;
+
 mod earlier;
 mod ends;
 mod fold;

@@ -134,6 +134,13 @@ pub(crate) struct Ink {
 }
 
 impl Ink {
+    /// Returns the style that SGR parameters set, such as `1;38;5;208`.
+    pub fn of(params: &str) -> Self {
+        let mut ink = Self::default();
+        ink.apply(params);
+        ink
+    }
+
     /// Returns true if nothing is set.
     pub fn is_plain(self) -> bool {
         self == Self::default()
@@ -232,13 +239,11 @@ impl Style {
     /// that are not known are ignored.
     #[must_use]
     pub fn new(line: u32, from: u32, to: u32, sgr: &str) -> Self {
-        let mut ink = Ink::default();
-        ink.apply(sgr);
         Self {
             line,
             from,
             to,
-            ink,
+            ink: Ink::of(sgr),
         }
     }
 

@@ -4,6 +4,7 @@
 //! console, tree, json (pure):          an event ─> text
 //! event_writer (thread td-printer):     events or a subscription ─> standard output, live rows last
 //! tui (threads td-tui-…):             the observer's API and the history ─> a terminal's screen
+//! view_lines (pure):                   the events of a row ─> the lines of a view, for tui and pages
 //! lines (pure):                        the events of a log ─> each line with its last text and style
 //! asciicast, text_export (pure):       the events of a log ─> a file's text
 //! ```
@@ -17,6 +18,8 @@ mod sanitize;
 mod ansi;
 mod lines;
 mod stream_lines;
+#[cfg(any(feature = "tui", feature = "serve"))]
+mod styled_text;
 
 mod describe;
 
@@ -39,6 +42,11 @@ mod row_names;
 mod server_ends;
 
 mod event_writer;
+
+#[cfg(any(feature = "tui", feature = "serve"))]
+mod pattern;
+#[cfg(any(feature = "tui", feature = "serve"))]
+mod view_lines;
 
 #[cfg(feature = "tui")]
 pub(crate) mod tui;

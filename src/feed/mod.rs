@@ -21,6 +21,8 @@ mod reader;
 
 #[cfg(feature = "cli")]
 mod others;
+#[cfg(any(feature = "tui", feature = "serve"))]
+mod overview;
 #[cfg(feature = "cli")]
 mod summary;
 #[cfg(feature = "cli")]
@@ -34,6 +36,8 @@ pub(crate) use logs::{FOLLOW_INTERVAL, LogItem, RunLogs};
 pub(crate) use memory::{Feed, StreamGauge};
 #[cfg(feature = "cli")]
 pub(crate) use others::{Others, real};
+#[cfg(any(feature = "tui", feature = "serve"))]
+pub(crate) use overview::{bands_since, latest_ended};
 #[cfg(any(test, feature = "notify"))]
 pub(crate) use position::Numbers;
 #[cfg(feature = "cli")]
@@ -42,7 +46,5 @@ pub(crate) use position::{StreamCursor, run_hash};
 pub(crate) use reader::StartPoint;
 #[cfg(feature = "cli")]
 pub(crate) use selection::Selection;
-#[cfg(feature = "tui")]
-pub(crate) use summary::ended_rows;
 #[cfg(feature = "cli")]
 pub(crate) use summary::{board_of_history, summary_of};

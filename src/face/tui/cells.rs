@@ -1,6 +1,4 @@
-//! Styled text, how it is wrapped, and how it becomes the cells of a terminal (pure).
-
-use std::ops::Range;
+//! How styled text is wrapped, and how it becomes the cells of a terminal (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,64 +7,9 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::event::{Colour, Ink};
 use crate::face::sanitize::with_ellipsis;
+use crate::face::styled_text::StyledText;
 
-/// A line of sanitized text with styled ranges.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StyledText {
-    pub text: String,
-    /// Byte ranges in order, without overlaps.
-    pub runs: Vec<(Range<usize>, Style)>,
-}
-
-impl StyledText {
-    pub fn plain(text: String, style: Style) -> Self {
-        let end = text.len();
-        let has_style = style != Style::new() && end > 0;
-        let runs = has_style.then_some((0..end, style)).into_iter().collect();
-        Self { text, runs }
-    }
-
-    /// Converts text whose only escape sequences are SGR, as [`Painter`](crate::face::ansi::Painter) writes it.
-    pub fn painted(painted: &str) -> Self {
-        let mut line = Self::default();
-        let mut ink = Ink::default();
-        let mut parts = painted.split("\x1b[");
-        line.push(parts.next().unwrap_or_default(), Style::new());
-        for part in parts {
-            let (sgr, text) = part.split_once('m').unwrap_or(("", part));
-            ink.apply(sgr);
-            line.push(text, style_of_ink(ink));
-        }
-        line
-    }
-
-    pub fn push(&mut self, text: &str, style: Style) {
-        let start = self.text.len();
-        self.text.push_str(text);
-        if style == Style::new() || text.is_empty() {
-            return;
-        }
-        match self.runs.last_mut() {
-            Some((range, last)) if range.end == start && *last == style => {
-                range.end = self.text.len();
-            }
-            _ => self.runs.push((start..self.text.len(), style)),
-        }
-    }
-
-    /// Appends another line to this one.
-    pub fn extend(&mut self, other: &Self) {
-        let start = self.text.len();
-        self.text.push_str(&other.text);
-        let moved = other.runs.iter().map(|(range, style)| {
-            let range = range.start + start..range.end + start;
-            (range, *style)
-        });
-        self.runs.extend(moved);
-    }
-}
-
-/// Returns the style of text in a program's colours.
+/// Returns the style of text in these colours.
 pub(super) fn style_of_ink(ink: Ink) -> Style {
     let mut style = Style {
         fg: ink.foreground.map(colour),
@@ -225,8 +168,7 @@ pub(super) fn put(
     text: &str,
     style: Style,
 ) -> u16 {
-    let line = StyledText::plain(text.to_owned(), style);
-    put_line(buffer, (x, y), columns, &line, 0)
+    put_text(buffer, (x, y), columns, (text, 0), |_| style)
 }
 
 /// Writes the part of a line that begins at column `from`. Returns the columns written.
@@ -237,19 +179,36 @@ pub(super) fn put_line(
     line: &StyledText,
     from: usize,
 ) -> u16 {
+    let runs = line.runs.iter();
+    let mut runs = runs
+        .map(|(range, ink)| (range, style_of_ink(*ink)))
+        .peekable();
+    put_text(buffer, (x, y), columns, (&line.text, from), |at| {
+        while runs.next_if(|(range, _)| range.end <= at).is_some() {}
+        match runs.peek() {
+            Some((range, style)) if range.contains(&at) => *style,
+            _ => Style::new(),
+        }
+    })
+}
+
+/// Writes the part of a text that begins at column `from`, with the style of each byte position; the positions
+/// ascend. Returns the columns written.
+fn put_text(
+    buffer: &mut Buffer,
+    (x, y): (u16, u16),
+    columns: u16,
+    (text, from): (&str, usize),
+    mut style_at: impl FnMut(usize) -> Style,
+) -> u16 {
     let area = buffer.area;
     if y >= area.bottom() || x >= area.right() {
         return 0;
     }
     let columns = usize::from(columns.min(area.right() - x));
-    let mut runs = line.runs.iter().peekable();
     let (mut column, mut last) = (0, None);
-    for (at, c) in line.text.char_indices() {
-        while runs.next_if(|(range, _)| range.end <= at).is_some() {}
-        let style = match runs.peek() {
-            Some((range, style)) if range.contains(&at) => *style,
-            _ => Style::new(),
-        };
+    for (at, c) in text.char_indices() {
+        let style = style_at(at);
         let width = c.width().unwrap_or(0);
         if width == 0 {
             // A character without width belongs to the character before it.
@@ -385,22 +344,6 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sequences_become_styles() {
-        let line = StyledText::painted("a\x1b[1;31mb\x1b[0m c\x1b[38;5;208md\x1b[48:2::1:2:3me");
-        assert_eq!(line.text, "ab cde");
-        let bold_red = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-        let orange = Style::new().fg(Color::Indexed(208));
-        assert_eq!(
-            line.runs,
-            [
-                (1..2, bold_red),
-                (4..5, orange),
-                (5..6, orange.bg(Color::Rgb(1, 2, 3)))
-            ]
-        );
-    }
-
-    #[test]
     fn colours_become_the_nearest_of_16() {
         for (colour, expected) in [
             (Color::Indexed(196), Color::LightRed),
@@ -424,20 +367,6 @@ mod tests {
             style_of_ink(ink);
             nearest(Color::Indexed(number));
             nearest(Color::Rgb(rgb.0, rgb.1, rgb.2));
-        }
-
-        #[test]
-        fn no_text_is_lost(parts in prop::collection::vec(("[a-zü漢 ]{0,5}", "[0-9;]{0,6}"), 0..9)) {
-            let painted: String = parts.iter().map(|(text, sgr)| format!("{text}\x1b[{sgr}m")).collect();
-            let plain: String = parts.iter().map(|(text, _)| text.as_str()).collect();
-            let line = StyledText::painted(&painted);
-            prop_assert_eq!(&line.text, &plain);
-            let mut end = 0;
-            for (range, _) in &line.runs {
-                prop_assert!(range.start >= end && range.end <= plain.len());
-                prop_assert!(plain.is_char_boundary(range.start) && plain.is_char_boundary(range.end));
-                end = range.end;
-            }
         }
     }
 
@@ -470,7 +399,7 @@ mod tests {
         #[test]
         fn text_stays_in_its_columns(text in "[a-z漢é\u{301}]{0,12}", x in 0_u16..12, columns in 0_u16..12, from in 0_usize..9) {
             let mut buffer = Buffer::empty(Rect::new(0, 0, 10, 1));
-            let line = StyledText::plain(text.clone(), Style::new());
+            let line = StyledText::plain(text.clone(), Ink::default());
             put_line(&mut buffer, (x, 0), columns, &line, from);
             for at in 0..10 {
                 let is_inside = at >= x && at < x.saturating_add(columns);
@@ -481,7 +410,7 @@ mod tests {
 
         #[test]
         fn no_character_of_a_wrapped_line_is_lost(text in "[a-z漢]{0,40}", columns in 2_u16..12) {
-            let line = StyledText::plain(text.clone(), Style::new());
+            let line = StyledText::plain(text.clone(), Ink::default());
             let mut shown = String::new();
             for from in row_starts(&text, usize::from(columns)) {
                 let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));

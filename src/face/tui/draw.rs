@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::board::{Group, question_of};
 use super::cells::{
-    BOLD, DIM, REVERSED, StyledText, Theme, fitted, put, put_line, put_title, restyle, row_starts,
+    BOLD, DIM, REVERSED, Theme, fitted, put, put_line, put_title, restyle, row_starts,
 };
 use super::effect::Connection;
 use super::keys::{self, PromptKind, help_lines, help_rows, key_columns};
@@ -15,9 +15,11 @@ use super::layout::{Focus, ViewKind};
 use super::model::{Loading, Model};
 use super::prompt::{Answered, Prompt};
 use super::search::ScanState;
-use super::timeline::Band;
+use crate::board::bands::Band;
 use crate::board::{Attention, Row};
+use crate::event::Ink;
 use crate::face::sanitize::{one_line, with_ellipsis};
+use crate::face::styled_text::StyledText;
 use crate::face::{age_of, agent_of, last_text, name_width, phases_of, state_in_words};
 use crate::timestamp::Timestamp;
 
@@ -310,21 +312,20 @@ fn marked(model: &Model, line: &StyledText) -> StyledText {
         return line.clone();
     }
     // The current line is reversed as a whole.
-    let mark = Modifier::REVERSED | Modifier::BOLD | Modifier::UNDERLINED;
-    let mark = Style::new().add_modifier(mark);
+    let mark = Ink::of("1;4;7");
     let mut out = StyledText::default();
     let mut at = 0;
     let push_plain = |out: &mut StyledText, from: usize, to: usize| {
         let mut at = from;
-        for (range, style) in &line.runs {
+        for (range, ink) in &line.runs {
             let (start, end) = (range.start.clamp(from, to), range.end.clamp(from, to));
             if start < end {
-                out.push(&line.text[at..start], Style::new());
-                out.push(&line.text[start..end], *style);
+                out.push(&line.text[at..start], Ink::default());
+                out.push(&line.text[start..end], *ink);
                 at = end;
             }
         }
-        out.push(&line.text[at..to], Style::new());
+        out.push(&line.text[at..to], Ink::default());
     };
     for part in parts {
         push_plain(&mut out, at, part.start);

@@ -2,11 +2,11 @@
 
 use crossterm::event::KeyEvent;
 
-use super::cells::StyledText;
 use super::search::Scan;
-use super::timeline::Bands;
 use crate::board::Row;
+use crate::board::bands::Bands;
 use crate::event::{Envelope, ExecutionId, PaneId};
+use crate::face::styled_text::StyledText;
 use crate::history::Page;
 use crate::timestamp::Timestamp;
 

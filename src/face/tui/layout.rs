@@ -2,6 +2,8 @@
 
 use ratatui::layout::Rect;
 
+use crate::face::view_lines::LineView;
+
 /// A view of the selected row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ViewKind {
@@ -34,7 +36,17 @@ impl ViewKind {
 
     /// Returns true if the view shows lines of events.
     pub fn has_lines(self) -> bool {
-        matches!(self, Self::Output | Self::Logs | Self::Events)
+        self.line_view().is_some()
+    }
+
+    /// Returns the lines that the view shows; `None` if it shows none.
+    pub fn line_view(self) -> Option<LineView> {
+        match self {
+            Self::Output => Some(LineView::Output),
+            Self::Logs => Some(LineView::Logs),
+            Self::Events => Some(LineView::Events),
+            Self::Screen | Self::Timeline => None,
+        }
     }
 }
 

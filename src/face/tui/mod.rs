@@ -7,9 +7,9 @@
 mod layout;
 
 mod cells;
-mod lines;
 mod search;
 mod timeline;
+mod window;
 
 mod effect;
 

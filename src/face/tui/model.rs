@@ -6,14 +6,15 @@ use super::effect::{
 };
 use super::keys::{self, Action, Command, KeyContext, Motion, PromptKind};
 use super::layout::{Focus, Layout, ViewKind};
-use super::lines::Position;
 use super::prompt::{Help, InputLine, Prompt};
-use super::search::{Filtered, Pattern, Scan, ScanResult, ScanState, Search};
+use super::search::{Filtered, Scan, ScanResult, ScanState, Search};
 use super::timeline::Timeline;
 use super::view::View;
 use crate::board::{Attention, Row, RowKey};
 use crate::face::local_time::LocalTime;
+use crate::face::pattern::Pattern;
 use crate::face::sanitize::{one_line, with_ellipsis};
+use crate::face::view_lines::{LineView, Position};
 use crate::history::Page;
 use crate::timestamp::Timestamp;
 
@@ -451,9 +452,9 @@ impl Model {
         if self.layout.is_narrow {
             self.set_focus(Focus::View);
         }
-        if has_changed && kind.has_lines() {
+        if let Some(view) = kind.line_view().filter(|_| has_changed) {
             let at = self.view.position();
-            self.view.window.set_view(kind);
+            self.view.window.set_view(view);
             self.view.left = 0;
             self.restart_scans();
             if self.view.is_following {
@@ -699,11 +700,16 @@ impl Model {
     /// Begins a filter, which takes live events at once, and those of the history when its scan ends.
     fn begin_filter(&mut self, pattern: Pattern) {
         self.scans += 1;
-        let (kind, local) = (self.view.kind, &self.settings.local);
-        let filter = |pattern| Filtered::new(self.scans, pattern, kind, local.clone());
+        let (view, local) = (self.scanned_view(), &self.settings.local);
+        let filter = |pattern| Filtered::new(self.scans, pattern, view, local.clone());
         let found = Box::new(filter(pattern.clone()));
         self.view.filter = Some(filter(pattern));
         self.scan(ScanResult::Filter(found));
+    }
+
+    /// Returns the view whose lines a scan reads. One without lines shows no matches.
+    fn scanned_view(&self) -> LineView {
+        self.view.kind.line_view().unwrap_or(LineView::Output)
     }
 
     fn scan_search(&mut self) {
@@ -721,7 +727,7 @@ impl Model {
         if let Some(row) = &self.view.row {
             let filter = self.view.filter.as_ref();
             let within = filter.map(|filter| filter.pattern.clone());
-            let view = (self.view.kind, self.settings.local.clone());
+            let view = (self.scanned_view(), self.settings.local.clone());
             let scan = Scan::new(row.clone(), result, within, view);
             self.effects
                 .push(Effect::Scan(ScanRequest::Lines(Box::new(scan))));

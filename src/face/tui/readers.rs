@@ -5,31 +5,28 @@
 //! Each thread ends when the stop channel closes. A slow UI blocks only the thread of the live events, which
 //! then skips old ones.
 
-use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::cells::StyledText;
 use super::effect::{
     CaptureRequest, Connection, FollowedRun, Input, PageRequest, Place, ScanRequest, Screen,
 };
-use super::lines::{BYTES_MAX, EVENTS_FOLLOWED, belongs_to_row, pane_line, weight};
 use super::queues::InputSender;
 use super::search::{Scan, ScanState};
-use super::timeline::{Bands, note};
-use crate::api::{EventSource, Observer, Unavailable};
-use crate::board::{Board, Row};
+use super::window::{BYTES_MAX, EVENTS_FOLLOWED};
+use crate::api::{EventSource, FindObserver, Unavailable};
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Cursor, Envelope, EventKind, LogGapRange, ScreenRow, Styles, TdEvent};
+use crate::event::{Cursor, Envelope, LogGapRange, ScreenRow, Styles, TdEvent};
 use crate::face::lines::styles_of;
-use crate::feed::{Next, ended_rows};
-use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query, RunStatus};
+use crate::face::styled_text::StyledText;
+use crate::face::view_lines::{belongs_to_row, pane_line, weight};
+use crate::feed::{Next, bands_since, latest_ended};
+use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query};
 use crate::thread::{Stop, is_stopped, lock};
-use crate::timestamp::Timestamp;
 
 /// The longest time for which the observer holds a request for changes. After twice this time without an
 /// observer, the UI reports it.
@@ -47,12 +44,6 @@ const SHORT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The size of a batch of live events: about a millisecond's work for the UI.
 const LIVE_BYTES: usize = 64 * 1024;
-
-/// The maximum number of runs to list, the latest first; runs on the board are among them.
-const RUNS_MAX: usize = 1_000;
-
-/// Finds the running observer; the error is the reason why there is none.
-pub(super) type FindObserver = Arc<dyn Fn() -> std::result::Result<Observer, String> + Send + Sync>;
 
 /// What the threads share.
 #[derive(Clone)]
@@ -386,7 +377,11 @@ impl Access {
             self.inputs
                 .send(match request {
                     ScanRequest::Lines(scan) => Input::Scanned(Box::new(self.lines(*scan))),
-                    ScanRequest::Timeline { since } => Input::States(self.states(since)),
+                    ScanRequest::Timeline { since } => {
+                        Input::States(bands_since(&self.data, (since, self.clock.wall()), &|| {
+                            is_stopped(&self.stop)
+                        }))
+                    }
                 })
                 .ok()?;
         }
@@ -422,61 +417,12 @@ impl Access {
         scan
     }
 
-    /// Folds the states of all rows since a time.
-    fn states(&self, since: Timestamp) -> Bands {
-        let mut history = Bands::default();
-        let Ok(list) = self.data.runs(self.clock.wall()) else {
-            return history;
-        };
-        // The events that change the state of a row.
-        let states = [
-            EventKind::AgentState,
-            EventKind::AgentRegistered,
-            EventKind::AgentCompleted,
-            EventKind::AgentFailed,
-            EventKind::TurnCompleted,
-            EventKind::SessionStarted,
-            EventKind::SessionEnded,
-            EventKind::PaneOpened,
-            EventKind::PaneClosed,
-            EventKind::ExecutionStarted,
-            EventKind::ExecutionCompleted,
-            EventKind::LoopStarted,
-            EventKind::LoopCompleted,
-            EventKind::Error,
-        ];
-        let query = Query::all().since(since);
-        let query = (states.iter()).fold(query, |query, kind| query.kind(kind.as_str()));
-        for run in list.runs {
-            if is_stopped(&self.stop) {
-                break;
-            }
-            let log = match LogReader::open(&run.directory, query.clone()) {
-                Ok(log) => log,
-                Err(error) => {
-                    log::debug!("{error:?}");
-                    continue;
-                }
-            };
-            let mut board = Board::default();
-            for record in log {
-                let envelope = record.envelope;
-                for key in board.apply(&envelope) {
-                    if let Some(row) = board.row(&key) {
-                        note(&mut history, row, envelope.ts);
-                    }
-                }
-            }
-        }
-        history
-    }
-
     /// Reports the rows of the runs that have ended, the latest first, whenever they change.
     pub fn read_history(&self) -> Option<()> {
         let mut last = None;
         while !is_stopped(&self.stop) {
             let begun = self.clock.now();
-            let rows = self.ended();
+            let rows = latest_ended(&self.data, self.clock.wall(), &|| is_stopped(&self.stop));
             if last.as_ref() != Some(&rows) {
                 last = Some(rows.clone());
                 self.inputs.send(Input::History(rows)).ok()?;
@@ -486,22 +432,6 @@ impl Access {
             self.pause((30 * LONG_POLL).max(took * 100));
         }
         None
-    }
-
-    fn ended(&self) -> Vec<Row> {
-        let is_over = || is_stopped(&self.stop);
-        let list = self.data.runs_unless_cancelled(self.clock.wall(), &is_over);
-        let mut runs = match list {
-            Ok(list) => list.runs,
-            Err(error) => {
-                log::debug!("{error:?}");
-                return Vec::new();
-            }
-        };
-        runs.retain(|run| run.state != RunStatus::Running);
-        runs.sort_by_key(|run| Reverse(run.last_event));
-        let rows = runs.iter().take(RUNS_MAX).flat_map(ended_rows);
-        rows.take(RUNS_MAX).collect()
     }
 }
 

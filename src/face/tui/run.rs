@@ -32,11 +32,11 @@ use super::draw::draw;
 use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, ScanRequest};
 use super::model::{Model, Settings};
 use super::queues::{InputSender, QUEUE_MAX, RequestSender, Woken, request_queue, wake_pair};
-use super::readers::{Access, FindObserver};
+use super::readers::Access;
 use super::terminal::{
     Decoder, IS_ENTERED, Keyboard, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend,
 };
-use crate::api::Input as TypedInput;
+use crate::api::{FindObserver, Input as TypedInput};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};

@@ -1,65 +1,19 @@
-//! Patterns, and the matches of a search and of a filter in a history and in live events (pure).
+//! The matches of a search and of a filter in a history and in live events (pure).
 
-use regex::{Regex, RegexBuilder};
-
-use super::layout::{Focus, ViewKind};
-use super::lines::{Change, Content, Lines, Position, ViewLine, belongs_to_row};
+use super::layout::Focus;
 use crate::board::{Row, RowKey};
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
+use crate::face::pattern::Pattern;
+use crate::face::view_lines::{
+    Change, Content, LineView, Lines, Position, ViewLine, belongs_to_row,
+};
 
 /// The maximum number of matches of a search. Beyond it the first ones are dropped, but still counted.
 const MATCHES_MAX: usize = 100_000;
 
 /// The maximum number of lines that a filter holds.
 pub(super) const LINES_MAX: usize = 2_000;
-
-/// A pattern of a search or a filter.
-#[derive(Clone, Debug)]
-pub(super) struct Pattern {
-    /// The pattern as typed.
-    pub typed: String,
-    /// True if lines without the pattern match.
-    pub is_inverted: bool,
-    regex: Regex,
-}
-
-impl Pattern {
-    /// Parses a pattern: a regular expression, or plain text if it is invalid. A leading `!` inverts it. A
-    /// pattern without capital letters ignores case. Returns `None` for an empty pattern.
-    pub fn new(typed: &str) -> Option<Self> {
-        let (is_inverted, pattern) = match typed.strip_prefix('!') {
-            Some(pattern) => (true, pattern),
-            None => (false, typed),
-        };
-        if pattern.is_empty() {
-            return None;
-        }
-        let compile = |pattern: &str| {
-            RegexBuilder::new(pattern)
-                .case_insensitive(!pattern.chars().any(char::is_uppercase))
-                // People type short patterns.
-                .size_limit(1 << 20)
-                .build()
-        };
-        let regex = compile(pattern).or_else(|_| compile(&regex::escape(pattern)));
-        Some(Self {
-            typed: typed.to_owned(),
-            is_inverted,
-            regex: regex.ok()?,
-        })
-    }
-
-    pub fn matches(&self, text: &str) -> bool {
-        self.regex.is_match(text) != self.is_inverted
-    }
-
-    /// Returns the ranges of a line to mark.
-    pub fn parts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = std::ops::Range<usize>> + 't {
-        let found = self.regex.find_iter(text).map(|found| found.range());
-        found.filter(|range| !self.is_inverted && !range.is_empty())
-    }
-}
 
 /// The progress of reading the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +126,7 @@ pub(super) struct Filtered {
 }
 
 impl Filtered {
-    pub fn new(id: u64, pattern: Pattern, view: ViewKind, local: LocalTime) -> Self {
+    pub fn new(id: u64, pattern: Pattern, view: LineView, local: LocalTime) -> Self {
         Self {
             id,
             pattern,
@@ -232,7 +186,7 @@ impl Scan {
         row: Row,
         result: ScanResult,
         within: Option<Pattern>,
-        (view, local): (ViewKind, LocalTime),
+        (view, local): (LineView, LocalTime),
     ) -> Self {
         Self {
             row,
@@ -283,29 +237,5 @@ impl Scan {
             ScanResult::Search(search) => search.state = state,
             ScanResult::Filter(filter) => filter.state = state,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_are_regular_expressions_or_text() {
-        for (typed, line, is_match) in [
-            ("err", "An ERROR", true),
-            ("Err", "An ERROR", false),
-            ("e.r", "An ERROR", true),
-            ("[x", "a [x] b", true),
-            ("!error", "An ERROR", false),
-            ("!error", "fine", true),
-            ("\\d+", "42", true),
-        ] {
-            let pattern = Pattern::new(typed).unwrap();
-            assert_eq!(pattern.matches(line), is_match, "{typed} {line}");
-        }
-        assert!(Pattern::new("").is_none() && Pattern::new("!").is_none());
-        let parts: Vec<_> = Pattern::new("o").unwrap().parts("foo").collect();
-        assert_eq!(parts, [1..2, 2..3]);
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use ratatui::style::{Color, Modifier};
 use serde_json::json;
 
-use super::cells::{Colours, StyledText, Theme};
+use super::cells::{Colours, Theme};
 use super::draw::{Frame, draw};
 use super::effect::{Connection, Effect, Input, Place, ScanRequest, Screen};
 use super::keys::NAMES;
@@ -17,6 +17,7 @@ use super::search::ScanState;
 use crate::board::Row;
 use crate::event::{Envelope, Link, Links, PaneId, Style as EventStyle, Styles, TdEvent};
 use crate::face::local_time::LocalTime;
+use crate::face::styled_text::StyledText;
 use crate::history::Page;
 use crate::timestamp::Timestamp;
 
@@ -1035,7 +1036,7 @@ fn the_address_of_a_link_is_copied() {
     });
     let line = model.view.lines().back().unwrap();
     let underlined: Vec<&str> = (line.text.runs.iter())
-        .filter(|(_, style)| style.add_modifier.contains(Modifier::UNDERLINED))
+        .filter(|(_, ink)| ink.has(4))
         .map(|(range, _)| &line.text.text[range.clone()])
         .collect();
     assert_eq!(underlined, ["ror", ":", "E0308"]);

@@ -7,12 +7,14 @@ use super::cells::{row_starts, wrapped_to};
 use super::effect::Screen;
 use super::keys::{Motion, moved};
 use super::layout::ViewKind;
-use super::lines::{Lines, Position, Window, belongs_to_row};
-use super::search::{Filtered, LINES_MAX, Pattern, Scan, ScanResult, ScanState, Search};
+use super::search::{Filtered, LINES_MAX, Scan, ScanResult, ScanState, Search};
+use super::window::Window;
 use crate::board::Row;
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
+use crate::face::pattern::Pattern;
 use crate::face::sanitize::{one_line, with_ellipsis};
+use crate::face::view_lines::{LineView, Lines, Position, belongs_to_row};
 use crate::timestamp::Timestamp;
 
 /// A view of the selected row.
@@ -49,7 +51,7 @@ impl View {
             kind: ViewKind::Output,
             row: None,
             at: None,
-            window: Window::new(ViewKind::Output, local),
+            window: Window::new(LineView::Output, local),
             filter: None,
             search: None,
             size: (0, 0),
@@ -65,12 +67,8 @@ impl View {
 
     /// Empties the view, for another row, time or reload.
     pub fn reset(&mut self, local: LocalTime) {
-        let kind = if self.kind.has_lines() {
-            self.kind
-        } else {
-            ViewKind::Output
-        };
-        self.window = Window::new(kind, local);
+        let view = self.kind.line_view().unwrap_or(LineView::Output);
+        self.window = Window::new(view, local);
         self.missed = 0;
         self.follow_end();
     }

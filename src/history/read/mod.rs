@@ -21,17 +21,17 @@ mod parse;
 mod follow;
 mod reader;
 
-// The terminal interface uses it.
-#[cfg(feature = "tui")]
+// The terminal interface and the page use them.
+#[cfg(any(feature = "tui", feature = "serve"))]
 mod pages;
-#[cfg(feature = "tui")]
+#[cfg(any(feature = "tui", feature = "serve"))]
 mod place;
 
 pub(super) use block::line_end;
 pub use follow::Follower;
 pub use numbers::MissingEvents;
 pub(super) use numbers::PromisedEnd;
-#[cfg(feature = "tui")]
+#[cfg(any(feature = "tui", feature = "serve"))]
 pub(crate) use pages::{LogPages, Page, PageQuery};
 pub use parse::LogRecord;
 pub use query::Query;

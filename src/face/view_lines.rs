@@ -1,22 +1,26 @@
-//! The lines of a view: built from the events of one row, and held with a contiguous part of them (pure).
+//! The lines of a view, built from the events of one row: one model for the terminal UI and the page (pure).
 
 use std::collections::VecDeque;
 use std::ops::Deref;
 
-use ratatui::style::{Color, Modifier, Style};
-
-use super::cells::{StyledText, style_of_ink};
-use super::layout::ViewKind;
+use super::conversation::conversation_lines;
+use super::describe::{Description, describe};
+use super::lines::{Snapshots, StyledLines, styled_parts, styles_of, with_links};
+use super::local_time::LocalTime;
+use super::sanitize::{Tone, one_line, sanitized};
+use super::stream_lines::{StreamLine, StreamLines};
+use super::styled_text::StyledText;
 use crate::board::{ExecutionKind, Row};
-use crate::event::{self, Envelope, OutputStream, PaneId, TdEvent};
-use crate::face::conversation::conversation_lines;
-use crate::face::describe::{Description, describe, lagged};
-use crate::face::lines::{Snapshots, StyledLines, styled_parts, styles_of, with_links};
-use crate::face::local_time::LocalTime;
-use crate::face::sanitize::{Tone, one_line, sanitized};
-use crate::face::stream_lines::{StreamLine, StreamLines};
-use crate::history::Page;
+use crate::event::{Envelope, Ink, OutputStream, Style, TdEvent};
 use crate::timestamp::Timestamp;
+
+/// A view that shows lines of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineView {
+    Output,
+    Logs,
+    Events,
+}
 
 /// The position of a line, which stays the same when lines are loaded before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +81,12 @@ impl Lines {
         self.0.push_back(line);
     }
 
+    /// Drops the lines of the events up to this number.
+    pub fn drop_until(&mut self, seq: u64) {
+        let before = self.0.partition_point(|line| line.at.seq <= seq);
+        self.0.drain(..before);
+    }
+
     /// Keeps only the last `count` lines.
     pub fn keep_last(&mut self, count: usize) {
         self.0.drain(..self.0.len().saturating_sub(count));
@@ -104,7 +114,7 @@ pub(super) enum Change {
 /// The state for building the lines of one view, event by event.
 #[derive(Debug)]
 pub(super) struct Content {
-    view: ViewKind,
+    view: LineView,
     streams: StreamLines,
     local: LocalTime,
     snapshots: Snapshots,
@@ -113,7 +123,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub fn new(view: ViewKind, local: LocalTime) -> Self {
+    pub fn new(view: LineView, local: LocalTime) -> Self {
         Self {
             view,
             streams: StreamLines::default(),
@@ -121,6 +131,17 @@ impl Content {
             snapshots: Snapshots::default(),
             has_conversation: false,
         }
+    }
+
+    /// Returns the same view before its first event.
+    #[cfg(feature = "tui")]
+    pub fn restarted(&self, view: LineView) -> Self {
+        Self::new(view, self.local.clone())
+    }
+
+    #[cfg(feature = "tui")]
+    pub fn view(&self) -> LineView {
+        self.view
     }
 
     /// Emits the lines of an event.
@@ -134,10 +155,9 @@ impl Content {
             emit(change);
         };
         match self.view {
-            ViewKind::Output => self.output(envelope, emit),
-            ViewKind::Logs => self.logs(envelope, emit),
-            ViewKind::Events => pretty(envelope, &mut self.local, emit),
-            ViewKind::Screen | ViewKind::Timeline => {}
+            LineView::Output => self.output(envelope, emit),
+            LineView::Logs => self.logs(envelope, emit),
+            LineView::Events => pretty(envelope, &mut self.local, emit),
         }
     }
 
@@ -146,7 +166,7 @@ impl Content {
         let live = self
             .streams
             .live()
-            .filter(|_| self.view == ViewKind::Output)?;
+            .filter(|_| self.view == LineView::Output)?;
         let mut text = String::new();
         live.push_open(&mut text, true);
         (!text.is_empty()).then(|| StyledText::painted(&bounded(text)))
@@ -161,7 +181,7 @@ impl Content {
             self.has_conversation = true;
             for (tone, text) in lines {
                 let text = bounded(one_line(&text));
-                line(StyledText::plain(text, style_of(tone)), None);
+                line(StyledText::plain(text, ink_of(tone)), None);
             }
             return;
         }
@@ -198,7 +218,7 @@ impl Content {
                 let new = self.snapshots.new_rows(pane, rows);
                 for row in new.filter(|_| !self.has_conversation) {
                     let text = bounded(one_line(row));
-                    line(StyledText::plain(text, style_of(Tone::Dim)), None);
+                    line(StyledText::plain(text, ink_of(Tone::Dim)), None);
                 }
             }
             // The logs show the output of checks.
@@ -221,7 +241,7 @@ impl Content {
         let event = &envelope.event;
         let mut before = String::new();
         self.local.push(&mut before, envelope.ts);
-        let before = StyledText::plain(before, style_of(Tone::Dim));
+        let before = StyledText::plain(before, ink_of(Tone::Dim));
         let mut line = |text: &StyledText| {
             let mut whole = before.clone();
             whole.extend(text);
@@ -294,20 +314,20 @@ fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> View
 }
 
 /// Returns a line of a pane in its colours.
-pub(super) fn pane_line(text: &str, styles: &[event::Style]) -> StyledText {
+pub(super) fn pane_line(text: &str, styles: &[Style]) -> StyledText {
     let Some(parts) = styled_parts(text, styles) else {
-        return StyledText::plain(bounded(sanitized(text)), Style::new());
+        return StyledText::plain(bounded(sanitized(text)), Ink::default());
     };
     let mut line = StyledText::default();
     for (text, ink) in parts {
-        line.push(&text, style_of_ink(ink));
+        line.push(&text, ink);
     }
     line
 }
 
 fn described(description: &Description) -> StyledText {
     let text = bounded(one_line(&description.marked()));
-    StyledText::plain(text, style_of(description.tone))
+    StyledText::plain(text, ink_of(description.tone))
 }
 
 /// Returns a line of a program, a check or a model, with the name of its stream.
@@ -321,7 +341,7 @@ fn stream_line(mut printed: StreamLine<'_>) -> StyledText {
     let mut line = StyledText::default();
     line.push(
         &format!("[{}] ", one_line(printed.stream)),
-        style_of(Tone::Alarm),
+        ink_of(Tone::Alarm),
     );
     line.extend(&text);
     line
@@ -332,10 +352,10 @@ fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Chang
     let mut head = String::new();
     local.push(&mut head, envelope.ts);
     let seq = envelope.seq.map_or("-".to_owned(), |seq| seq.to_string());
-    let mut first = StyledText::plain(head, style_of(Tone::Dim));
-    first.push(&format!("{seq} "), style_of(Tone::Dim));
+    let mut first = StyledText::plain(head, ink_of(Tone::Dim));
+    first.push(&format!("{seq} "), ink_of(Tone::Dim));
     let name = one_line(envelope.event.type_name());
-    first.push(&name, Style::new().add_modifier(Modifier::BOLD));
+    first.push(&name, Ink::of("1"));
     emit(Change::Line(view_line(envelope, first, None)));
     let json = serde_json::to_string_pretty(envelope).unwrap_or_default();
     for row in json.lines() {
@@ -345,22 +365,22 @@ fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Chang
             .split_once("\": ")
             .filter(|_| row.trim_start().starts_with('"'));
         let (key, value) = row.split_at(key.map_or(0, |(key, _)| key.len() + 3));
-        text.push(key, Style::new().fg(Color::Cyan));
-        text.push(value, Style::new());
+        text.push(key, Ink::of("36"));
+        text.push(value, Ink::default());
         emit(Change::Line(view_line(envelope, text, None)));
     }
 }
 
-pub(super) fn style_of(tone: Tone) -> Style {
-    let style = Style::new();
-    match tone {
-        Tone::Plain => style,
-        Tone::Prompt => style.add_modifier(Modifier::BOLD),
-        Tone::Dim => style.add_modifier(Modifier::DIM),
-        Tone::Good => style.fg(Color::Green),
-        Tone::Caution => style.fg(Color::Magenta),
-        Tone::Alarm => style.fg(Color::Red).add_modifier(Modifier::BOLD),
-    }
+/// Returns the colours of a tone.
+pub(super) fn ink_of(tone: Tone) -> Ink {
+    Ink::of(match tone {
+        Tone::Plain => "",
+        Tone::Prompt => "1",
+        Tone::Dim => "2",
+        Tone::Good => "32",
+        Tone::Caution => "35",
+        Tone::Alarm => "1;31",
+    })
 }
 
 /// Cuts a line that is too long to draw.
@@ -372,273 +392,6 @@ fn bounded(mut text: String) -> String {
         text.push('…');
     }
     text
-}
-
-/// The maximum number of events that a view holds while it follows.
-pub(super) const EVENTS_FOLLOWED: usize = 1_000;
-
-/// The maximum number of events that a view holds while the reader moves through older ones.
-const EVENTS_MAX: usize = 3_000;
-
-/// The maximum number of bytes of their text. A chunk of a flood has up to 64 KiB.
-pub(super) const BYTES_MAX: usize = 6 * 1024 * 1024;
-
-#[derive(Debug)]
-enum Entry {
-    Event(Box<Envelope>),
-    /// A line in place of events that were dropped.
-    Missed(ViewLine),
-}
-
-/// The events in memory and their lines.
-#[derive(Debug)]
-pub(super) struct Window {
-    entries: VecDeque<Entry>,
-    bytes: usize,
-    /// True if no event precedes the first one.
-    pub is_start: bool,
-    /// True if the window accepts live events.
-    pub is_end: bool,
-    /// The number and time of the last event of the run that was added or skipped.
-    last: Option<(u64, Timestamp)>,
-    content: Content,
-    pub lines: Lines,
-}
-
-impl Window {
-    pub fn new(view: ViewKind, local: LocalTime) -> Self {
-        Self {
-            content: Content::new(view, local),
-            entries: VecDeque::new(),
-            bytes: 0,
-            is_start: false,
-            is_end: true,
-            last: None,
-            lines: Lines::default(),
-        }
-    }
-
-    /// Returns the line that has begun but not ended.
-    pub fn open_line(&self) -> Option<StyledText> {
-        self.content.open_line().filter(|_| self.is_end)
-    }
-
-    /// Returns the number of the last known event of the run.
-    pub fn last_seq(&self) -> u64 {
-        self.last.map_or(0, |(seq, _)| seq)
-    }
-
-    pub fn first_seq(&self) -> Option<u64> {
-        self.entries.front().map(Entry::seq)
-    }
-
-    /// Returns the time since which an existing pane is observed, if that is the first event of the run.
-    pub fn observed_since(&self, pane: &PaneId) -> Option<Timestamp> {
-        let Entry::Event(first) = self.entries.front().filter(|_| self.is_start)? else {
-            return None;
-        };
-        match &first.event {
-            TdEvent::SessionStarted { panes, .. } if panes.contains(pane) => Some(first.ts),
-            _ => None,
-        }
-    }
-
-    /// Returns the events after a number.
-    pub fn events_after(&self, seq: u64) -> impl Iterator<Item = &Envelope> {
-        let events = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Event(envelope) => Some(&**envelope),
-            Entry::Missed(_) => None,
-        });
-        events.filter(move |envelope| envelope.seq.is_none_or(|number| number > seq))
-    }
-
-    /// Returns the number of the first event after the last gap at or before a position.
-    pub fn gap_before(&self, at: Position) -> Option<u64> {
-        self.entries.iter().rev().find_map(|entry| match entry {
-            Entry::Missed(line) if line.at <= at => Some(line.at.seq + 1),
-            _ => None,
-        })
-    }
-
-    /// Switches to another view of the same events.
-    pub fn set_view(&mut self, view: ViewKind) {
-        if view != self.content.view && view.has_lines() {
-            self.rebuild(view);
-        }
-    }
-
-    pub fn replace(&mut self, page: Page) {
-        self.entries.clear();
-        self.bytes = 0;
-        self.is_start = page.is_first;
-        self.is_end = page.is_last;
-        self.last = None;
-        self.append(page);
-        self.rebuild(self.content.view);
-    }
-
-    /// Adds a page before the first event. Beyond the limits, the last events are dropped.
-    pub fn prepend(&mut self, page: Page) {
-        self.is_start = page.is_first;
-        for envelope in page.events.into_iter().rev() {
-            self.bytes += weight(&envelope);
-            self.entries.push_front(Entry::Event(Box::new(envelope)));
-        }
-        while self.is_too_large(EVENTS_MAX)
-            && let Some(entry) = self.entries.pop_back()
-        {
-            self.bytes -= entry.weight();
-            self.is_end = false;
-            self.last = self.entries.back().map(|entry| (entry.seq(), entry.ts()));
-        }
-        self.rebuild(self.content.view);
-    }
-
-    /// Drops the events before a gap that a page will fill.
-    pub fn forget_until_gap(&mut self, next: u64) {
-        let before = self
-            .entries
-            .iter()
-            .take_while(|entry| entry.seq() < next)
-            .count();
-        for entry in self.entries.drain(..before) {
-            self.bytes -= entry.weight();
-        }
-        self.is_start = false;
-    }
-
-    /// Adds a page after the last event. Beyond the limits, the first events are dropped.
-    pub fn append(&mut self, page: Page) {
-        for envelope in page.events {
-            let is_new = envelope.seq.is_none_or(|seq| seq > self.last_seq());
-            if is_new || self.last.is_none() {
-                self.take(envelope, &mut |_| {});
-            }
-        }
-        if let Some(seq) = page.last_seq
-            && seq >= self.last_seq()
-        {
-            let ts = self.last.map_or_else(Timestamp::default, |(_, ts)| ts);
-            self.last = Some((seq, ts));
-        }
-        self.is_end = page.is_last;
-        self.shrink(EVENTS_MAX);
-    }
-
-    /// Adds the next event of the run; `belongs_to_row` is true if it is an event of the row. Returns false if
-    /// the window does not reach it, because a full window does not move while the reader is elsewhere.
-    pub fn live(
-        &mut self,
-        envelope: Envelope,
-        belongs_to_row: bool,
-        is_following: bool,
-        on_line: &mut dyn FnMut(&ViewLine),
-    ) -> bool {
-        if !self.is_end {
-            return false;
-        }
-        if !belongs_to_row {
-            self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
-            return true;
-        }
-        if !is_following && self.is_too_large(EVENTS_MAX - 1) {
-            self.is_end = false;
-            return false;
-        }
-        self.take(envelope, on_line);
-        if is_following {
-            self.shrink(EVENTS_FOLLOWED);
-        }
-        true
-    }
-
-    /// Continues after a gap of `count` dropped events, before the event with the number `next`.
-    pub fn missed(&mut self, count: u64, next: u64, ts: Timestamp) {
-        let at = Position {
-            seq: next.saturating_sub(1),
-            nth: u32::MAX,
-        };
-        let text = Description::missing(lagged(count)).marked();
-        let line = ViewLine {
-            at,
-            ts,
-            text: StyledText::plain(text, style_of(Tone::Caution)),
-            number: None,
-            urls: Vec::new(),
-        };
-        self.lines.push(line.clone());
-        self.entries.push_back(Entry::Missed(line));
-        self.last = Some((at.seq, ts));
-    }
-
-    fn take(&mut self, envelope: Envelope, on_line: &mut dyn FnMut(&ViewLine)) {
-        let lines = &mut self.lines;
-        self.content.push(&envelope, &mut |change: Change| {
-            if let Some(line) = lines.apply(change) {
-                on_line(line);
-            }
-        });
-        self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
-        self.bytes += weight(&envelope);
-        self.entries.push_back(Entry::Event(Box::new(envelope)));
-    }
-
-    fn is_too_large(&self, events: usize) -> bool {
-        self.entries.len() > 1 && (self.entries.len() > events || self.bytes > BYTES_MAX)
-    }
-
-    /// Drops the first events beyond a limit, and their lines.
-    fn shrink(&mut self, events: usize) {
-        while self.is_too_large(events)
-            && let Some(entry) = self.entries.pop_front()
-        {
-            self.bytes -= entry.weight();
-            self.is_start = false;
-            let before = self
-                .lines
-                .partition_point(|line| line.at.seq <= entry.seq());
-            self.lines.0.drain(..before);
-        }
-    }
-
-    fn rebuild(&mut self, view: ViewKind) {
-        self.content = Content::new(view, self.content.local.clone());
-        self.lines = Lines::default();
-        for entry in &self.entries {
-            match entry {
-                Entry::Event(envelope) => {
-                    let lines = &mut self.lines;
-                    self.content.push(envelope, &mut |change| {
-                        lines.apply(change);
-                    });
-                }
-                Entry::Missed(line) => self.lines.push(line.clone()),
-            }
-        }
-    }
-}
-
-impl Entry {
-    fn seq(&self) -> u64 {
-        match self {
-            Self::Event(envelope) => envelope.seq.unwrap_or(0),
-            Self::Missed(line) => line.at.seq,
-        }
-    }
-
-    fn ts(&self) -> Timestamp {
-        match self {
-            Self::Event(envelope) => envelope.ts,
-            Self::Missed(line) => line.ts,
-        }
-    }
-
-    fn weight(&self) -> usize {
-        match self {
-            Self::Event(envelope) => weight(envelope),
-            Self::Missed(_) => 0,
-        }
-    }
 }
 
 /// Returns the approximate size of an event in memory, with its lines, in bytes.
@@ -694,8 +447,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    use crate::timestamp::Timestamp;
-
     fn line(seq: u64, number: i64) -> ViewLine {
         ViewLine {
             at: Position { seq, nth: 0 },
@@ -703,34 +454,6 @@ mod tests {
             text: StyledText::default(),
             number: Some(number),
             urls: Vec::new(),
-        }
-    }
-
-    /// A view that follows a flood holds a bounded part of it: its end.
-    #[test]
-    fn a_window_is_bounded_by_events_and_by_bytes() {
-        for (events, text) in [(EVENTS_FOLLOWED as u64 + 1, 10), (100, BYTES_MAX / 20)] {
-            let mut window = Window::new(ViewKind::Output, LocalTime::of_system());
-            for seq in 1..=events {
-                let event = TdEvent::ExecutionOutput {
-                    execution_id: "e".into(),
-                    stream: crate::event::OutputStream::Stdout.into(),
-                    text: format!("{seq} {}\n", "x".repeat(text)),
-                };
-                let envelope = Envelope::new(Some(seq), Timestamp::default(), event);
-                assert!(window.live(envelope, true, true, &mut |_| {}));
-            }
-            assert!(window.entries.len() <= EVENTS_FOLLOWED && window.bytes <= BYTES_MAX);
-            assert_eq!(window.last_seq(), events);
-            assert!(window.first_seq().is_some_and(|first| first > 1) && !window.is_start);
-            // A long text is several lines of the view.
-            let last = format!("{events} x");
-            assert!(
-                window
-                    .lines
-                    .iter()
-                    .any(|line| line.text.text.starts_with(&last))
-            );
         }
     }
 
