@@ -1,7 +1,6 @@
 //! Events for clients: parses queries, and sends the stream as server-sent events.
 
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,6 +9,7 @@ use super::http::Request;
 use super::http::{ChunkedBody, Response};
 use super::liveness::KEEP_ALIVE;
 use super::panes::ApiContext;
+use super::stream::Stream;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::{ExecutionId, StreamEvent};
@@ -126,7 +126,7 @@ pub(super) fn start_point(
 /// Sends events until the client disconnects or the observer ends.
 pub(super) fn send(
     mut events: Reader,
-    stream: &UnixStream,
+    stream: &Stream,
     clock: &Clock,
     stop: &Stop,
 ) -> io::Result<()> {
@@ -189,7 +189,7 @@ fn frame(body: &mut impl Write, cursor: &StreamCursor, data: &[u8]) -> io::Resul
 }
 
 /// Returns true if the client has closed its end.
-pub(super) fn is_gone(stream: &UnixStream) -> bool {
+pub(super) fn is_gone(stream: &Stream) -> bool {
     let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
     poll(&mut fds, Some(&Timespec::default())).is_ok()
         && fds[0]

@@ -22,7 +22,7 @@ pub(crate) struct Request {
     /// The parameters of the query, decoded, in their order.
     pub query: Vec<(String, String)>,
     /// The headers, with names in lower case.
-    headers: Vec<(String, String)>,
+    pub(super) headers: Vec<(String, String)>,
 }
 
 /// The result of parsing the first bytes of a connection.
@@ -79,6 +79,12 @@ impl Request {
     /// Returns the first header with a name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         first(&self.headers, name)
+    }
+
+    /// Returns the values of all headers with a name, which must be in lower case.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let of_name = self.headers.iter().filter(move |(of, _)| of == name);
+        of_name.map(|(_, value)| value.as_str())
     }
 
     /// Returns the first parameter of the query with this name.
@@ -215,7 +221,7 @@ impl Response {
     }
 
     /// Returns the explanation of a problem.
-    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "tui", feature = "serve")), allow(dead_code))]
     pub fn detail(&self) -> String {
         let body: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
         let detail = body.and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
@@ -280,6 +286,7 @@ fn reason(status: u16) -> &'static str {
         200 => "OK",
         304 => "Not Modified",
         400 => "Bad Request",
+        401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",

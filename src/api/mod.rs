@@ -9,16 +9,26 @@ mod seen;
 
 #[cfg(feature = "notify")]
 mod answer;
+#[cfg(feature = "serve")]
+mod beside;
 mod client_message;
+mod connections;
 mod events;
+#[cfg(feature = "serve")]
+mod forward;
+#[cfg(feature = "serve")]
+mod gate;
 mod panes;
 mod rows;
+mod stream;
 mod typing;
 mod wait;
 mod ws;
 
 mod routes;
 mod server;
+#[cfg(feature = "serve")]
+mod tcp;
 
 #[cfg_attr(not(any(feature = "tui", feature = "serve")), allow(dead_code))]
 mod access;
@@ -27,12 +37,24 @@ pub(crate) mod client;
 #[cfg(any(feature = "tui", feature = "serve"))]
 pub(crate) use access::FindObserver;
 pub(crate) use access::Observer;
+#[cfg(feature = "serve")]
+pub(crate) use beside::input_beside;
 pub(crate) use client::{
     EventReader, EventSource, Unavailable, dismiss_row, get, get_board, get_problems, get_rows,
     position, post_lines,
 };
+#[cfg(feature = "serve")]
+pub(crate) use connections::Service;
+#[cfg(feature = "serve")]
+pub(crate) use forward::forward;
+#[cfg(feature = "serve")]
+pub(crate) use gate::{Gate, PublicUrl, Token};
 pub(crate) use http::percent_encoded;
+#[cfg(feature = "serve")]
+pub(crate) use http::{Request, Response};
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};
 pub(crate) use routes::{Routes, Slots};
 pub(crate) use server::{Server, socket_path};
+#[cfg(feature = "serve")]
+pub(crate) use stream::Stream;
 pub(crate) use typing::Input;

@@ -394,16 +394,14 @@ impl InputBody {
     }
 }
 
-/// Types into a pane, and responds with its id. For a target with several panes, the active one is used.
+/// Types into a pane, and responds with its id. `row_of` returns the present row of a pane of the server at a socket. For a target with several panes, the active one is used.
 pub(super) fn input(
-    context: &ApiContext,
-    id: &str,
-    (request, body): (&Request, &[u8]),
-    stop: &Stop,
+    all: &Panes,
+    row_of: &dyn Fn(&PaneId, &Path) -> Result<Option<Row>>,
+    (id, request, body): (&str, &Request, &[u8]),
+    (stop, clock): (&Stop, &Clock),
 ) -> Response {
-    let (all, clock) = (&context.panes, &context.clock);
     let typed = || -> Result<Response, Response> {
-        all.check_input()?;
         let target = target(id)?;
         let input: InputBody = parsed(body)?;
         let typing = input
@@ -415,7 +413,7 @@ pub(super) fn input(
             may_leave_enter: input.enter.is_none(),
             answers: input.answers.as_deref(),
         };
-        let row_of = |pane: &PaneId| Ok(context.row_of(pane, &socket));
+        let row_of = |pane: &PaneId| row_of(pane, &socket);
         let pane = typed.send((&found.server, &found.panes), &row_of, (stop, clock));
         Ok(Response::json(
             &json!({"pane": pane.map_err(|error| refused(&error))?}),

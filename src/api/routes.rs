@@ -2,19 +2,22 @@
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
-use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::connections::Service;
 use super::events::{self, EventsQuery};
 use super::http::Request;
 use super::http::{ChunkedBody, Response};
 use super::panes::ApiContext;
+use super::stream::Stream;
 use super::{panes, rows, wait, ws};
 use crate::board::{Attention, json_schema};
+use crate::event::PaneId;
 use crate::feed::StreamGauge;
 use crate::history::{LogReader, RunDirectory, RunSummary};
 use crate::thread::Stop;
@@ -31,13 +34,12 @@ pub(crate) struct Routes {
     pub about: serde_json::Value,
 }
 
-impl Routes {
-    /// Answers a request.
-    pub fn answer(
+impl Service for Routes {
+    fn answer(
         &self,
         request: &Request,
         body: &[u8],
-        mut stream: &UnixStream,
+        mut stream: &Stream,
         stop: &Stop,
     ) -> io::Result<()> {
         let context = &self.context;
@@ -107,7 +109,14 @@ impl Routes {
                 let is_view = with_body && request.parameter("viewed") == Some("true");
                 panes::screen(context, id, request, is_view, stop)
             }
-            ["api", "v1", "panes", id, "input"] => panes::input(context, id, (request, body), stop),
+            ["api", "v1", "panes", id, "input"] => match context.panes.check_input() {
+                Ok(()) => {
+                    let row_of = |pane: &PaneId, socket: &Path| Ok(context.row_of(pane, socket));
+                    let typed = (*id, request, body);
+                    panes::input(&context.panes, &row_of, typed, (stop, &context.clock))
+                }
+                Err(response) => response,
+            },
             ["api", "v1", "rows", id, "dismiss"] => rows::dismiss(context, id, body),
             ["api", "v1", "wait"] => {
                 return wait::wait(context, (request, body), stream, stop);
@@ -128,7 +137,9 @@ impl Routes {
         };
         response.write(&mut stream, with_body)
     }
+}
 
+impl Routes {
     /// Returns the rows of the board, immediately or once they have changed.
     fn board(&self, request: &Request) -> Response {
         let known = request
@@ -211,7 +222,7 @@ fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
 }
 
 /// Writes the events of a run as JSON Lines, unchanged from its log.
-fn run_events(run: &RunDirectory, query: &EventsQuery, stream: &UnixStream) -> io::Result<()> {
+fn run_events(run: &RunDirectory, query: &EventsQuery, stream: &Stream) -> io::Result<()> {
     let log = match LogReader::open_lines(run, query.query.clone()) {
         Ok(log) => log,
         Err(error) => {

@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use super::events::is_gone;
 use super::http::Request;
 use super::http::{ChunkedBody, Response};
 use super::panes::{self, ApiContext, failed, refused};
+use super::stream::Stream;
 use super::typing::Input;
 use crate::board::RowState;
 use crate::clock::Clock;
@@ -39,9 +39,9 @@ const LINES: &str = "application/x-ndjson";
 
 /// The answer to a client.
 struct Answer<'a> {
-    stream: &'a UnixStream,
+    stream: &'a Stream,
     /// The body, if the answer has lines and has begun.
-    body: Mutex<Option<ChunkedBody<&'a UnixStream>>>,
+    body: Mutex<Option<ChunkedBody<&'a Stream>>>,
     has_lines: bool,
 }
 
@@ -94,7 +94,7 @@ struct RequestedWait {
 pub(super) fn wait(
     context: &ApiContext,
     (request, body): (&Request, &[u8]),
-    stream: &UnixStream,
+    stream: &Stream,
     stop: &Stop,
 ) -> io::Result<()> {
     let accepted = request.header("accept");

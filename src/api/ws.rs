@@ -4,7 +4,6 @@
 //! blocking. Writes have the same timeout as for other clients.
 
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
@@ -19,6 +18,7 @@ use super::http::Request;
 use super::http::{Response, problem};
 use super::liveness::{Liveness, Step};
 use super::panes::ApiContext;
+use super::stream::Stream;
 use crate::clock::Clock;
 use crate::event::StreamEvent;
 use crate::feed::{Next, Reader, StreamCursor};
@@ -37,7 +37,7 @@ const TURN: Duration = Duration::from_millis(100);
 pub(super) fn serve(
     context: &ApiContext,
     request: &Request,
-    mut stream: &UnixStream,
+    mut stream: &Stream,
     stop: &Stop,
 ) -> io::Result<()> {
     let clock = &context.clock;
@@ -97,7 +97,7 @@ fn accept_key(request: &Request) -> Result<String, Response> {
 }
 
 /// Reads without blocking, and writes with the timeout of the connection.
-struct Duplex<'a>(&'a UnixStream);
+struct Duplex<'a>(&'a Stream);
 
 impl Read for Duplex<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -109,14 +109,16 @@ impl Read for Duplex<'_> {
 impl Write for Duplex<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // At its timeout, a socket returns `WouldBlock`, after which tungstenite would retry.
-        self.0.write(bytes).map_err(|cause| match cause.kind() {
+        let mut stream = self.0;
+        stream.write(bytes).map_err(|cause| match cause.kind() {
             io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
             _ => cause,
         })
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        let mut stream = self.0;
+        stream.flush()
     }
 }
 
@@ -262,6 +264,8 @@ mod tests {
     use super::super::http::Head;
     use super::super::panes::Panes;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use std::os::unix::net::UnixStream;
 
     use super::*;
     use crate::agent::StateRules;

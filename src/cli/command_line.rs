@@ -25,6 +25,8 @@ use super::options::TypedOptions;
 use super::replay::TypedReplay;
 use super::run::TypedRun;
 use super::runs::TypedRuns;
+#[cfg(feature = "serve")]
+use super::serve::TypedServe;
 use super::states::TypedStates;
 use super::status::TypedStatus;
 #[cfg(feature = "tui")]
@@ -99,6 +101,9 @@ pub(super) enum Command {
     /// Show the board and its rows in a full-screen terminal UI; the default without arguments
     #[cfg(feature = "tui")]
     Tui(Box<TypedTui>),
+    /// Serve the board as a web page, also to a phone, and the API over TCP
+    #[cfg(feature = "serve")]
+    Serve(Box<TypedServe>),
     /// Start the observer with your login, by systemd
     Service(TypedService),
     /// Show, check or begin the configuration
@@ -233,6 +238,8 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ),
     #[cfg(feature = "tui")]
     ("tui", &["no_log", "json", "quiet"]),
+    #[cfg(feature = "serve")]
+    ("serve", &["no_log", "json", "color", "quiet"]),
     ("service", &["no_log", "json", "color", "quiet"]),
     (
         "config",
@@ -373,7 +380,7 @@ fn refused(matches: &ArgMatches) -> Option<Failure> {
         }
         "config" => format!("--config names a configuration, and {name} uses none: leave it out"),
         "data_dir" => format!("--data-dir chooses a history, and {name} uses none: leave it out"),
-        "no_log" if matches!(name, "start" | "tui" | "service") => {
+        "no_log" if matches!(name, "start" | "tui" | "serve" | "service") => {
             "the observer always keeps a history: leave --no-log out".to_owned()
         }
         "no_log" => format!("--no-log keeps no history, and {name} writes none: leave it out"),

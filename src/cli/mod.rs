@@ -30,7 +30,11 @@ mod wait;
 mod watch;
 mod watch_observer;
 
+mod announced;
 mod observer;
+mod private_file;
+#[cfg(feature = "serve")]
+mod serve;
 mod status;
 #[cfg(feature = "tui")]
 mod tui;
@@ -113,6 +117,8 @@ fn takes_several_servers(command: &Command) -> bool {
         Command::Notify(_) => true,
         #[cfg(feature = "tui")]
         Command::Tui(_) => true,
+        #[cfg(feature = "serve")]
+        Command::Serve(_) => true,
         _ => false,
     }
 }
@@ -174,6 +180,8 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Status(typed) => status::run(&options, &typed),
         #[cfg(feature = "tui")]
         Command::Tui(typed) => tui::run(options, *typed, None),
+        #[cfg(feature = "serve")]
+        Command::Serve(typed) => serve::run(options, *typed),
         Command::Config(typed) => config::run(&options, &typed, &command_line::command()),
         #[cfg(feature = "notify")]
         Command::Notify(typed) => notify::run(&options, &typed),

@@ -4,22 +4,24 @@ mod announcement;
 mod args;
 mod background;
 mod foreground;
-#[cfg(feature = "tui")]
+#[cfg(any(feature = "tui", feature = "serve"))]
 mod private;
 mod service;
 mod team_servers;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::options::{Options, WhichServer};
+#[cfg(any(feature = "tui", feature = "serve"))]
+use crate::api::Observer;
 
 pub(super) use announcement::{Announcement, is_running, left_behind, running};
 pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
-#[cfg(feature = "tui")]
+#[cfg(any(feature = "tui", feature = "serve"))]
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
 
@@ -28,6 +30,16 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         foreground::run(options, typed)
     } else {
         background::start(options, typed)
+    }
+}
+
+/// Finds the observer of a data directory; the error is the reason why there is none, in words.
+#[cfg(any(feature = "tui", feature = "serve"))]
+pub(super) fn find(data: &Path) -> Result<Observer, String> {
+    match running(data) {
+        Ok(Some(known)) => Ok(Observer::At(known.socket)),
+        Ok(None) => Err("no observer runs: td-observe start begins one".to_owned()),
+        Err(error) => Err(format!("{error:?}")),
     }
 }
 

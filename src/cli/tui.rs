@@ -13,7 +13,6 @@ use super::observer::{self, PrivateObserver, TypedStart};
 use super::options::Options;
 use super::signals::Signals;
 use super::tui_args::TypedTui;
-use crate::api::Observer;
 use crate::child::open_log;
 use crate::clock::Clock;
 use crate::face::is_dumb;
@@ -114,7 +113,7 @@ fn show(
     let data_path = data.clone();
     let find = move || match &own {
         Some(own) => own().ok_or_else(|| "the observer is starting".to_owned()),
-        None => find(&data_path),
+        None => observer::find(&data_path),
     };
     let variable = |name: &str| std::env::var(name).ok();
     let tui = TuiOptions {
@@ -127,13 +126,4 @@ fn show(
         clock: Clock::system(),
     };
     Ok(crate::face::tui::run(tui, &signals.first)?)
-}
-
-/// Finds the running observer.
-fn find(data: &Path) -> Result<Observer, String> {
-    match observer::running(data) {
-        Ok(Some(known)) => Ok(Observer::At(known.socket)),
-        Ok(None) => Err("no observer runs: td-observe start begins one".to_owned()),
-        Err(error) => Err(format!("{error:?}")),
-    }
 }

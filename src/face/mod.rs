@@ -48,6 +48,8 @@ mod pattern;
 #[cfg(any(feature = "tui", feature = "serve"))]
 mod view_lines;
 
+#[cfg(feature = "serve")]
+pub(crate) mod page;
 #[cfg(feature = "tui")]
 pub(crate) mod tui;
 

@@ -1,9 +1,7 @@
 //! Reads the rules and channels of notifications: `[[notify]]` and `[channel.NAME]`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,12 +13,10 @@ use super::reader::{Reader, text, wrong_type};
 use super::section::Section;
 use crate::agent_loop::Secret;
 use crate::cli::duration::parse_duration;
-use crate::history::read_trusted_file;
+use crate::cli::private_file::private_line;
+
 use crate::notify::{ChannelKind, ChannelSettings, News, Rule, Settings, check_channel};
 use crate::redact::Rules;
-
-/// The largest file of a secret, in bytes.
-const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
 /// What a key's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -485,7 +481,7 @@ impl Reader<'_> {
         };
         let at = value.span().start;
         let path = path_of(&text(value).map_err(of_key(key))?, self.path.parent());
-        let secret = secret_in(&PathBuf::from(path));
+        let secret = private_line(&PathBuf::from(path)).map(|line| Secret::new(&line));
         secret
             .map(Some)
             .map_err(|why| (at, format!("{key}: {why}")))
@@ -524,30 +520,6 @@ fn variable(channel: &str) -> String {
         "TD_NOTIFY_TOKEN_{}",
         channel.to_uppercase().replace('-', "_")
     )
-}
-
-/// Returns the only line of a file that only its owner can read.
-fn secret_in(path: &Path) -> Result<Secret, String> {
-    let shown = path.display();
-    let metadata = fs::metadata(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;
-    if metadata.is_file() && metadata.mode() & 0o077 != 0 {
-        return Err(format!(
-            "{shown} can be read by other users: chmod 600 makes it private"
-        ));
-    }
-    let content =
-        read_trusted_file(path, SECRET_BYTES_MAX).map_err(|error| format!("{error:?}"))?;
-    let content = content.unwrap_or_default();
-    let content = content.trim();
-    if content.is_empty() {
-        return Err(format!("{shown} is empty"));
-    }
-    if content.contains(|c: char| !c.is_ascii_graphic()) {
-        return Err(format!(
-            "{shown} is no secret: it has several words or lines, or characters that none has"
-        ));
-    }
-    Ok(Secret::new(content))
 }
 
 fn check_url(url: &str) -> Result<(), String> {

@@ -10,12 +10,13 @@ use crossbeam_channel::{Receiver, select_biased};
 use serde_json::json;
 
 use super::super::{checks, live, options, output};
-use super::announcement::{Announcement, ObserverLock};
+use super::announcement::{Announcement, OBSERVER};
 use super::args::TypedStart;
 use crate::agent::StateRules;
 use crate::api::{
     ApiContext, ObservedServer, Panes, Routes, Server as ApiServer, Slots, socket_path,
 };
+use crate::cli::announced::ProcessLock;
 use crate::cli::checks::{check_socket, check_tmux};
 use crate::cli::failure::Failure;
 use crate::cli::options::{Options, SourceKind};
@@ -59,8 +60,8 @@ pub(super) enum Audience {
     /// The face of this process, which finds the observer here. Another observer may run at the same time,
     /// because each run has a lock.
     #[cfg_attr(
-        not(feature = "tui"),
-        expect(dead_code, reason = "the terminal UI reads it")
+        not(any(feature = "tui", feature = "serve")),
+        expect(dead_code, reason = "the terminal UI and the page read it")
     )]
     Face(Arc<OnceLock<ApiContext>>),
 }
@@ -87,7 +88,7 @@ pub(super) fn observe(
         .start()
         .map_err(|error| options::unusable(error, true))?;
     let lock = match audience {
-        Audience::All(_) => Some(ObserverLock::take(&home).map_err(|error| locked(&error))?),
+        Audience::All(_) => Some(OBSERVER.take(&home).map_err(|error| locked(&error))?),
         Audience::Face(_) => None,
     };
     let data = DataDir::new(home);
@@ -133,7 +134,7 @@ type Given = (BTreeMap<String, String>, Option<PathBuf>);
 struct Observer {
     engine: Engine,
     /// `None` for an observer of one face.
-    lock: Option<ObserverLock>,
+    lock: Option<ProcessLock>,
     data: DataDir,
     feed: Feed,
     feed_thread: Handle<()>,
@@ -262,7 +263,7 @@ impl Observer {
 
     /// Returns true if the data directory still contains the lock, or there is no lock.
     fn is_in_place(&self) -> bool {
-        self.lock.as_ref().is_none_or(ObserverLock::is_in_place)
+        self.lock.as_ref().is_none_or(ProcessLock::is_in_place)
     }
 
     fn summarize(&self) {

@@ -42,6 +42,11 @@ impl PrivateObserver {
         move || context.get().cloned().map(Observer::Here)
     }
 
+    /// Returns true if the observer has ended by itself: it could not begin, or its data directory is gone.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Ends the observer, and waits until its runs are written.
     pub fn end(self) -> Result<ExitCode, Failure> {
         drop(self.end);
