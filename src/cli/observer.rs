@@ -21,6 +21,8 @@ use crate::api::Observer;
 pub(super) use announcement::{Announcement, is_running, left_behind, running};
 pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
+#[cfg(feature = "serve")]
+pub(super) use foreground::wait_until_observing;
 #[cfg(any(feature = "tui", feature = "serve"))]
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;

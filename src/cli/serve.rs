@@ -21,7 +21,7 @@ use super::options::{Options, SourceKind, TypedKeeping};
 use super::output;
 use super::private_file::{private_line, replace};
 use super::signals::Signals;
-use crate::api::{Gate, PublicUrl, Server, Slots, Token};
+use crate::api::{Gate, Observer, PublicUrl, Server, Slots, Token};
 use crate::clock::Clock;
 use crate::face::page::{FindObserver, Site};
 use crate::history::DataDir;
@@ -191,7 +191,13 @@ impl Serving {
         signals: &Signals,
     ) -> Result<(), Failure> {
         let has_ended = || private.is_some_and(PrivateObserver::has_ended);
-        while private.is_some() && (self.find)().is_err() && !has_ended() {
+        // Whoever opens the link misses nothing that is printed from then on.
+        while private.is_some() && !has_ended() {
+            if let Ok(Observer::Here(own)) = (self.find)() {
+                let (servers, clock) = (&own.panes.servers, &self.clock);
+                observer::wait_until_observing(servers, &own.feed, clock, &signals.first);
+                break;
+            }
             select_biased! {
                 recv(signals.first) -> _ => return Ok(()),
                 recv(self.clock.after(CHECK / 10)) -> _ => {}

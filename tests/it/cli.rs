@@ -102,11 +102,16 @@ impl Running {
         self.wait_for_all(&[text]);
     }
 
+    /// Returns what was printed on standard error so far.
+    pub fn complaints(&self) -> String {
+        text(&self.complaints.lock().unwrap())
+    }
+
     /// Waits for a text on standard error.
     #[track_caller]
     pub fn wait_for_complaint(&self, text: &str) {
         wait_for(text, CEILING, || {
-            let printed = String::from_utf8_lossy(&self.complaints.lock().unwrap()).into_owned();
+            let printed = self.complaints();
             printed.contains(text).then_some(()).ok_or(printed)
         });
     }

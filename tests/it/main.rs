@@ -58,6 +58,8 @@ mod schema;
 mod secret_paths;
 #[cfg(feature = "cli")]
 mod seen;
+#[cfg(feature = "serve")]
+mod serve;
 #[cfg(feature = "cli")]
 mod shells;
 mod source_text;

@@ -344,7 +344,7 @@ fn locked(error: &crate::Error) -> Failure {
 }
 
 /// Waits until all existing panes are on the board. Does not wait for absent servers.
-fn wait_until_observing(
+pub(in crate::cli) fn wait_until_observing(
     servers: &[ObservedServer],
     feed: &Feed,
     clock: &Clock,
