@@ -6,7 +6,7 @@ import { oneLine, visibleLines, cut } from "./text.js";
 // What a dialogue may ask for besides its choices: `{text}` is typed as text, `{keys}` as keys of tmux.
 const KEYS = [
   ["↑", { keys: ["Up"] }, "Up"], ["↓", { keys: ["Down"] }, "Down"], ["←", { keys: ["Left"] }, "Left"], ["→", { keys: ["Right"] }, "Right"],
-  ["Enter", { keys: ["Enter"] }, "Enter"], ["Esc", { keys: ["Escape"] }, "Escape"], ["Tab", { keys: ["Tab"] }, "Tab"],
+  ["Enter", { keys: ["Enter"] }, "Enter"], ["Esc", { keys: ["Escape"] }, "Esc"], ["Tab", { keys: ["Tab"] }, "Tab"],
   ["y", { text: "y" }, "y"], ["n", { text: "n" }, "n"],
   ...[..."0123456789"].map((digit) => [digit, { text: digit }, digit]),
 ];
@@ -62,7 +62,7 @@ function pad(answer) {
 export function promptPanel(row, send) {
   const isCoarse = matchMedia("(pointer: coarse)").matches;
   const name = oneLine(row.name, 60);
-  const field = el("textarea", { rows: "1", "aria-label": `Prompt ${name}`, placeholder: `Type to ${name} …`, "data-prompt": true, enterkeyhint: isCoarse ? "enter" : "send" });
+  const field = el("textarea", { rows: "1", "aria-label": `Prompt ${name}`, placeholder: `Type into ${name} …`, "data-prompt": true, enterkeyhint: isCoarse ? "enter" : "send" });
   const submit = (event) => {
     event.preventDefault();
     if (field.value.trim() === "") return;
