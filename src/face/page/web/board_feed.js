@@ -39,14 +39,18 @@ export class BoardFeed {
 
   async #run(signal) {
     const backoff = new Backoff();
+    let isBroken = false;
     while (!signal.aborted) {
       const turn = (this.#turn = new AbortController());
       const both = AbortSignal.any([signal, turn.signal]);
       try {
         const isHidden = document.hidden;
-        const answer = await api.board(this.#etag, isHidden ? 0 : WAIT_SECONDS, AbortSignal.any([both, AbortSignal.timeout(SILENCE_MS)]));
+        // After a break the first answer comes at once: it tells that the connection is whole again.
+        const wait = isHidden || isBroken ? 0 : WAIT_SECONDS;
+        const answer = await api.board(this.#etag, wait, AbortSignal.any([both, AbortSignal.timeout(SILENCE_MS)]));
         if (signal.aborted) return;
         backoff.reset();
+        isBroken = false;
         connection.isWhole("board");
         if (answer) {
           this.#etag = answer.etag;
@@ -58,6 +62,7 @@ export class BoardFeed {
       } catch (error) {
         if (signal.aborted || error.status === 401) return;
         if (turn.signal.aborted) continue;
+        isBroken = true;
         connection.isBroken("board", error.status ? error.message : "");
         await pause(backoff.next(), both);
       }

@@ -20,6 +20,9 @@ export class LinesView {
   #elements = new Map();
   #open = null;
   #isFollowing = true;
+  // Where the list was scrolled to when it was last known. Only the user moves it up from there: when the box or the
+  // lines change their height, the end may be out of sight for a moment, too.
+  #top = 0;
   #isScheduled = false;
   #drawnAt = 0;
   #isLoaded = false;
@@ -214,8 +217,9 @@ export class LinesView {
   }
 
   #toEnd() {
-    // The browser takes the greatest place that there is; asking for it would lay out the page here.
+    // The browser takes the greatest place that there is. This lays out the page, once for each drawing.
     this.list.scrollTop = 1e9;
+    this.#top = this.list.scrollTop;
   }
 
   #drawButton() {
@@ -232,10 +236,11 @@ export class LinesView {
     const below = scrollHeight - scrollTop - clientHeight;
     if (below <= 4) {
       if (!this.#isFollowing && !this.#model.hasGap) this.#resume();
-    } else if (this.#isFollowing) {
+    } else if (this.#isFollowing && scrollTop < this.#top - 1) {
       this.#isFollowing = false;
       this.#drawButton();
     }
+    this.#top = scrollTop;
     if (this.#isFollowing) return;
     if (scrollTop < NEAR) this.#loadOlder();
     else if (below < NEAR && this.#model.hasGap) this.#loadNewer();
