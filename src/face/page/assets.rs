@@ -22,7 +22,44 @@ macro_rules! assets {
     };
 }
 
-const ASSETS: &[Asset] = assets!["index.html"];
+const ASSETS: &[Asset] = assets![
+    "answers.js",
+    "api.js",
+    "backoff.js",
+    "board.js",
+    "board_feed.js",
+    "board_view.js",
+    "connection.js",
+    "copy.js",
+    "dom.js",
+    "help.js",
+    "history_view.js",
+    "index.html",
+    "keys.js",
+    "line_element.js",
+    "lines.js",
+    "lines_view.js",
+    "main.js",
+    "places.js",
+    "question.js",
+    "row_item.js",
+    "row_view.js",
+    "screen_cells.js",
+    "screen_view.js",
+    "search.js",
+    "sgr.js",
+    "sse.js",
+    "stream.js",
+    "style.css",
+    "text.js",
+    "theme.js",
+    "time.js",
+    "timeline.js",
+    "timeline_model.js",
+    "token.js",
+    "viewed.js",
+    "words.js",
+];
 
 /// Returns the file at a path.
 pub(super) fn find(path: &[&str]) -> Option<&'static Asset> {
@@ -63,6 +100,18 @@ impl Asset {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_file_is_served() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/face/page/web");
+        let files = std::fs::read_dir(directory).unwrap();
+        let mut files: Vec<String> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let served: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
+        assert_eq!(served, files);
+    }
 
     #[test]
     fn the_page_is_small_and_has_no_inline_code() {

@@ -1,0 +1,37 @@
+// Whether the server can be reached: the parts that read from it report here, and one quiet line tells it.
+
+import { about } from "./api.js";
+import { byId } from "./dom.js";
+
+const broken = new Set();
+let page = null;
+
+export function setPage(hash) {
+  page = hash;
+}
+
+export function isBroken(part, detail) {
+  // The first failure is often a connection that the server closed in an orderly way.
+  broken.add(part);
+  show(`No connection to td-observe${detail ? ` (${detail})` : ""}. Trying again …`);
+}
+
+export function isWhole(part) {
+  if (!broken.delete(part) || broken.size > 0) return;
+  show("");
+  about().then((now) => {
+    // The modules of another version would be mixed with these.
+    if (page && now.page !== page) show("td-observe was updated.", true);
+  }).catch(() => {});
+}
+
+export function forget(part) {
+  broken.delete(part);
+  if (broken.size === 0 && byId("reload").hidden) show("");
+}
+
+function show(text, canReload = false) {
+  byId("notice-text").textContent = text;
+  byId("reload").hidden = !canReload;
+  byId("notice").hidden = text === "";
+}

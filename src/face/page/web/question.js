@@ -1,0 +1,86 @@
+// The question of a waiting row with its answers: choices, a line of text, and keys; and the prompt of an idle row.
+
+import { el } from "./dom.js";
+import { oneLine, visibleLines, cut } from "./text.js";
+
+// What a dialogue may ask for besides its choices: `{text}` is typed as text, `{keys}` as keys of tmux.
+const KEYS = [
+  ["↑", { keys: ["Up"] }, "Up"], ["↓", { keys: ["Down"] }, "Down"], ["←", { keys: ["Left"] }, "Left"], ["→", { keys: ["Right"] }, "Right"],
+  ["Enter", { keys: ["Enter"] }, "Enter"], ["Esc", { keys: ["Escape"] }, "Esc"], ["Tab", { keys: ["Tab"] }, "Tab"],
+  ["y", { text: "y" }, "y"], ["n", { text: "n" }, "n"],
+  ...[..."0123456789"].map((digit) => [digit, { text: digit }, digit]),
+];
+
+// Returns the panel of a question. Its buttons send the id of the question that it was made for: `send(body)` has it.
+export function questionPanel(row, allowInput, send) {
+  const dialogue = row.dialogue ?? { text: row.asks ?? "", choices: [] };
+  const text = el("pre", { class: "ask", tabindex: "0", role: "group", "aria-label": `What ${oneLine(row.name, 60)} asks` }, visibleLines(cut(dialogue.text || row.asks || "", 20_000)));
+  const panel = el("div", { class: "question", "data-question": row.question_id }, text);
+  // A dialogue ends with what it asks; what comes before is the reason.
+  requestAnimationFrame(() => (text.scrollTop = text.scrollHeight));
+  if (!allowInput) {
+    panel.append(el("p", { class: "hint", "data-hint": "allow-input" }, "To answer here, start the page with ", el("code", {}, "td-observe serve --allow-input"), "."));
+    return panel;
+  }
+  const answer = (body) => send({ ...body, answers: row.question_id });
+  const choices = el("div", { class: "choices", role: "group", "aria-label": "Choices" });
+  for (const choice of dialogue.choices ?? []) {
+    const attributes = { type: "button", "data-choice": choice.key, "data-answer": true, "data-selected": choice.selected, onclick: (event) => refuseStale(event) && answer({ text: choice.key }) };
+    choices.append(el("button", attributes, el("span", { class: "key" }, oneLine(choice.key, 12)), el("span", {}, oneLine(choice.label, 600))));
+  }
+  if (choices.childElementCount > 0) panel.append(choices);
+  panel.append(answerLine(row, answer), pad(answer));
+  return panel;
+}
+
+// A press on a button that the layout has just moved, or whose question has changed, is refused. Such buttons stay
+// focusable, so they are not `disabled`.
+function refuseStale(event) {
+  return event.currentTarget.getAttribute("aria-disabled") !== "true";
+}
+
+function answerLine(row, answer) {
+  const field = el("input", { type: "text", "aria-label": `Answer ${oneLine(row.name, 60)} with text`, placeholder: "Answer with text", autocomplete: "off", autocapitalize: "off", "data-answer-text": true, enterkeyhint: "send" });
+  const button = el("button", { type: "submit", "data-answer": true }, "Send");
+  const submit = (event) => {
+    event.preventDefault();
+    if (field.value === "" || button.getAttribute("aria-disabled") === "true") return;
+    answer({ text: field.value }).then((isTyped) => isTyped && (field.value = ""));
+  };
+  return el("form", { class: "answer", onsubmit: submit }, field, button);
+}
+
+function pad(answer) {
+  const keys = el("div", { class: "keys", role: "group", "aria-label": "Keys" });
+  for (const [label, body, name] of KEYS) {
+    keys.append(el("button", { type: "button", "data-key": name, "data-answer": true, "aria-label": `Press ${name}`, onclick: (event) => refuseStale(event) && answer(body) }, label));
+  }
+  return el("details", { class: "pad" }, el("summary", {}, "Keys"), keys);
+}
+
+// Returns the prompt of a row that does not wait. On a phone Enter begins a new line, because there is no Shift.
+export function promptPanel(row, send) {
+  const isCoarse = matchMedia("(pointer: coarse)").matches;
+  const name = oneLine(row.name, 60);
+  const field = el("textarea", { rows: "1", "aria-label": `Prompt ${name}`, placeholder: `Type into ${name} …`, "data-prompt": true, enterkeyhint: isCoarse ? "enter" : "send" });
+  const submit = (event) => {
+    event.preventDefault();
+    if (field.value.trim() === "") return;
+    send({ text: field.value }).then((isTyped) => isTyped && (field.value = "", fit()));
+  };
+  const fit = () => (field.rows = Math.min(8, field.value.split("\n").length));
+  const keydown = (event) => {
+    if (event.key === "Enter" && !event.isComposing && (event.ctrlKey || event.metaKey || (!event.shiftKey && !isCoarse))) submit(event);
+  };
+  field.addEventListener("input", fit);
+  field.addEventListener("keydown", keydown);
+  return el("form", { class: "answer", onsubmit: submit }, field, el("button", { type: "submit" }, "Send"));
+}
+
+// Marks the answers of a panel as usable or not.
+export function setUsable(panel, isUsable) {
+  for (const button of panel.querySelectorAll("[data-answer]")) {
+    if (isUsable) button.removeAttribute("aria-disabled");
+    else button.setAttribute("aria-disabled", "true");
+  }
+}

@@ -1,0 +1,26 @@
+// Whether the user looks at the page: it is visible, and was used within the last minute.
+
+const USED_MS = 60_000;
+const EVERY_MS = 10_000;
+
+let usedAt = performance.now();
+for (const type of ["keydown", "pointerdown", "pointermove", "touchstart", "wheel"]) {
+  addEventListener(type, () => (usedAt = performance.now()), { passive: true, capture: true });
+}
+
+export function isLookedAt() {
+  return document.visibilityState === "visible" && performance.now() - usedAt < USED_MS;
+}
+
+// Limits reports to one in ten seconds for each row.
+export class Views {
+  #sent = new Map();
+
+  // Returns true if a view of a row is to be reported now.
+  isDue(id, now = performance.now()) {
+    if (!isLookedAt() || now - (this.#sent.get(id) ?? -Infinity) < EVERY_MS) return false;
+    if (this.#sent.size > 1000) this.#sent.clear();
+    this.#sent.set(id, now);
+    return true;
+  }
+}
