@@ -365,7 +365,9 @@ mod tests {
             log_troubles: Default::default(),
             runs: None,
         };
-        let serving = thread::spawn("test-ws", move || serve(&context, &request, &server, &stop));
+        let serving = thread::spawn("test-ws", move || {
+            serve(&context, &request, &Stream::Unix(server), &stop)
+        });
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
             let mut byte = [0];

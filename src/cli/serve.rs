@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use super::output;
 use super::private_file::{private_line, replace};
 use super::signals::Signals;
 use crate::api::{Gate, Observer, PublicUrl, Server, Slots, Token};
+use crate::child::{DetachedStart, start_detached};
 use crate::clock::Clock;
 use crate::face::page::{FindObserver, Site};
 use crate::history::DataDir;
@@ -367,17 +368,15 @@ fn open(link: &str) -> Result<NamedTempFile, Failure> {
         .and_then(|mut file| file.write_all(page.as_bytes()).map(|()| file));
     let file = written.map_err(|cause| failure!("serve: --open: {cause}"))?;
     let browser = std::env::var_os("BROWSER").unwrap_or_else(|| "xdg-open".into());
-    let started = Command::new(&browser)
-        .arg(file.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    if let Err(cause) = started {
-        message!(
-            "no browser is opened, because {} cannot be started: {cause}",
-            browser.display()
-        );
+    let start = DetachedStart {
+        program: browser,
+        args: vec![file.path().into()],
+        env: Vec::new(),
+        log: "/dev/null".into(),
+    };
+    let started = start_detached(&start, Duration::ZERO, &Clock::system());
+    if let Err(error) = started {
+        message!("no browser is opened: {error}");
     }
     Ok(file)
 }

@@ -4,8 +4,6 @@ mod browser;
 mod clients;
 mod gate;
 mod page;
-mod peers;
-mod proxy;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -32,13 +31,12 @@ pub struct Browser {
     messages: Receiver<Value>,
     events: VecDeque<Value>,
     next_id: u64,
-    directory: TempDir,
+    _directory: TempDir,
 }
 
 /// A page in the browser.
 pub struct Tab {
     session: String,
-    target: String,
 }
 
 /// The size of a window.
@@ -107,13 +105,8 @@ impl Browser {
             messages,
             events: VecDeque::new(),
             next_id: 0,
-            directory,
+            _directory: directory,
         }
-    }
-
-    /// Returns a directory for files.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
     }
 
     #[track_caller]
@@ -145,7 +138,7 @@ impl Browser {
         let attached = json!({"targetId": target, "flatten": true});
         let attached = self.call(None, "Target.attachToTarget", attached);
         let session = attached["sessionId"].as_str().unwrap().to_owned();
-        let tab = Tab { session, target };
+        let tab = Tab { session };
         self.tab_call(&tab, "Page.enable", json!({}));
         self.tab_call(&tab, "Runtime.enable", json!({}));
         self.tab_call(&tab, "Log.enable", json!({}));
@@ -163,11 +156,6 @@ impl Browser {
         self.tab_call(&tab, "Emulation.setEmulatedMedia", media);
         self.tab_call(&tab, "Page.navigate", json!({"url": link}));
         tab
-    }
-
-    #[track_caller]
-    pub fn close(&mut self, tab: Tab) {
-        self.call(None, "Target.closeTarget", json!({"targetId": tab.target}));
     }
 
     #[track_caller]
@@ -191,7 +179,10 @@ impl Browser {
     #[track_caller]
     pub fn until(&mut self, tab: &Tab, expression: &str) {
         let end = Instant::now() + CEILING;
-        let wanted = format!("Boolean({expression})");
+        // While a page is loaded, there may be nothing that it could ask.
+        let wanted = format!(
+            "(() => {{ try {{ return Boolean({expression}); }} catch {{ return false; }} }})()"
+        );
         while self.eval(tab, &wanted) != true {
             if Instant::now() > end {
                 let text = self.eval(tab, "document.body.innerText");
@@ -205,32 +196,11 @@ impl Browser {
         }
     }
 
-    /// Presses a key, such as `j` or `Enter`.
-    #[track_caller]
-    pub fn press(&mut self, tab: &Tab, key: &str) {
-        let text = match key {
-            "Enter" => "\r",
-            key if key.chars().count() == 1 => key,
-            _ => "",
-        };
-        let code = match key {
-            "Enter" => 13,
-            "Escape" => 27,
-            "Tab" => 9,
-            _ => 0,
-        };
-        for kind in ["keyDown", "keyUp"] {
-            let mut event = json!({"type": kind, "key": key, "windowsVirtualKeyCode": code});
-            if kind == "keyDown" && !text.is_empty() {
-                event["text"] = json!(text);
-            }
-            self.tab_call(tab, "Input.dispatchKeyEvent", event);
-        }
-    }
-
     /// Taps the middle of an element.
     #[track_caller]
     pub fn tap(&mut self, tab: &Tab, selector: &str) {
+        // Only the page in front takes input.
+        self.tab_call(tab, "Page.bringToFront", json!({}));
         let place = format!(
             "(() => {{ const box = document.querySelector({selector:?}).getBoundingClientRect(); \
              return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
