@@ -87,6 +87,8 @@ pub(super) struct TypedServe {
 #[derive(Debug, Serialize, Deserialize)]
 struct Served {
     pid: u32,
+    /// The address that it listens at.
+    address: SocketAddr,
     /// The address of the page, without the token.
     url: String,
     token_file: PathBuf,
@@ -144,6 +146,7 @@ pub(super) fn run(options: Options, typed: TypedServe) -> Result<ExitCode, Failu
     let private = private(&options, own, &data)?;
     let served = Served {
         pid: std::process::id(),
+        address,
         url: match &public {
             Some(public) => public.to_string(),
             None => format!("http://{address}/"),

@@ -10,6 +10,9 @@ pub mod streaming {}
 #[doc = include_str!("tui.md")]
 pub mod tui {}
 
+#[doc = include_str!("page.md")]
+pub mod page {}
+
 #[doc = include_str!("waiting.md")]
 pub mod waiting {}
 

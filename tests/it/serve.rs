@@ -4,7 +4,10 @@ mod browser;
 mod clients;
 mod gate;
 mod page;
+mod peers;
+mod proxy;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Output;
@@ -41,9 +44,11 @@ impl Served {
         let running = Running::start(home.command(&args));
         let line = running.lines.recv_timeout(CEILING);
         let link = line.unwrap_or_else(|_| panic!("{:?}", running.complaints()));
-        let (address, token) = link.split_once("/#token=").unwrap();
+        let (_, token) = link.split_once("/#token=").unwrap();
+        let announced = fs::read(home.data().join("serve.json")).unwrap();
+        let announced: Value = serde_json::from_slice(&announced).unwrap();
         Self {
-            address: address.trim_start_matches("http://").to_owned(),
+            address: announced["address"].as_str().unwrap().to_owned(),
             token: token.to_owned(),
             link: link.clone(),
             running: Some(running),

@@ -60,6 +60,12 @@ pub const PHONE: Size = Size {
 impl Browser {
     #[track_caller]
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a browser with more options.
+    #[track_caller]
+    pub fn start_with(options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let [to, from] = ["to", "from"].map(|name| {
             let path = directory.path().join(name);
@@ -70,11 +76,12 @@ impl Browser {
         let profile = directory.path().join("profile");
         let script = "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
             --disable-background-networking --disable-component-update --no-first-run --hide-scrollbars \
-            --remote-debugging-pipe --user-data-dir=\"$3\" about:blank 3<\"$1\" 4>\"$2\"";
-        let mut command = Command::new("sh");
+            --remote-debugging-pipe --user-data-dir=\"$3\" \"${@:4}\" about:blank 3<\"$1\" 4>\"$2\"";
+        let mut command = Command::new("bash");
         command
-            .args(["-c", script, "sh"])
+            .args(["-c", script, "bash"])
             .args([&to, &from, &profile])
+            .args(options)
             .env("HOME", directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
