@@ -17,7 +17,7 @@ import { fragmentOf, parseFragment } from "./places.js";
 import { RowView } from "./row_view.js";
 import { ScreenView } from "./screen_view.js";
 import { Search } from "./search.js";
-import { oneLine } from "./text.js";
+import { oneLine, visible } from "./text.js";
 import { setUpTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 import { storeToken, storedToken, tokenOf } from "./token.js";
@@ -35,7 +35,10 @@ let selected = null;
 let shown = null;
 let boardTimer = null;
 
-const answers = new Answers(() => render());
+const answers = new Answers((id) => {
+  board.shift(id, performance.now());
+  render();
+});
 const actions = {
   send: (row, body) => answers.send(row, body).finally(() => feed.kick()),
   dismiss,
@@ -56,6 +59,7 @@ function start() {
   setUpTheme();
   setUpHelp();
   lines.onPermalink = permalink;
+  connection.onWhole(takeAbout);
   api.onRefused(() => {
     storeToken(null);
     askForToken("The server does not accept this tab's token. It may have a new one.");
@@ -98,16 +102,19 @@ async function connect() {
   const backoff = new Backoff();
   while (isConnected) {
     try {
-      const about = await api.about();
-      allowInput = about.allow_input === true;
-      setText(byId("host"), about.host ? `· ${oneLine(about.host, 60)}` : "");
-      connection.setPage(about.page);
-      return render();
+      return takeAbout(await api.about());
     } catch (error) {
       if (error.status === 401) return;
       await pause(backoff.next());
     }
   }
+}
+
+function takeAbout(about) {
+  allowInput = about.allow_input === true;
+  setText(byId("host"), about.host ? `· ${oneLine(about.host, 60)}` : "");
+  connection.setPage(about.page);
+  render();
 }
 
 function askForToken(why = "The link contains a token, and this tab does not have it.") {
@@ -172,6 +179,7 @@ function show() {
   else timeline.close();
   if (place.kind === "history") historyView.open();
   render();
+  if (wide.matches && place.kind === "row") boardView.reveal(place.id);
   if (from !== place.kind || place.kind === "row") moveFocus(from);
 }
 
@@ -240,7 +248,7 @@ function render() {
     if (shown.view === "screen" && row && hasPane(row) && screenRow !== row.id) openScreen();
   }
   // A held layout is shown when the hold ends; buttons that have moved are usable again when they have settled.
-  const due = [board.dueAt, board.settlesAt].filter((at) => at !== null && at > now);
+  const due = [board.dueAt, board.settlesAt(now)].filter((at) => at !== null && at > now);
   if (due.length > 0) boardTimer = setTimeout(render, Math.min(...due) - now + 5);
 }
 
@@ -383,10 +391,12 @@ function back() {
   return true;
 }
 
-const currentRow = () => board.find((place.kind === "board" ? boardView.focusedId ?? selected : place.id) ?? selected);
+// The row that a key is about: the one that has the focus on the board, else the one that is shown.
+const currentId = () => boardView.focusedId ?? (place.kind === "row" ? place.id : selected);
+const currentRow = () => board.find(currentId());
 
 function openView(view) {
-  const id = place.kind === "row" ? place.id : boardView.focusedId ?? selected ?? board.rows[0]?.id;
+  const id = currentId() ?? board.rows[0]?.id;
   if (id == null) return false;
   go({ kind: "row", id, view, seq: null });
   return true;
@@ -412,7 +422,7 @@ function answerCurrent() {
   if (!row) return true;
   if (!allowInput) toast("To answer here, start the page with td-observe serve --allow-input.");
   else if (!hasPane(row)) toast("This row has no pane to type into.");
-  else if (place.kind === "row" || (wide.matches && shown?.id === row.id && !isWaiting(row))) rowView.focusAnswer();
+  else if (shown?.id === row.id) rowView.focusAnswer();
   else if (isWaiting(row)) boardView.item(row.id)?.questionPanel?.querySelector("[data-choice], [data-answer-text]")?.focus();
   else {
     go({ kind: "row", id: row.id, view: "output", seq: null });
@@ -439,7 +449,7 @@ function drawWrap() {
 async function copyLine() {
   const line = lines.current();
   if (!line) return;
-  const isCopied = await copy(line.spans.map(([text]) => text).join(""));
+  const isCopied = await copy(visible(line.spans.map(([text]) => text).join("")));
   toast(isCopied ? "Line copied." : "The browser does not allow copying.");
 }
 
