@@ -145,8 +145,22 @@ fn behind_a_proxy_with_tls_the_page_shows_and_answers_and_programs_read() {
         text(&output.stdout)
     };
     assert!(curl(&served.token, &[], "/api/v1/board").contains("\"name\":\"asks\""));
-    assert!(curl(&served.token, &["-H", &format!("Origin: {public}")], "/page/about").contains("allow_input"));
-    assert!(curl(&served.token, &["-H", "Origin: https://evil.example"], "/page/about").contains("403"));
+    assert!(
+        curl(
+            &served.token,
+            &["-H", &format!("Origin: {public}")],
+            "/page/about"
+        )
+        .contains("allow_input")
+    );
+    assert!(
+        curl(
+            &served.token,
+            &["-H", "Origin: https://evil.example"],
+            "/page/about"
+        )
+        .contains("403")
+    );
     assert!(curl("0123456789abcdef", &[], "/page/about").contains("401"));
     // A stream is not held back: the first event arrives before the time is over.
     let events = curl(&served.token, &["--max-time", "2"], "/api/v1/events");
