@@ -28,7 +28,7 @@ export const KEYS = [
     ["w", "wrap long lines; in the screen: its whole width"],
   ]],
   ["Search and links", [
-    ["/", "search in the whole history of the row"],
+    ["/", "search in the whole history of the row; Enter again goes to the match before"],
     ["n N", "to the next and previous match"],
     ["p", "a link to the current line: in the address, and copied"],
     ["y", "copy the current line"],

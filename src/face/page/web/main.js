@@ -383,10 +383,12 @@ function back() {
   return true;
 }
 
-const currentRow = () => board.find((place.kind === "board" ? boardView.focusedId ?? selected : place.id) ?? selected);
+// The row that a key is about: the one that has the focus on the board, else the one that is shown.
+const currentId = () => boardView.focusedId ?? (place.kind === "row" ? place.id : selected);
+const currentRow = () => board.find(currentId());
 
 function openView(view) {
-  const id = place.kind === "row" ? place.id : boardView.focusedId ?? selected ?? board.rows[0]?.id;
+  const id = currentId() ?? board.rows[0]?.id;
   if (id == null) return false;
   go({ kind: "row", id, view, seq: null });
   return true;
@@ -412,7 +414,7 @@ function answerCurrent() {
   if (!row) return true;
   if (!allowInput) toast("To answer here, start the page with td-observe serve --allow-input.");
   else if (!hasPane(row)) toast("This row has no pane to type into.");
-  else if (place.kind === "row" || (wide.matches && shown?.id === row.id && !isWaiting(row))) rowView.focusAnswer();
+  else if (shown?.id === row.id) rowView.focusAnswer();
   else if (isWaiting(row)) boardView.item(row.id)?.questionPanel?.querySelector("[data-choice], [data-answer-text]")?.focus();
   else {
     go({ kind: "row", id: row.id, view: "output", seq: null });

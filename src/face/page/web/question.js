@@ -77,8 +77,28 @@ export function promptPanel(row, send) {
   return el("form", { class: "answer", onsubmit: submit }, field, el("button", { type: "submit" }, "Send"));
 }
 
-// Marks the answers of a panel as usable or not.
-export function setUsable(panel, isUsable) {
+// What makes another panel necessary. The selected choice moves with the arrow keys of the same question.
+export function panelKey(row, allowInput) {
+  const { text, choices = [] } = row.dialogue ?? {};
+  return JSON.stringify([row.question_id, allowInput, text ?? row.asks, choices.map(({ key, label }) => [key, label])]);
+}
+
+// Carries over to a new panel what its reader has done in the old one: the text that was typed, and the open keys.
+// Returns true if the focus was in the old panel and is not in the new one.
+export function replaced(old, panel) {
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const [from, to] = [old, panel].map((each) => each?.querySelector("[data-answer-text]"));
+  if (from && to) to.value = from.value;
+  if (panel && old.querySelector("details")?.open) panel.querySelector("details")?.setAttribute("open", "");
+  if (panel) old.replaceWith(panel);
+  else old.remove();
+  if (focused && focused === from && to) to.focus({ preventScroll: true });
+  return focused !== null && document.activeElement !== to;
+}
+
+// Marks the selected choice of a panel, and its answers as usable or not.
+export function refresh(panel, row, isUsable) {
+  for (const { key, selected } of row.dialogue?.choices ?? []) panel.querySelector(`[data-choice="${CSS.escape(key)}"]`)?.toggleAttribute("data-selected", selected);
   for (const button of panel.querySelectorAll("[data-answer]")) {
     if (isUsable) button.removeAttribute("aria-disabled");
     else button.setAttribute("aria-disabled", "true");

@@ -1,7 +1,7 @@
 // One row of the board or of the history as a list item that is updated in place.
 
 import { el, setText } from "./dom.js";
-import { questionPanel, setUsable } from "./question.js";
+import { panelKey, questionPanel, refresh, replaced } from "./question.js";
 import { rowFragment } from "./places.js";
 import { oneLine, visible, cut } from "./text.js";
 import { age, serverNow } from "./time.js";
@@ -91,19 +91,16 @@ export class RowItem {
   #drawQuestion(row, { allowInput, isUsable, isCurrent, isBeside, said }) {
     // A dismissed row keeps its place on the board, and its question does not take room.
     const isShown = isWaiting(row) && !row.dismissed && !isBeside;
-    const key = isShown ? JSON.stringify([row.question_id, allowInput, row.dialogue]) : null;
+    const key = isShown ? panelKey(row, allowInput) : null;
     if ((this.#question?.key ?? null) !== key) {
-      const isPadOpen = this.#question?.panel.querySelector("details")?.open ?? false;
-      this.#question?.panel.remove();
-      this.#question = null;
-      if (isShown) {
-        const panel = questionPanel(row, allowInput && hasPane(row), (body) => this.actions.send(row, body));
-        if (isPadOpen) panel.querySelector("details")?.setAttribute("open", "");
-        this.element.append(panel);
-        this.#question = { key, panel };
-      }
+      const panel = isShown ? questionPanel(row, allowInput && hasPane(row), (body) => this.actions.send(row, body)) : null;
+      if (this.#question) {
+        const isLost = replaced(this.#question.panel, panel);
+        if (isLost && !isBeside) this.link.focus({ preventScroll: true });
+      } else if (panel) this.element.append(panel);
+      this.#question = panel && { key, panel };
     }
-    if (this.#question) setUsable(this.#question.panel, isUsable);
+    if (this.#question) refresh(this.#question.panel, row, isUsable);
     const text = isBeside ? { text: "", kind: "" } : isShown && !isCurrent ? { text: "This question has changed.", kind: "refused" } : said;
     let line = this.element.querySelector(":scope > .said");
     if (!line && text.text) {

@@ -2,7 +2,7 @@
 
 import { byId, el, setText } from "./dom.js";
 import { rowFragment, VIEWS } from "./places.js";
-import { promptPanel, questionPanel, setUsable } from "./question.js";
+import { panelKey, promptPanel, questionPanel, refresh, replaced } from "./question.js";
 import { cut, oneLine, visible } from "./text.js";
 import { age, serverNow } from "./time.js";
 import { hasPane, isWaiting, lastText, stateInWords } from "./words.js";
@@ -66,20 +66,20 @@ export class RowView {
   }
 
   #drawQuestion(row, allowInput) {
-    const key = row && isWaiting(row) ? JSON.stringify([row.question_id, row.dialogue, allowInput]) : null;
+    const key = row && isWaiting(row) ? panelKey(row, allowInput) : null;
     if ((this.#question?.key ?? null) !== key) {
-      this.#removeQuestion();
-      if (key) {
-        const panel = questionPanel(row, allowInput && hasPane(row), (body) => this.actions.send(row, body));
-        byId("row-question").prepend(panel);
-        this.#question = { key, panel };
-      }
+      const panel = key ? questionPanel(row, allowInput && hasPane(row), (body) => this.actions.send(row, body)) : null;
+      if (this.#question) {
+        const isLost = replaced(this.#question.panel, panel);
+        if (isLost) byId("lines").focus({ preventScroll: true });
+      } else if (panel) byId("row-question").prepend(panel);
+      this.#question = panel && { key, panel };
     }
     // The words about an answer stay when its question goes.
     if (key) byId("row-question").append(this.said);
     else byId("row-prompt").append(this.said);
     const isUsable = row && this.board.isCurrent(row.id, row.question_id) && this.board.isSettled(performance.now());
-    if (this.#question) setUsable(this.#question.panel, isUsable);
+    if (this.#question) refresh(this.#question.panel, row, isUsable);
   }
 
   #removeQuestion() {

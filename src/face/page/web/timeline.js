@@ -104,7 +104,9 @@ export class Timeline {
     if (rows.length === 0) list.push(el("p", { class: "empty" }, "Nothing was observed in this time."));
     this.bands.replaceChildren(...list);
     const all = [...this.bands.querySelectorAll("rect[data-band]")];
-    const again = focused && all.find((rect) => rect.dataset.rowId === focused.rowId && rect.dataset.from === focused.from);
+    // The focused band, which may begin elsewhere now: the span moves with the time.
+    const own = focused ? all.filter((rect) => rect.dataset.rowId === focused.rowId) : [];
+    const again = own.findLast((rect) => Number(rect.dataset.from) <= Number(focused.from)) ?? own[0];
     (again ?? all[0])?.setAttribute("tabindex", "0");
     again?.focus();
     if (!again) setText(byId("band-details"), all.length > 0 ? "Point at a band, or move with the arrow keys, for its details." : "");

@@ -36,12 +36,6 @@ function backgroundInWords({ shells = 0, agents = 0 }) {
   return parts.length > 0 ? `${parts.join(", ")} still running` : "";
 }
 
-export function countsInWords(rows) {
-  const count = (group) => rows.filter((row) => row.attention === group && !row.dismissed).length;
-  const need = count("needs_you");
-  return `${need === 1 ? "1 needs you" : `${need} need you`}, ${count("finished")} finished, ${count("working")} working`;
-}
-
 export const titleOf = (rows) => {
   const need = rows.filter((row) => row.attention === "needs_you").length;
   return need > 0 ? `(${need}) td-observe` : "td-observe";
