@@ -22,8 +22,7 @@ test("rows keep their place for a second after a touch, and texts change meanwhi
   assert.equal(board.dueAt, 2000);
   board.settle(2000);
   assert.deepEqual(board.rows.map(({ id }) => id), ["b", "a"]);
-  assert.equal(board.isSettled(2100), false);
-  assert.equal(board.isSettled(2500), true);
+  assert.deepEqual([board.isSettled("b", 2100), board.isSettled("b", 2500), board.settlesAt(2100)], [false, true, 2500]);
 });
 
 test("a question that has changed under a finger is not current", () => {
@@ -41,7 +40,18 @@ test("a text that changes alone moves nothing", () => {
   const board = new Board();
   board.receive([row("a", "working")], 0);
   board.receive([row("a", "working", { last_line: "x" })], 5);
-  assert.equal(board.isSettled(6), true);
+  assert.equal(board.settlesAt(6), null);
+});
+
+test("questions settle only when something before them has changed", () => {
+  const board = new Board();
+  board.receive([row("a", "needs_you"), row("b", "needs_you"), row("c", "working"), row("d", "working")], 0);
+  board.receive([row("a", "needs_you"), row("b", "needs_you"), row("d", "working"), row("c", "working")], 10);
+  assert.deepEqual([board.isSettled("a", 11), board.isSettled("b", 11)], [true, true]);
+  board.receive([row("a", "needs_you"), row("d", "needs_you"), row("b", "needs_you"), row("c", "working")], 20);
+  assert.deepEqual(["a", "b", "d"].map((id) => board.isSettled(id, 21)), [true, false, false]);
+  // In its own view a question moves only when it is asked.
+  assert.deepEqual(["b", "d"].map((id) => board.isSettled(id, 21, board.asked)), [true, false]);
 });
 
 test("the next row that needs the user is found from any row, around the end", () => {

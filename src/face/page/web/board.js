@@ -13,7 +13,9 @@ export class Board {
     // The rows as they came last: those that are shown, or those that wait for the end of the hold.
     this.latest = [];
     this.heldUntil = 0;
-    this.movedAt = -Infinity;
+    // When the question of a row last moved on the board, and when it was last asked: `id → time`.
+    this.moved = new Map();
+    this.asked = new Map();
     this.isLoaded = false;
   }
 
@@ -42,9 +44,23 @@ export class Board {
       this.rows = this.rows.map((row) => withTexts(row, latest.get(row.id)));
       return true;
     }
-    if (isMoved && this.rows.length > 0) this.movedAt = now;
+    if (isMoved && this.rows.length > 0) this.#noteMoves(now);
     this.rows = this.latest;
     return true;
+  }
+
+  // Rows that need the user come first, so only they move each other's questions: those after the first difference.
+  #noteMoves(now) {
+    const [before, after] = [this.rows, this.latest].map((rows) => rows.filter((row) => row.attention === "needs_you"));
+    const first = after.findIndex((row, index) => !before[index] || placeOf(row) !== placeOf(before[index]));
+    const questions = new Map(this.rows.map((row) => [row.id, row.question_id]));
+    const ids = new Set(this.latest.map((row) => row.id));
+    for (const times of [this.moved, this.asked]) for (const id of times.keys()) if (!ids.has(id)) times.delete(id);
+    if (first < 0) return;
+    for (const row of after.slice(first)) {
+      this.moved.set(row.id, now);
+      if (questions.get(row.id) !== row.question_id) this.asked.set(row.id, now);
+    }
   }
 
   // Whether the rows that came last wait for the end of the hold.
@@ -57,13 +73,16 @@ export class Board {
     return this.isHeld ? this.heldUntil : null;
   }
 
-  // Whether a press now was meant for the button that is there now.
-  isSettled(now) {
-    return now - this.movedAt >= SETTLE_MS;
+  // Whether a press now was meant for the button that is there now: on the board, where rows move each other, or in
+  // the row's own view.
+  isSettled(id, now, times = this.moved) {
+    return now - (times.get(id) ?? -Infinity) >= SETTLE_MS;
   }
 
-  get settlesAt() {
-    return this.movedAt + SETTLE_MS;
+  // The time at which the buttons that have moved are usable again, or null.
+  settlesAt(now) {
+    const ends = [...this.moved.values()].map((at) => at + SETTLE_MS).filter((at) => at > now);
+    return ends.length > 0 ? Math.min(...ends) : null;
   }
 
   find(id) {
@@ -95,9 +114,8 @@ function isNews(row, before) {
 }
 
 // What decides about the places of things on the board.
-function layoutOf(rows) {
-  return rows.map((row) => `${row.id}\n${row.attention}\n${row.dismissed}\n${isWaiting(row) ? row.question_id : ""}`).join("\n\n");
-}
+const placeOf = (row) => `${row.id}\n${row.attention}\n${row.dismissed}\n${isWaiting(row) ? row.question_id : ""}`;
+const layoutOf = (rows) => rows.map(placeOf).join("\n\n");
 
 function withTexts(row, latest) {
   if (!latest) return row;

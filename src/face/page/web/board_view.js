@@ -33,7 +33,7 @@ export class BoardView {
     const { board } = this;
     byId("board-wait").hidden = board.isLoaded;
     byId("board-empty").hidden = !board.isLoaded || board.rows.length > 0;
-    const isUsable = board.isSettled(performance.now());
+    const now = performance.now();
     const seen = new Set();
     for (const [key, { group, count, list }] of this.#groups) {
       const rows = board.rows.filter((row) => row.attention === key);
@@ -42,7 +42,7 @@ export class BoardView {
         let item = this.#items.get(row.id);
         if (!item) this.#items.set(row.id, (item = new RowItem(row.id, this.actions)));
         const isQuestionCurrent = row.question_id == null || board.isCurrent(row.id, row.question_id);
-        item.update(row, { allowInput, isUsable, isQuestionCurrent, isBeside: row.id === beside });
+        item.update(row, { allowInput, isQuestionCurrent, isUsable: board.isSettled(row.id, now), isBeside: row.id === beside });
         if (row.id === selected) item.link.setAttribute("aria-current", "true");
         else item.link.removeAttribute("aria-current");
         return item.element;
@@ -78,7 +78,11 @@ export class BoardView {
   focus(id) {
     const link = this.#items.get(id)?.link;
     link?.focus({ preventScroll: true });
-    link?.closest("li").scrollIntoView({ block: "nearest" });
+    this.reveal(id);
+  }
+
+  reveal(id) {
+    this.#items.get(id)?.element.scrollIntoView({ block: "nearest" });
   }
 
   // Returns the waiting rows whose question is on the screen: they count as seen.

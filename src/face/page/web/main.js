@@ -172,6 +172,7 @@ function show() {
   else timeline.close();
   if (place.kind === "history") historyView.open();
   render();
+  if (wide.matches && place.kind === "row") boardView.reveal(place.id);
   if (from !== place.kind || place.kind === "row") moveFocus(from);
 }
 
@@ -240,7 +241,7 @@ function render() {
     if (shown.view === "screen" && row && hasPane(row) && screenRow !== row.id) openScreen();
   }
   // A held layout is shown when the hold ends; buttons that have moved are usable again when they have settled.
-  const due = [board.dueAt, board.settlesAt].filter((at) => at !== null && at > now);
+  const due = [board.dueAt, board.settlesAt(now)].filter((at) => at !== null && at > now);
   if (due.length > 0) boardTimer = setTimeout(render, Math.min(...due) - now + 5);
 }
 

@@ -78,7 +78,7 @@ export class RowView {
     // The words about an answer stay when its question goes.
     if (key) byId("row-question").append(this.said);
     else byId("row-prompt").append(this.said);
-    const isUsable = row && this.board.isCurrent(row.id, row.question_id) && this.board.isSettled(performance.now());
+    const isUsable = row && this.board.isCurrent(row.id, row.question_id) && this.board.isSettled(row.id, performance.now(), this.board.asked);
     if (this.#question) refresh(this.#question.panel, row, isUsable);
   }
 
