@@ -10,7 +10,7 @@ export class Answers {
   #timers = new Map();
   #changed;
 
-  // `changed` is called when what is said about a row changes.
+  // `changed(id)` is called when what is said about a row changes.
   constructor(changed) {
     this.#changed = changed;
   }
@@ -23,13 +23,13 @@ export class Answers {
     this.#said.set(id, { text, kind });
     clearTimeout(this.#timers.get(id));
     this.#timers.set(id, setTimeout(() => this.#forget(id), SHOWN_MS));
-    this.#changed();
+    this.#changed(id);
   }
 
   #forget(id) {
     this.#said.delete(id);
     this.#timers.delete(id);
-    this.#changed();
+    this.#changed(id);
   }
 
   // Types into the pane of a row. Returns true if it was typed.

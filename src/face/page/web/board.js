@@ -63,6 +63,12 @@ export class Board {
     }
   }
 
+  // Notes that the height of a row has changed otherwise: the questions after it move.
+  shift(id, now) {
+    const after = this.rows.slice(this.rows.findIndex((row) => row.id === id) + 1);
+    for (const row of after) if (isWaiting(row)) this.moved.set(row.id, now);
+  }
+
   // Whether the rows that came last wait for the end of the hold.
   get isHeld() {
     return this.rows !== this.latest;

@@ -5,9 +5,17 @@ import { byId } from "./dom.js";
 
 const broken = new Set();
 let page = null;
+let whenWhole = () => {};
 
+// Sets what happens with the answer of `/page/about` after a connection is whole again: the server may have been
+// started anew, with other options.
+export function onWhole(callback) {
+  whenWhole = callback;
+}
+
+// Notes the version of the page that runs.
 export function setPage(hash) {
-  page = hash;
+  page ??= hash;
 }
 
 export function isBroken(part, detail) {
@@ -20,6 +28,7 @@ export function isWhole(part) {
   if (!broken.delete(part) || broken.size > 0) return;
   show("");
   about().then((now) => {
+    whenWhole(now);
     // The modules of another version would be mixed with these.
     if (page && now.page !== page) show("td-observe was updated.", true);
   }).catch(() => {});

@@ -17,7 +17,7 @@ import { fragmentOf, parseFragment } from "./places.js";
 import { RowView } from "./row_view.js";
 import { ScreenView } from "./screen_view.js";
 import { Search } from "./search.js";
-import { oneLine } from "./text.js";
+import { oneLine, visible } from "./text.js";
 import { setUpTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 import { storeToken, storedToken, tokenOf } from "./token.js";
@@ -35,7 +35,10 @@ let selected = null;
 let shown = null;
 let boardTimer = null;
 
-const answers = new Answers(() => render());
+const answers = new Answers((id) => {
+  board.shift(id, performance.now());
+  render();
+});
 const actions = {
   send: (row, body) => answers.send(row, body).finally(() => feed.kick()),
   dismiss,
@@ -56,6 +59,7 @@ function start() {
   setUpTheme();
   setUpHelp();
   lines.onPermalink = permalink;
+  connection.onWhole(takeAbout);
   api.onRefused(() => {
     storeToken(null);
     askForToken("The server does not accept this tab's token. It may have a new one.");
@@ -98,16 +102,19 @@ async function connect() {
   const backoff = new Backoff();
   while (isConnected) {
     try {
-      const about = await api.about();
-      allowInput = about.allow_input === true;
-      setText(byId("host"), about.host ? `· ${oneLine(about.host, 60)}` : "");
-      connection.setPage(about.page);
-      return render();
+      return takeAbout(await api.about());
     } catch (error) {
       if (error.status === 401) return;
       await pause(backoff.next());
     }
   }
+}
+
+function takeAbout(about) {
+  allowInput = about.allow_input === true;
+  setText(byId("host"), about.host ? `· ${oneLine(about.host, 60)}` : "");
+  connection.setPage(about.page);
+  render();
 }
 
 function askForToken(why = "The link contains a token, and this tab does not have it.") {
@@ -442,7 +449,7 @@ function drawWrap() {
 async function copyLine() {
   const line = lines.current();
   if (!line) return;
-  const isCopied = await copy(line.spans.map(([text]) => text).join(""));
+  const isCopied = await copy(visible(line.spans.map(([text]) => text).join("")));
   toast(isCopied ? "Line copied." : "The browser does not allow copying.");
 }
 

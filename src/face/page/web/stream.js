@@ -41,8 +41,7 @@ export async function follow(path, onMessage, signal, isOver = () => false) {
       }
     } catch (error) {
       if (signal.aborted) break;
-      // A row that is gone does not come back by asking again and again.
-      if (error instanceof ApiError && [401, 404].includes(error.status)) break;
+      if (error instanceof ApiError && error.status === 401) break;
     } finally {
       clearTimeout(timer);
     }

@@ -75,8 +75,8 @@ export class Timeline {
       if (signal.aborted) return;
       setText(byId("band-details"), `The timeline could not be loaded: ${error.message}`);
     }
-    // A pixel of an hour is four seconds.
-    this.#timer = setTimeout(() => this.#refresh(), Math.max(2000, this.span * 2));
+    // A pixel of an hour is some four seconds.
+    this.#timer = setTimeout(() => this.#refresh(), Math.min(60_000, Math.max(2000, this.span * 2)));
   }
 
   #resized() {
@@ -109,7 +109,8 @@ export class Timeline {
     const again = own.findLast((rect) => Number(rect.dataset.from) <= Number(focused.from)) ?? own[0];
     (again ?? all[0])?.setAttribute("tabindex", "0");
     again?.focus();
-    if (!again) setText(byId("band-details"), all.length > 0 ? "Point at a band, or move with the arrow keys, for its details." : "");
+    // What the pointer is at stays.
+    if (!again && byId("band-details").textContent === "") setText(byId("band-details"), all.length > 0 ? "Point at a band, or move with the arrow keys, for its details." : "");
   }
 
   #bandOf(row, name, { band, from, until }, scale) {
