@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Backoff } from "../../src/face/page/web/backoff.js";
+import { filtered } from "../../src/face/page/web/history_view.js";
 import { actionOf } from "../../src/face/page/web/keys.js";
 import { fragmentOf, parseFragment } from "../../src/face/page/web/places.js";
 import { spansOfRow } from "../../src/face/page/web/screen_cells.js";
@@ -146,4 +147,9 @@ test("attempts to connect are 0.2 s to 5 s apart", () => {
   assert.deepEqual(Array.from({ length: 7 }, () => backoff.next()), [200, 400, 800, 1600, 3200, 5000, 5000]);
   backoff.reset();
   assert.equal(backoff.next(), 200);
+});
+
+test("the history is filtered by name, label and agent", () => {
+  const rows = [{ name: "Build", label: null, agent: "shell" }, { name: "x", label: "fix/login", agent: "claude" }];
+  assert.deepEqual(["", " build", "LOGIN", "claude", "none"].map((text) => filtered(rows, text).length), [2, 1, 1, 1, 0]);
 });

@@ -30,7 +30,7 @@ export async function send(path, { method = "GET", headers = {}, body, signal, a
   throw new ApiError(response.status, problem.detail ?? problem.title ?? `the server answered with ${response.status}`);
 }
 
-export async function getJson(path, options) {
+async function getJson(path, options) {
   return (await send(path, options)).json();
 }
 

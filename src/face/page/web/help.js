@@ -42,7 +42,11 @@ export const KEYS = [
 
 const ACCESS = [
   ["On this machine", "The link with its token:", "td-observe serve --url"],
-  ["On a phone, with Tailscale", "Both devices are in your tailnet. The server keeps listening on this machine only:", "tailscale serve --bg 7878\ntd-observe serve --public-url https://MACHINE.TAILNET.ts.net --qr"],
+  [
+    "On a phone, with Tailscale",
+    "Both devices are in your tailnet. The server keeps listening on this machine only:",
+    "tailscale serve --bg 7878\ntd-observe serve --public-url https://MACHINE.TAILNET.ts.net --qr",
+  ],
   ["Through ssh", "From another computer, then open the link there:", "ssh -N -L 7878:127.0.0.1:7878 MACHINE"],
   ["Behind a reverse proxy with TLS", "The guide has its configuration:", "td-observe serve --public-url https://HOST"],
   ["Answering", "Answers and prompts are allowed by the one who starts the server:", "td-observe serve --allow-input"],

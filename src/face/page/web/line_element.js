@@ -3,13 +3,14 @@
 import { el } from "./dom.js";
 import { rowFragment } from "./places.js";
 import { appearance } from "./sgr.js";
-import { safeLink, visible } from "./text.js";
+import { plural, safeLink, visible } from "./text.js";
 import { clockTime } from "./time.js";
 import { idOf } from "./lines.js";
 
 export function lineElement(line, rowId, view) {
   if (line.missed !== undefined) {
-    return el("div", { class: "line missed", "data-missed": line.missed }, `${line.missed} events came too fast and are not shown here; they are in the log`);
+    const words = `${plural(line.missed, "event")} came too fast to be shown here; the log has them`;
+    return el("div", { class: "line missed", "data-missed": line.missed }, words);
   }
   const element = document.createElement("div");
   element.className = "line";

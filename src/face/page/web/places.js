@@ -10,7 +10,7 @@ export function parseFragment(fragment) {
   return { token: parts.get("token"), place: parsePlace(parts.get("to") ?? "") };
 }
 
-export function parsePlace(path) {
+function parsePlace(path) {
   const parts = path.split("/").slice(1).map(decoded);
   if (parts[0] === "row" && parts[1]) {
     const view = VIEWS.includes(parts[2]) ? parts[2] : "output";

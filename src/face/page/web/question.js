@@ -14,19 +14,23 @@ const KEYS = [
 // Returns the panel of a question. Its buttons send the id of the question that it was made for: `send(body)` has it.
 export function questionPanel(row, allowInput, send) {
   const dialogue = row.dialogue ?? { text: row.asks ?? "", choices: [] };
-  const text = el("pre", { class: "ask", tabindex: "0", role: "group", "aria-label": `What ${oneLine(row.name, 60)} asks` }, visibleLines(cut(dialogue.text || row.asks || "", 20_000)));
+  const label = `What ${oneLine(row.name, 60)} asks`;
+  const words = visibleLines(cut(dialogue.text || row.asks || "", 20_000));
+  const text = el("pre", { class: "ask", tabindex: "0", role: "group", "aria-label": label }, words);
   const panel = el("div", { class: "question", "data-question": row.question_id }, text);
   // A dialogue ends with what it asks; what comes before is the reason.
   requestAnimationFrame(() => (text.scrollTop = text.scrollHeight));
   if (!allowInput) {
-    panel.append(el("p", { class: "hint", "data-hint": "allow-input" }, "To answer here, start the page with ", el("code", {}, "td-observe serve --allow-input"), "."));
+    const command = el("code", {}, "td-observe serve --allow-input");
+    panel.append(el("p", { class: "hint", "data-hint": "allow-input" }, "To answer here, start the page with ", command, "."));
     return panel;
   }
   const answer = (body) => send({ ...body, answers: row.question_id });
   const choices = el("div", { class: "choices", role: "group", "aria-label": "Choices" });
   for (const choice of dialogue.choices ?? []) {
-    const attributes = { type: "button", "data-choice": choice.key, "data-answer": true, "data-selected": choice.selected, onclick: (event) => refuseStale(event) && answer({ text: choice.key }) };
-    choices.append(el("button", attributes, el("span", { class: "key" }, oneLine(choice.key, 12)), el("span", {}, oneLine(choice.label, 600))));
+    const button = answerButton({ "data-choice": choice.key, "data-selected": choice.selected }, () => answer({ text: choice.key }));
+    button.append(el("span", { class: "key" }, oneLine(choice.key, 12)), el("span", {}, oneLine(choice.label, 600)));
+    choices.append(button);
   }
   if (choices.childElementCount > 0) panel.append(choices);
   panel.append(answerLine(row, answer), pad(answer));
@@ -35,16 +39,28 @@ export function questionPanel(row, allowInput, send) {
 
 // A press on a button that the layout has just moved, or whose question has changed, is refused. Such buttons stay
 // focusable, so they are not `disabled`.
-function refuseStale(event) {
-  return event.currentTarget.getAttribute("aria-disabled") !== "true";
+function answerButton(attributes, press) {
+  const button = el("button", { type: "button", "data-answer": true, ...attributes });
+  button.addEventListener("click", () => isUsable(button) && press());
+  return button;
 }
 
+const isUsable = (button) => button.getAttribute("aria-disabled") !== "true";
+
 function answerLine(row, answer) {
-  const field = el("input", { type: "text", "aria-label": `Answer ${oneLine(row.name, 60)} with text`, placeholder: "Answer with text", autocomplete: "off", autocapitalize: "off", "data-answer-text": true, enterkeyhint: "send" });
+  const field = el("input", {
+    type: "text",
+    "data-answer-text": true,
+    "aria-label": `Answer ${oneLine(row.name, 60)} with text`,
+    placeholder: "Answer with text",
+    autocomplete: "off",
+    autocapitalize: "off",
+    enterkeyhint: "send",
+  });
   const button = el("button", { type: "submit", "data-answer": true }, "Send");
   const submit = (event) => {
     event.preventDefault();
-    if (field.value === "" || button.getAttribute("aria-disabled") === "true") return;
+    if (field.value === "" || !isUsable(button)) return;
     answer({ text: field.value }).then((isTyped) => isTyped && (field.value = ""));
   };
   return el("form", { class: "answer", onsubmit: submit }, field, button);
@@ -53,7 +69,9 @@ function answerLine(row, answer) {
 function pad(answer) {
   const keys = el("div", { class: "keys", role: "group", "aria-label": "Keys" });
   for (const [label, body, name] of KEYS) {
-    keys.append(el("button", { type: "button", "data-key": name, "data-answer": true, "aria-label": `Press ${name}`, onclick: (event) => refuseStale(event) && answer(body) }, label));
+    const button = answerButton({ "data-key": name, "aria-label": `Press ${name}` }, () => answer(body));
+    button.append(label);
+    keys.append(button);
   }
   return el("details", { class: "pad" }, el("summary", {}, "Keys"), keys);
 }
@@ -62,7 +80,13 @@ function pad(answer) {
 export function promptPanel(row, send) {
   const isCoarse = matchMedia("(pointer: coarse)").matches;
   const name = oneLine(row.name, 60);
-  const field = el("textarea", { rows: "1", "aria-label": `Prompt ${name}`, placeholder: `Type into ${name} …`, "data-prompt": true, enterkeyhint: isCoarse ? "enter" : "send" });
+  const field = el("textarea", {
+    rows: "1",
+    "data-prompt": true,
+    "aria-label": `Prompt ${name}`,
+    placeholder: `Type into ${name} …`,
+    enterkeyhint: isCoarse ? "enter" : "send",
+  });
   const submit = (event) => {
     event.preventDefault();
     if (field.value.trim() === "") return;
@@ -97,10 +121,12 @@ export function replaced(old, panel) {
 }
 
 // Marks the selected choice of a panel, and its answers as usable or not.
-export function refresh(panel, row, isUsable) {
-  for (const { key, selected } of row.dialogue?.choices ?? []) panel.querySelector(`[data-choice="${CSS.escape(key)}"]`)?.toggleAttribute("data-selected", selected);
+export function refresh(panel, row, areUsable) {
+  for (const { key, selected } of row.dialogue?.choices ?? []) {
+    panel.querySelector(`[data-choice="${CSS.escape(key)}"]`)?.toggleAttribute("data-selected", selected);
+  }
   for (const button of panel.querySelectorAll("[data-answer]")) {
-    if (isUsable) button.removeAttribute("aria-disabled");
+    if (areUsable) button.removeAttribute("aria-disabled");
     else button.setAttribute("aria-disabled", "true");
   }
 }

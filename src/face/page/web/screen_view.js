@@ -70,7 +70,8 @@ export class ScreenView {
       this.#fit();
     }
     // A screen reader gets the text when it asks for it, not twice a second.
-    this.element.setAttribute("aria-label", oneLine(`The pane as it is now: ${screen.rows.map(({ text }) => text.trim()).filter(Boolean).join("; ")}`, 4000));
+    const text = screen.rows.map((row) => row.text.trim()).filter(Boolean).join("; ");
+    this.element.setAttribute("aria-label", oneLine(`The pane as it is now: ${text}`, 4000));
     const title = screen.title ? ` · ${oneLine(screen.title, 200)}` : "";
     setText(byId("screen-note"), `${screen.pane} · ${screen.width}×${screen.height}${screen.alternate ? " · alternate screen" : ""}${title}`);
   }

@@ -125,8 +125,8 @@ export class Search {
         let rest = 50;
         for (const found of node.data.slice(0, 20_000).matchAll(pattern)) {
           if (found[0] === "" || rest-- === 0) break;
-          const range = new StaticRange({ startContainer: node, startOffset: found.index, endContainer: node, endOffset: found.index + found[0].length });
-          ranges.push(range);
+          const [start, end] = [found.index, found.index + found[0].length];
+          ranges.push(new StaticRange({ startContainer: node, startOffset: start, endContainer: node, endOffset: end }));
         }
       }
     }

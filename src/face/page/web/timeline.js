@@ -30,7 +30,10 @@ export class Timeline {
     this.select = byId("span");
     for (const [seconds, name] of SPANS) this.select.append(el("option", { value: String(seconds), selected: seconds === 3600 }, name));
     this.select.addEventListener("change", () => this.#refresh());
-    for (const band of BANDS.slice(0, -1)) byId("legend").append(el("li", {}, svg("svg", { class: "swatch", "aria-hidden": "true" }, ...bandShapes(band, 0, 34, 14)), band));
+    for (const band of BANDS.slice(0, -1)) {
+      const swatch = svg("svg", { class: "swatch", "aria-hidden": "true" }, ...bandShapes(band, 0, 34, 14));
+      byId("legend").append(el("li", {}, swatch, band));
+    }
     byId("legend").after(patterns());
     this.bands.addEventListener("keydown", (event) => this.#keyed(event));
     byId("timeline-table").addEventListener("toggle", () => this.#drawTable());
@@ -92,7 +95,8 @@ export class Timeline {
     const scale = (at) => ((at - from) / (until - from)) * width;
     const focused = document.activeElement?.closest?.("#bands rect")?.dataset;
     const axis = ticksOf(from, until, isNarrow ? 4 : 8);
-    const list = [el("div", { class: "band axis", "aria-hidden": "true" }, ...(isNarrow ? [] : [el("span")]), axisOf(axis, scale, width, until - from))];
+    const names = isNarrow ? [] : [el("span")];
+    const list = [el("div", { class: "band axis", "aria-hidden": "true" }, ...names, axisOf(axis, scale, width, until - from))];
     for (const row of rows) {
       const name = oneLine(row.name, 80) || "unnamed";
       const bands = bandsOf(row, from, until);
@@ -110,15 +114,18 @@ export class Timeline {
     (again ?? all[0])?.setAttribute("tabindex", "0");
     again?.focus();
     // What the pointer is at stays.
-    if (!again && byId("band-details").textContent === "") setText(byId("band-details"), all.length > 0 ? "Point at a band, or move with the arrow keys, for its details." : "");
+    if (!again && byId("band-details").textContent === "" && all.length > 0) {
+      setText(byId("band-details"), "Point at a band, or move with the arrow keys, for its details.");
+    }
   }
 
   #bandOf(row, name, { band, from, until }, scale) {
-    const details = `${name}: ${band} for ${duration(until - from)}, from ${clockTime(new Date(from).toISOString())} until ${clockTime(new Date(until).toISOString())}`;
+    const details = `${name}: ${band} for ${duration(until - from)}, from ${timeOf(from)} until ${timeOf(until)}`;
     const x = scale(from);
     const [rect, ...others] = bandShapes(band, x, Math.max(2, scale(until) - x), HEIGHT);
     // One tab stop for the whole picture; the arrow keys move between bands.
-    for (const [key, value] of Object.entries({ tabindex: "-1", role: "link", "aria-label": details, "data-band": band, "data-row-id": row.id, "data-from": from })) rect.setAttribute(key, value);
+    const attributes = { tabindex: "-1", role: "link", "aria-label": details, "data-band": band, "data-row-id": row.id, "data-from": from };
+    for (const [key, value] of Object.entries(attributes)) rect.setAttribute(key, value);
     const show = () => setText(byId("band-details"), details);
     rect.addEventListener("pointerenter", show);
     rect.addEventListener("focus", show);
@@ -164,12 +171,15 @@ export class Timeline {
     for (const row of this.#answer.rows) {
       // The last states of each row: weeks of a busy pane have thousands.
       for (const band of bandsOf(row, from, until).slice(-50)) {
-        body.append(el("tr", {}, el("td", {}, oneLine(row.name, 80)), el("td", {}, band.band), el("td", {}, clockTime(new Date(band.from).toISOString())), el("td", {}, duration(band.until - band.from))));
+        const cells = [oneLine(row.name, 80), band.band, timeOf(band.from), duration(band.until - band.from)];
+        body.append(el("tr", {}, ...cells.map((text) => el("td", {}, text))));
       }
     }
     place.replaceChildren(el("table", {}, el("thead", {}, head), body));
   }
 }
+
+const timeOf = (ms) => clockTime(new Date(ms).toISOString());
 
 function bandShapes(band, x, width, height) {
   const rect = svg("rect", { x, y: 1, width, height: height - 2, rx: Math.min(3, width / 2), class: `w-${band}` });
@@ -178,7 +188,10 @@ function bandShapes(band, x, width, height) {
 }
 
 function patterns() {
-  const all = Object.entries(PATTERNS).map(([band, shapes]) => svg("pattern", { id: `p-${band}`, width: 8, height: 8, patternUnits: "userSpaceOnUse" }, ...shapes.map(([name, attributes]) => svg(name, attributes))));
+  const all = Object.entries(PATTERNS).map(([band, shapes]) => {
+    const attributes = { id: `p-${band}`, width: 8, height: 8, patternUnits: "userSpaceOnUse" };
+    return svg("pattern", attributes, ...shapes.map(([name, shape]) => svg(name, shape)));
+  });
   return svg("svg", { width: 0, height: 0, "aria-hidden": "true", class: "unseen" }, svg("defs", {}, ...all));
 }
 
