@@ -10,8 +10,12 @@ import { plural } from "./text.js";
 // Under load the lines are drawn this often: more is unreadable, and each drawing costs a layout.
 const LOADED_INTERVAL_MS = 100;
 const LOADED_LINES = 60;
-// The most lines of one drawing. More would need longer than a frame on a slow machine; older ones are in the log.
-const DRAWN_MAX = 250;
+// A flood is that many lines at three drawings in a row: a burst is shown whole. Of a flood only the last screens are
+// drawn, and less often, because on two busy cores a drawing of 1,000 lines takes several frames.
+const FLOOD_LINES = 300;
+const FLOOD_DRAWINGS = 3;
+const FLOOD_INTERVAL_MS = 200;
+const FLOOD_DRAWN_MAX = 150;
 // The distance from an edge at which the next page is asked for, in pixels.
 const NEAR = 800;
 
@@ -25,6 +29,7 @@ export class LinesView {
   #top = 0;
   #isScheduled = false;
   #drawnAt = 0;
+  #fullDrawings = 0;
   #isLoaded = false;
   #opened = null;
   #live = null;
@@ -130,13 +135,19 @@ export class LinesView {
 
   #frame(now) {
     const isLoaded = this.#model.pending.length > LOADED_LINES;
-    if (isLoaded && now - this.#drawnAt < LOADED_INTERVAL_MS && this.#isFollowing) {
+    const interval = this.#isFlood ? FLOOD_INTERVAL_MS : LOADED_INTERVAL_MS;
+    if (isLoaded && now - this.#drawnAt < interval && this.#isFollowing) {
       requestAnimationFrame((next) => this.#frame(next));
       return;
     }
     this.#isScheduled = false;
     this.#drawnAt = now;
+    this.#fullDrawings = this.#model.pending.length > FLOOD_LINES ? this.#fullDrawings + 1 : 0;
     this.#draw();
+  }
+
+  get #isFlood() {
+    return this.#fullDrawings >= FLOOD_DRAWINGS;
   }
 
   #draw() {
@@ -150,7 +161,7 @@ export class LinesView {
       this.#drawButton();
       return;
     }
-    const { isReset, added, removed } = this.#model.take(DRAWN_MAX);
+    const { isReset, added, removed } = this.#model.take(this.#isFlood ? FLOOD_DRAWN_MAX : undefined);
     if (isReset) this.#clear();
     this.#removeFirst(removed);
     if (added.length > 0) this.#say("");
