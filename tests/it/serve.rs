@@ -3,6 +3,7 @@
 mod browser;
 mod clients;
 mod gate;
+mod output;
 mod page;
 mod peers;
 mod proxy;

@@ -203,6 +203,29 @@ impl Browser {
         }
     }
 
+    /// Presses a key, such as `j` or `Enter`.
+    #[track_caller]
+    pub fn press(&mut self, tab: &Tab, key: &str) {
+        let text = match key {
+            "Enter" => "\r",
+            key if key.chars().count() == 1 => key,
+            _ => "",
+        };
+        let code = match key {
+            "Enter" => 13,
+            "Escape" => 27,
+            "Tab" => 9,
+            _ => 0,
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({"type": kind, "key": key, "windowsVirtualKeyCode": code});
+            if kind == "keyDown" && !text.is_empty() {
+                event["text"] = json!(text);
+            }
+            self.tab_call(tab, "Input.dispatchKeyEvent", event);
+        }
+    }
+
     /// Taps the middle of an element.
     #[track_caller]
     pub fn tap(&mut self, tab: &Tab, selector: &str) {
