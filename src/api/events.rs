@@ -1,6 +1,7 @@
 //! Events for clients: parses queries, and sends the stream as server-sent events.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -189,7 +190,7 @@ fn frame(body: &mut impl Write, cursor: &StreamCursor, data: &[u8]) -> io::Resul
 }
 
 /// Returns true if the client has closed its end.
-pub(super) fn is_gone(stream: &Stream) -> bool {
+pub(crate) fn is_gone(stream: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
     poll(&mut fds, Some(&Timespec::default())).is_ok()
         && fds[0]

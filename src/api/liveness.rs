@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The silence after which a ping is sent. Proxies and clients treat longer ones as a broken connection.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The time that a client has to answer the first ping. A second ping is sent within this time.
 const ANSWER_TIME: Duration = Duration::from_secs(30);

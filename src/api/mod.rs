@@ -46,12 +46,18 @@ pub(crate) use client::{
 #[cfg(feature = "serve")]
 pub(crate) use connections::Service;
 #[cfg(feature = "serve")]
+pub(crate) use events::is_gone;
+#[cfg(feature = "serve")]
 pub(crate) use forward::forward;
 #[cfg(feature = "serve")]
 pub(crate) use gate::{Gate, PublicUrl, Token};
+#[cfg(feature = "serve")]
+pub(crate) use http::ChunkedBody;
 pub(crate) use http::percent_encoded;
 #[cfg(feature = "serve")]
 pub(crate) use http::{Request, Response};
+#[cfg(feature = "serve")]
+pub(crate) use liveness::KEEP_ALIVE;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};
 pub(crate) use routes::{Routes, Slots};
 pub(crate) use server::{Server, socket_path};

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 use super::row::{Attention, Row, RowKey, RowState};
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
@@ -10,7 +12,8 @@ use crate::timestamp::Timestamp;
 const CHANGES_MAX: usize = 5_000;
 
 /// The activity of a row from a time on, the most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Band {
     Waiting,
     Error,

@@ -21,10 +21,10 @@ use super::options::{Options, SourceKind, TypedKeeping};
 use super::output;
 use super::private_file::{private_line, replace};
 use super::signals::Signals;
-use crate::api::{Gate, Observer, PublicUrl, Server, Slots, Token};
+use crate::api::{FindObserver, Gate, Observer, PublicUrl, Server, Slots, Token};
 use crate::child::{DetachedStart, start_detached};
 use crate::clock::Clock;
-use crate::face::page::{FindObserver, Site};
+use crate::face::page::{PageData, Site};
 use crate::history::DataDir;
 
 /// The address without `--listen`.
@@ -160,6 +160,7 @@ pub(super) fn run(options: Options, typed: TypedServe) -> Result<ExitCode, Failu
         link: link(&served.url, &token),
         lock,
         served,
+        data: DataDir::new(data.clone()),
         find: finder(private.as_ref(), data),
         clock: Clock::system(),
     };
@@ -182,6 +183,7 @@ struct Serving {
     lock: ProcessLock,
     served: Served,
     link: String,
+    data: DataDir,
     find: FindObserver,
     clock: Clock,
 }
@@ -217,6 +219,11 @@ impl Serving {
                 .into_owned(),
             slots: Slots::default(),
             clock: self.clock.clone(),
+            data: PageData::new(
+                Arc::clone(&self.find),
+                self.data.clone(),
+                self.clock.clone(),
+            ),
         };
         let server = Server::on_tcp(listener, Arc::new(site), &self.clock)?;
         let told = self.tell();

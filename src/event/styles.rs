@@ -127,7 +127,7 @@ fn subparameter_colour(text: &str) -> Option<Colour> {
 pub(crate) struct Ink {
     pub foreground: Option<Colour>,
     pub background: Option<Colour>,
-    /// The number of its link in the stream of a pane; 0 for none. A link is no part of a [`Style`].
+    /// The number of its link in the stream of a pane, or in its line; 0 for none. A stored [`Style`] has none.
     pub link: u32,
     /// A bit for each of [`MARKS`] that is set.
     marks: u8,

@@ -90,7 +90,8 @@ pub(super) fn styles_of(styles: &Styles, line: u32) -> &[Style] {
     &rest[..rest.partition_point(|style| style.line == line)]
 }
 
-/// Returns the styles of a line in which linked text is underlined, as terminals show it.
+/// Returns the styles of a line in which linked text is underlined, as terminals show it, and has the number of its
+/// link, from 1.
 #[cfg(any(feature = "tui", feature = "serve"))]
 pub(super) fn with_links(styles: &[Style], links: &[Link]) -> Vec<Style> {
     let runs = styles.iter().map(|style| [style.from, style.to]);
@@ -103,9 +104,10 @@ pub(super) fn with_links(styles: &[Style], links: &[Link]) -> Vec<Style> {
         let style = styles.get(styles.partition_point(|style| style.to <= from));
         let style = style.filter(|style| style.from <= from);
         let mut ink = style.map_or_else(Ink::default, |style| style.ink);
-        let link = links.get(links.partition_point(|link| link.end <= from));
-        if link.is_some_and(|link| link.start <= from) {
+        let link = links.partition_point(|link| link.end <= from);
+        if links.get(link).is_some_and(|link| link.start <= from) {
             ink.take(SgrOperation::Set(4));
+            ink.link = u32::try_from(link + 1).unwrap_or(0);
         }
         let line = 0;
         (!ink.is_plain()).then_some(Style {

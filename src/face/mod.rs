@@ -3,6 +3,7 @@
 //! ```text
 //! console, tree, json (pure):          an event ─> text
 //! event_writer (thread td-printer):     events or a subscription ─> standard output, live rows last
+//! page:                               the observer's API and the history ─> JSON for the web page
 //! tui (threads td-tui-…):             the observer's API and the history ─> a terminal's screen
 //! view_lines (pure):                   the events of a row ─> the lines of a view, for tui and pages
 //! lines (pure):                        the events of a log ─> each line with its last text and style
@@ -45,6 +46,8 @@ mod event_writer;
 
 #[cfg(any(feature = "tui", feature = "serve"))]
 mod pattern;
+#[cfg(any(feature = "tui", feature = "serve"))]
+mod run_stream;
 #[cfg(any(feature = "tui", feature = "serve"))]
 mod view_lines;
 

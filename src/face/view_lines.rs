@@ -40,7 +40,7 @@ pub(super) struct ViewLine {
     pub text: StyledText,
     /// The number of a pane's line, which may be revised.
     pub number: Option<i64>,
-    /// The addresses of its links.
+    /// The addresses of its links, whose numbers in the text begin at 1.
     pub urls: Vec<String>,
 }
 

@@ -36,8 +36,12 @@ pub(crate) use logs::{FOLLOW_INTERVAL, LogItem, RunLogs};
 pub(crate) use memory::{Feed, StreamGauge};
 #[cfg(feature = "cli")]
 pub(crate) use others::{Others, real};
+#[cfg(feature = "serve")]
+pub(crate) use overview::HistoryBands;
+#[cfg(feature = "tui")]
+pub(crate) use overview::bands_since;
 #[cfg(any(feature = "tui", feature = "serve"))]
-pub(crate) use overview::{bands_since, latest_ended};
+pub(crate) use overview::latest_ended;
 #[cfg(any(test, feature = "notify"))]
 pub(crate) use position::Numbers;
 #[cfg(feature = "cli")]
@@ -46,5 +50,7 @@ pub(crate) use position::{StreamCursor, run_hash};
 pub(crate) use reader::StartPoint;
 #[cfg(feature = "cli")]
 pub(crate) use selection::Selection;
+#[cfg(feature = "serve")]
+pub(crate) use summary::ended_rows;
 #[cfg(feature = "cli")]
 pub(crate) use summary::{board_of_history, summary_of};

@@ -1,12 +1,13 @@
 //! What the history has of all runs: the states of their rows over time, and the rows of those that have ended.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::summary::ended_rows;
 use crate::board::bands::{Bands, note};
 use crate::board::{Board, Row};
-use crate::event::EventKind;
-use crate::history::{DataDir, LogReader, Query, RunStatus};
+use crate::event::{EventKind, ExecutionId};
+use crate::history::{DataDir, LogReader, Query, RunStatus, RunSummary};
 use crate::timestamp::Timestamp;
 
 /// The maximum number of ended runs to list.
@@ -31,39 +32,121 @@ const STATES: [EventKind; 14] = [
 ];
 
 /// Folds the states of all rows since a time, until now or until it is stopped.
+#[cfg(feature = "tui")]
 pub(crate) fn bands_since(
     data: &DataDir,
-    (since, now): (Timestamp, Timestamp),
+    span: (Timestamp, Timestamp),
     is_stopped: &dyn Fn() -> bool,
 ) -> Bands {
-    let mut history = Bands::default();
-    let Ok(list) = data.runs(now) else {
-        return history;
-    };
-    let query = Query::all().since(since);
-    let query = (STATES.iter()).fold(query, |query, kind| query.kind(kind.as_str()));
-    for run in list.runs {
-        if is_stopped() {
-            break;
-        }
-        let log = match LogReader::open(&run.directory, query.clone()) {
-            Ok(log) => log,
-            Err(error) => {
-                log::debug!("{error:?}");
-                continue;
-            }
+    let mut history = HistoryBands::default();
+    history.read(data, span, is_stopped);
+    history.bands()
+}
+
+/// The states of all rows over time. It remembers what it has read of each run, so that reading again is cheap.
+#[derive(Debug, Default)]
+pub(crate) struct HistoryBands {
+    runs: BTreeMap<ExecutionId, RunBands>,
+}
+
+/// The states of the rows of a run.
+#[derive(Debug, Default)]
+struct RunBands {
+    /// The number of the last event that the log had, and the number and time of the last one that was read.
+    events: u64,
+    last: (u64, Timestamp),
+    /// The state of the rows after it; `None` for a run that has ended.
+    board: Option<Board>,
+    bands: Bands,
+    /// The rows of a run that has ended.
+    #[cfg(feature = "serve")]
+    ended: Vec<Row>,
+}
+
+/// The time by which a later reading begins before the last event, because clocks are set back.
+const OVERLAP_MICROS: i64 = 60_000_000;
+
+impl HistoryBands {
+    /// Reads what the logs have of a span, and was not read before, until it is stopped. Later spans must not begin
+    /// earlier.
+    pub fn read(
+        &mut self,
+        data: &DataDir,
+        (since, now): (Timestamp, Timestamp),
+        is_stopped: &dyn Fn() -> bool,
+    ) {
+        let Ok(list) = data.runs_unless_cancelled(now, is_stopped) else {
+            return;
         };
-        let mut board = Board::default();
-        for record in log {
-            let envelope = record.envelope;
-            for key in board.apply(&envelope) {
-                if let Some(row) = board.row(&key) {
-                    note(&mut history, row, envelope.ts);
+        if is_stopped() {
+            return;
+        }
+        let mut known = std::mem::take(&mut self.runs);
+        for run in list.runs {
+            let mut bands = known.remove(&run.execution_id).unwrap_or_default();
+            if run.last_event >= since && !is_stopped() {
+                bands.read(&run, since);
+            }
+            self.runs.insert(run.execution_id, bands);
+        }
+    }
+
+    /// Returns the states of all rows.
+    pub fn bands(&self) -> Bands {
+        let runs = self.runs.values().flat_map(|run| &run.bands);
+        runs.map(|(key, bands)| (key.clone(), bands.clone()))
+            .collect()
+    }
+
+    /// Returns the rows of the runs that have ended since a time, the latest first.
+    #[cfg(feature = "serve")]
+    pub fn ended_since(&self, since: Timestamp) -> Vec<Row> {
+        let rows = self.runs.values().flat_map(|run| &run.ended);
+        let mut rows: Vec<Row> = rows.filter(|row| row.since >= since).cloned().collect();
+        rows.sort_by_key(|row| Reverse(row.since));
+        rows
+    }
+}
+
+impl RunBands {
+    fn read(&mut self, run: &RunSummary, since: Timestamp) {
+        let is_running = run.state == RunStatus::Running;
+        if self.events == run.events && is_running == self.board.is_some() {
+            return;
+        }
+        if self.board.is_none() {
+            *self = Self::default();
+        }
+        let overlap = Timestamp::from_micros(self.last.1.micros().saturating_sub(OVERLAP_MICROS));
+        let query = Query::all().since(since.max(overlap));
+        let query = (STATES.iter()).fold(query, |query, kind| query.kind(kind.as_str()));
+        match LogReader::open(&run.directory, query) {
+            Ok(log) => {
+                let board = self.board.get_or_insert_default();
+                for record in log {
+                    let envelope = record.envelope;
+                    if envelope.seq.is_some_and(|seq| seq <= self.last.0) {
+                        continue;
+                    }
+                    self.last = (envelope.seq.unwrap_or(self.last.0), envelope.ts);
+                    for key in board.apply(&envelope) {
+                        if let Some(row) = board.row(&key) {
+                            note(&mut self.bands, row, envelope.ts);
+                        }
+                    }
                 }
+            }
+            Err(error) => log::debug!("{error:?}"),
+        }
+        self.events = run.events;
+        if !is_running {
+            self.board = None;
+            #[cfg(feature = "serve")]
+            {
+                self.ended = ended_rows(run);
             }
         }
     }
-    history
 }
 
 /// Returns the rows of the runs that have ended, the latest first.

@@ -100,6 +100,17 @@ impl RunSummary {
     }
 }
 
+impl RunDirectory {
+    /// Returns the summary of this run; `None` if the directory is no run.
+    ///
+    /// # Errors
+    /// If the run cannot be read.
+    #[cfg(feature = "serve")]
+    pub(crate) fn summary(&self, now: Timestamp) -> Result<Option<RunSummary>> {
+        summary(self, now)
+    }
+}
+
 fn path_of<S: Serializer>(directory: &RunDirectory, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&directory.path().display())
 }

@@ -1,19 +1,17 @@
 //! What `td-observe serve` answers: the files of the page, what the page shows, and the API of the observer.
 
 use std::io;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::assets::{self, Asset};
+use super::data::PageData;
 use crate::api::{
-    Gate, Observer, Request, Response, Routes, Service, Slots, Stream, forward, input_beside,
+    FindObserver, Gate, Observer, Request, Response, Routes, Service, Slots, Stream, forward,
+    input_beside,
 };
 use crate::clock::Clock;
 use crate::thread::Stop;
-
-/// Finds the running observer; the error is the reason why there is none.
-pub(crate) type FindObserver = Arc<dyn Fn() -> Result<Observer, String> + Send + Sync>;
 
 /// The service behind the address of the page.
 pub(crate) struct Site {
@@ -25,6 +23,7 @@ pub(crate) struct Site {
     pub host: String,
     pub slots: Slots,
     pub clock: Clock,
+    pub data: PageData,
 }
 
 impl Service for Site {
@@ -41,6 +40,7 @@ impl Service for Site {
             Ok(Some(asset)) => asset.response(),
             Ok(None) => match path.as_slice() {
                 ["page", "about"] => self.about(),
+                ["page", ..] => return self.data.answer(request, stream, stop),
                 ["api" | "healthz" | "metrics", ..] => {
                     return self.api(request, (&path, body), stream, stop);
                 }

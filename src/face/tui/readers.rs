@@ -17,14 +17,15 @@ use super::effect::{
 use super::queues::InputSender;
 use super::search::{Scan, ScanState};
 use super::window::{BYTES_MAX, EVENTS_FOLLOWED};
-use crate::api::{EventSource, FindObserver, Unavailable};
+use crate::api::FindObserver;
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Cursor, Envelope, LogGapRange, ScreenRow, Styles, TdEvent};
+use crate::event::{Cursor, Envelope, ScreenRow, Styles, TdEvent};
 use crate::face::lines::styles_of;
+use crate::face::run_stream::{RunItem, RunStream};
 use crate::face::styled_text::StyledText;
 use crate::face::view_lines::{belongs_to_row, pane_line, weight};
-use crate::feed::{Next, bands_since, latest_ended};
+use crate::feed::{bands_since, latest_ended};
 use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query};
 use crate::thread::{Stop, is_stopped, lock};
 
@@ -121,17 +122,11 @@ impl Access {
     }
 }
 
-/// The stream of the selected run.
+/// The live events of the selected run, in batches.
 struct LiveStream {
-    followed: FollowedRun,
-    /// `None` until the observer is found.
-    source: Option<Box<dyn EventSource>>,
-    /// The number of the last event.
-    last: u64,
-    /// The events after the last one that are missing so far.
-    missed: u64,
-    /// True if the next events are skipped, because the UI shows the present.
-    skips: bool,
+    /// Identifies the stream.
+    number: u64,
+    run: RunStream,
     /// The events to report next, their size, and the number of missing ones before them.
     batch: Vec<Envelope>,
     bytes: usize,
@@ -139,28 +134,19 @@ struct LiveStream {
 }
 
 impl LiveStream {
-    fn new(followed: FollowedRun) -> Self {
+    fn new(access: &Access, followed: &FollowedRun) -> Self {
+        let (execution, after) = (&followed.execution, followed.after);
         Self {
-            last: followed.after,
-            followed,
-            source: None,
-            missed: 0,
-            skips: false,
+            number: followed.stream,
+            run: RunStream::new((&access.find, &access.clock), execution, after, 0),
             batch: Vec::new(),
             bytes: 0,
             missed_before: 0,
         }
     }
 
-    /// Adds the next event to the batch.
-    fn take(&mut self, envelope: Envelope, events: &InputSender) -> Option<()> {
-        let mut missed = std::mem::take(&mut self.missed);
-        self.skips = false;
-        if let Some(numbers) = LogGapRange::of(&envelope) {
-            let first = (numbers.first).min((numbers.last + 1).saturating_sub(envelope.n));
-            missed += first.saturating_sub(self.last + 1);
-            self.last = numbers.last;
-        }
+    /// Adds the next event to the batch; returns `None` at the end of the UI.
+    fn take(&mut self, envelope: Envelope, missed: u64, events: &InputSender) -> Option<()> {
         if missed > 0 {
             self.send(events)?;
             self.missed_before = missed;
@@ -181,7 +167,7 @@ impl LiveStream {
         }
         self.bytes = 0;
         let live = Input::Live {
-            stream: self.followed.stream,
+            stream: self.number,
             missed: std::mem::take(&mut self.missed_before),
             events: std::mem::take(&mut self.batch),
         };
@@ -196,74 +182,52 @@ impl Access {
         let mut current: Option<LiveStream> = None;
         while !is_stopped(&self.stop) {
             if let Some(followed) = selected.try_iter().last() {
-                current = Some(LiveStream::new(followed));
+                current = Some(LiveStream::new(self, &followed));
             }
-            let Some(run) = &mut current else {
-                current = self.next(selected).map(LiveStream::new);
-                continue;
-            };
-            let Some(source) = &mut run.source else {
-                let after = (!run.skips).then_some(run.last);
-                let execution = &run.followed.execution;
-                let opened = (self.find)().and_then(|observer| {
-                    let opened = observer.events_of(execution, after, &self.clock);
-                    opened.map_err(|error| format!("{error:?}"))
-                });
-                match opened {
-                    Ok(opened) => run.source = Some(opened),
-                    Err(why) => {
-                        log::debug!("{why}");
-                        self.pause(PAUSE);
-                    }
-                }
+            let Some(live) = &mut current else {
+                let followed = self.next(selected);
+                current = followed.map(|followed| LiveStream::new(self, &followed));
                 continue;
             };
             // The events of a batch are read without waiting.
-            let wait = if run.batch.is_empty() {
+            let wait = if live.batch.is_empty() {
                 SHORT_PAUSE
             } else {
                 Duration::ZERO
             };
-            let next = source.next(self.clock.now() + wait);
-            if !matches!(next, Ok(Next::Event(_) | Next::Missed(_))) {
-                let pauses = !run.batch.is_empty();
-                run.send(events)?;
+            let item = live.run.next(self.clock.now() + wait);
+            if !matches!(item, RunItem::Event { .. }) {
+                let pauses = !live.batch.is_empty();
+                live.send(events)?;
                 if pauses {
                     // Live events accumulate. On a busy machine, a thread that wakes for each event delays the
                     // other threads of the UI, and then a key waits as well.
                     self.pause(SHORT_PAUSE / 4);
                 }
             }
-            match next {
-                Ok(Next::Event(envelope)) => {
-                    let now = self.clock.wall().micros();
-                    let behind = now.saturating_sub(envelope.ts.micros());
-                    run.take(envelope.into_envelope(), events)?;
-                    if behind > 3_000_000 {
-                        // Older events are skipped, because the UI shows the present. The log has them, and they
-                        // are counted by their numbers.
-                        run.send(events)?;
-                        run.skips = true;
-                        run.source = None;
+            match item {
+                RunItem::Event {
+                    envelope,
+                    missed,
+                    skips,
+                } => {
+                    live.take(*envelope, missed, events)?;
+                    if skips {
+                        live.send(events)?;
                     }
                 }
-                Ok(Next::Missed(missed)) => {
-                    run.missed += missed;
-                    run.last += missed;
+                RunItem::Nothing => {}
+                RunItem::Unavailable(why) => {
+                    log::debug!("{why}");
+                    self.pause(PAUSE);
                 }
-                // The observer of this process ends with the UI.
-                Ok(Next::End) => current = None,
-                Ok(Next::Timeout) => {}
-                Err(Unavailable::Refused(why)) => {
+                RunItem::Refused(why) => {
                     let why = Input::Message(format!("the observer refuses: {why}"));
                     self.inputs.send(why).ok()?;
                     current = None;
                 }
-                Err(Unavailable::Broken(cause)) => {
-                    log::debug!("the observer is gone: {cause}");
-                    run.source = None;
-                    self.pause(PAUSE);
-                }
+                // The observer of this process ends with the UI.
+                RunItem::End => current = None,
             }
         }
         None

@@ -90,6 +90,7 @@ pub const PURE: &[&str] = &[
     "src/face/lines.rs",
     "src/face/sanitize.rs",
     "src/face/session_labels.rs",
+    "src/face/page/json.rs",
     "src/face/pattern.rs",
     "src/face/stream_lines.rs",
     "src/face/styled_text.rs",
