@@ -41,16 +41,17 @@ test("tokens are read from links and alone", () => {
   assert.equal(tokenOf(` http://127.0.0.1:7878/#token=${TOKEN}\n`), TOKEN);
   assert.equal(tokenOf(`http://h/#token=${TOKEN}&to=/history`), TOKEN);
   assert.equal(tokenOf(TOKEN), TOKEN);
-  for (const bad of ["", "hello", TOKEN + "0", `#token=${TOKEN}00`]) assert.equal(tokenOf(bad), null);
+  assert.equal(tokenOf("#token=chosen-by.the_user~1"), "chosen-by.the_user~1");
+  for (const bad of ["", "hello", `${TOKEN} x`, `#token=${TOKEN}/`, "x".repeat(513)]) assert.equal(tokenOf(bad), null);
 });
 
 test("places survive the address", () => {
-  const places = [{ kind: "board" }, { kind: "timeline" }, { kind: "history" }, { kind: "row", id: "a/b@1:%3 ?#", view: "logs", seq: 12 }, { kind: "row", id: "x", view: "output", seq: null }];
+  const places = [{ kind: "board" }, { kind: "timeline" }, { kind: "history" }, { kind: "row", id: "a/b@1:%3 ?#", view: "logs", line: "12.3" }, { kind: "row", id: "x", view: "output", line: null }];
   for (const place of places) assert.deepEqual(parseFragment(fragmentOf(place)), { token: null, place });
   assert.deepEqual(parseFragment(`#token=${TOKEN}`), { token: TOKEN, place: { kind: "board" } });
   const inner = fragmentOf(places[3]).slice(1);
   assert.deepEqual(parseFragment(`#token=${TOKEN}&to=${encodeURIComponent(inner)}`), { token: TOKEN, place: places[3] });
-  assert.deepEqual(parseFragment("#/row/%E0%A4%A/bad/1x").place, { kind: "row", id: "%E0%A4%A", view: "output", seq: null });
+  assert.deepEqual(parseFragment("#/row/%E0%A4%A/bad/1x").place, { kind: "row", id: "%E0%A4%A", view: "output", line: null });
   assert.deepEqual(parseFragment("#/nowhere").place, { kind: "board" });
 });
 

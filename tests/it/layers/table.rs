@@ -91,6 +91,7 @@ pub const PURE: &[&str] = &[
     "src/face/sanitize.rs",
     "src/face/session_labels.rs",
     "src/face/page/json.rs",
+    "src/face/page/params.rs",
     "src/face/pattern.rs",
     "src/face/stream_lines.rs",
     "src/face/styled_text.rs",

@@ -14,7 +14,7 @@ use super::Served;
 use super::browser::{self, Browser, DESKTOP, PHONE, Tab};
 use crate::cli::assert_code;
 use crate::observer::Home;
-use crate::support::{Dice, wait_for, CEILING};
+use crate::support::{CEILING, Dice, wait_for};
 
 /// A pane that shows what is written to its terminal.
 const SHOWS: &str = "stty -echo; echo ready; exec sleep 1000";
@@ -47,7 +47,13 @@ impl Shown {
         let served = Served::start(&home, &[]);
         let mut browser = Browser::start();
         let tab = browser.open(&DESKTOP, "dark", &served.link);
-        let mut shown = Self { home, served, browser, tab, terminal };
+        let mut shown = Self {
+            home,
+            served,
+            browser,
+            tab,
+            terminal,
+        };
         shown.print("first");
         shown.open_row("build");
         shown.until_shown("first");
@@ -55,7 +61,9 @@ impl Shown {
     }
 
     fn print(&mut self, line: &str) {
-        self.terminal.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        self.terminal
+            .write_all(format!("{line}\r\n").as_bytes())
+            .unwrap();
     }
 
     #[track_caller]
@@ -71,18 +79,28 @@ impl Shown {
 
     #[track_caller]
     fn until_shown(&mut self, text: &str) {
-        self.browser.until(&self.tab, &format!("{LINES}.includes({text:?})"));
+        self.browser
+            .until(&self.tab, &format!("{LINES}.includes({text:?})"));
     }
 
     #[track_caller]
     fn lines(&mut self) -> Vec<String> {
         let lines = self.browser.eval(&self.tab, LINES);
-        lines.as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
+        lines
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap().to_owned())
+            .collect()
     }
 }
 
 fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64() * 1000.0
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64()
+        * 1000.0
 }
 
 #[test]
@@ -109,11 +127,19 @@ fn a_printed_line_appears_at_once() {
     let seen = shown.browser.eval(&shown.tab, "window.seen");
     let mut late: Vec<f64> = printed
         .iter()
-        .map(|(line, at)| seen[line].as_f64().unwrap_or_else(|| panic!("{line}: {seen}")) - at)
+        .map(|(line, at)| {
+            seen[line]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{line}: {seen}"))
+                - at
+        })
         .collect();
     late.sort_by(f64::total_cmp);
     // The ceiling allows for a busy machine; the measured times are printed.
-    eprintln!("a line is on the page after p50 {:.1} ms, p99 {:.1} ms, at most {:.1} ms", late[100], late[198], late[199]);
+    eprintln!(
+        "a line is on the page after p50 {:.1} ms, p99 {:.1} ms, at most {:.1} ms",
+        late[100], late[198], late[199]
+    );
     assert!(late[198] < 2_000.0, "{late:?}");
 }
 
@@ -128,7 +154,10 @@ impl Cutter {
     fn start(to: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (open, is_over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (open, is_over) = (
+            Arc::new(Mutex::new(Vec::new())),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (all, ended, to) = (Arc::clone(&open), Arc::clone(&is_over), to.to_owned());
         std::thread::spawn(move || {
             for client in listener.incoming() {
@@ -138,7 +167,9 @@ impl Cutter {
                 let (Ok(client), Ok(server)) = (client, TcpStream::connect(&to)) else {
                     continue;
                 };
-                all.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+                all.lock()
+                    .unwrap()
+                    .extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
                 for (mut from, mut to) in [
                     (client.try_clone().unwrap(), server.try_clone().unwrap()),
                     (server, client),
@@ -155,7 +186,11 @@ impl Cutter {
                 }
             }
         });
-        Self { port, open, is_over }
+        Self {
+            port,
+            open,
+            is_over,
+        }
     }
 
     /// Cuts all connections.
@@ -181,7 +216,10 @@ fn with_fifty_cuts_each_line_appears_once() {
     };
     let cutter = Cutter::start(&shown.served.address);
     let place = shown.browser.eval(&shown.tab, "location.hash");
-    let link = format!("http://127.0.0.1:{}/#token={}", cutter.port, shown.served.token);
+    let link = format!(
+        "http://127.0.0.1:{}/#token={}",
+        cutter.port, shown.served.token
+    );
     shown.tab = shown.browser.open(&DESKTOP, "dark", &link);
     shown.open_row("build");
     assert_eq!(shown.browser.eval(&shown.tab, "location.hash"), place);
@@ -202,9 +240,14 @@ fn with_fifty_cuts_each_line_appears_once() {
         .flat_map(|cut| (0..7).map(move |number| format!("line {cut}.{number}")))
         .collect();
     let lines = shown.lines();
-    let between: Vec<&String> = lines.iter().filter(|line| line.starts_with("line ")).collect();
+    let between: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.starts_with("line "))
+        .collect();
     assert_eq!(between, all.iter().collect::<Vec<_>>());
-    shown.browser.until(&shown.tab, "document.querySelector('#notice').hidden");
+    shown
+        .browser
+        .until(&shown.tab, "document.querySelector('#notice').hidden");
 }
 
 #[test]
@@ -222,21 +265,35 @@ fn a_flood_leaves_the_page_responsive_and_small() {
     let mut printed = 0_u64;
     while begun.elapsed() < Duration::from_secs(seconds) {
         let due = begun.elapsed().as_millis() as u64 * 10;
-        let lines: String = (printed..due).map(|number| format!("flood {number} of many lines\r\n")).collect();
+        let lines: String = (printed..due)
+            .map(|number| format!("flood {number} of many lines\r\n"))
+            .collect();
         shown.terminal.write_all(lines.as_bytes()).unwrap();
         printed = due.max(printed);
         std::thread::park_timeout(Duration::from_millis(10));
     }
     let frames = shown.browser.eval(&shown.tab, "window.frames_");
-    let mut frames: Vec<f64> = frames.as_array().unwrap().iter().map(|frame| frame.as_f64().unwrap()).collect();
+    let mut frames: Vec<f64> = frames
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|frame| frame.as_f64().unwrap())
+        .collect();
     frames.sort_by(f64::total_cmp);
     let p95 = frames[frames.len() * 95 / 100];
     shown.print("after the flood");
     shown.until_shown("after the flood");
-    let elements = shown.browser.eval(&shown.tab, "document.querySelectorAll('#lines > *').length");
-    let heap = shown.browser.eval(&shown.tab, "performance.memory.usedJSHeapSize");
+    let elements = shown
+        .browser
+        .eval(&shown.tab, "document.querySelectorAll('#lines > *').length");
+    let heap = shown
+        .browser
+        .eval(&shown.tab, "performance.memory.usedJSHeapSize");
     // The ceilings allow for a busy machine; the measured values are printed.
-    eprintln!("{printed} lines in {seconds} s: {} frames, p95 {p95:.1} ms, {elements} elements, heap {heap}", frames.len());
+    eprintln!(
+        "{printed} lines in {seconds} s: {} frames, p95 {p95:.1} ms, {elements} elements, heap {heap}",
+        frames.len()
+    );
     assert!(p95 < 1_000.0, "{p95}");
     assert!(elements.as_u64().unwrap() <= 2_100, "{elements}");
     assert!(heap.as_f64().unwrap() < 100e6, "{heap}");
@@ -259,33 +316,58 @@ fn search_permalinks_timeline_and_history_lead_to_lines() {
         browser.press(tab, &key.to_lowercase());
     }
     browser.press(tab, "Enter");
-    browser.until(tab, "document.querySelector('#search-count').textContent.includes('of 3')");
+    browser.until(
+        tab,
+        "document.querySelector('#search-count').textContent.includes('of 3')",
+    );
     browser.press(tab, "Enter");
     browser.until(tab, &format!("{LINES}.includes('needle 1007')"));
     browser.press(tab, "Escape");
     // A line's own link shows it again, also after newer lines.
     let target = "[...document.querySelectorAll('#lines [data-line]')].find((line) => line.querySelector('.text').textContent === 'needle 1007')";
-    let link = browser.eval(tab, &format!("{target}.querySelector('.time').getAttribute('href')"));
+    let link = browser.eval(
+        tab,
+        &format!("{target}.querySelector('.time').getAttribute('href')"),
+    );
     let link = link.as_str().unwrap().to_owned();
     let base = format!("http://{}/", shown.served.address);
     let other = browser.open(&PHONE, "light", &format!("{base}{link}"));
     browser.until(&other, "!document.querySelector('#token').hidden");
-    browser.eval(&other, &format!("document.querySelector('#token-field').value = {:?}", shown.served.token));
-    browser.eval(&other, "document.querySelector('#token-form').requestSubmit()");
-    browser.until(&other, "document.querySelector('.line.target .text').textContent === 'needle 1007'");
+    browser.eval(
+        &other,
+        &format!(
+            "document.querySelector('#token-field').value = {:?}",
+            shown.served.token
+        ),
+    );
+    browser.eval(
+        &other,
+        "document.querySelector('#token-form').requestSubmit()",
+    );
+    browser.until(
+        &other,
+        "document.querySelector('.line.target .text').textContent === 'needle 1007'",
+    );
 
     // States over time, and the runs that have ended.
     browser.press(&other, "t");
     browser.until(&other, "document.querySelector('#bands rect[data-band]')");
     assert_code(&shown.home.run(&["stop"]), 0);
-    shown.home.server.tmux(&["new-session", "-d", "-s", "other", "exec cat"]);
+    shown
+        .home
+        .server
+        .tmux(&["new-session", "-d", "-s", "other", "exec cat"]);
     shown.home.server.tmux(&["kill-session", "-t", "build"]);
     shown.home.start();
     let row = "document.querySelector('#history-rows [data-row] a')";
     wait_for("the history", CEILING, || {
         browser.eval(&other, "location.hash = '#/'; location.hash = '#/history'");
         let has = browser.eval(&other, &format!("Boolean({row})"));
-        if has == Value::Bool(true) { Ok(()) } else { Err(has) }
+        if has == Value::Bool(true) {
+            Ok(())
+        } else {
+            Err(has)
+        }
     });
     browser.eval(&other, &format!("{row}.click()"));
     browser.until(&other, &format!("{LINES}.includes('hay 2999')"));
@@ -306,20 +388,41 @@ fn hostile_text_is_text() {
     shown.until_shown(hostile);
     shown.until_shown("title");
     let name = "<b>x</b>";
-    shown.home.server.tmux(&["rename-window", "-t", "build", name]);
-    shown.home.server.tmux(&["new-session", "-d", "-s", name, "exec cat"]);
+    shown
+        .home
+        .server
+        .tmux(&["rename-window", "-t", "build", name]);
+    shown
+        .home
+        .server
+        .tmux(&["new-session", "-d", "-s", name, "exec cat"]);
     shown.browser.until(
         &shown.tab,
         &format!("[...document.querySelectorAll('#board .name')].some((shown) => shown.textContent.includes({name:?}))"),
     );
     let lines = shown.lines();
     let bidi = lines.iter().find(|line| line.starts_with('a')).unwrap();
-    assert!(!bidi.contains('\u{202e}') && !bidi.contains('\u{7}'), "{bidi:?}");
-    for wrong in ["#lines img", "#lines script", "#board b", "#lines a[href^=\"javascript\"]"] {
+    assert!(
+        !bidi.contains('\u{202e}') && !bidi.contains('\u{7}'),
+        "{bidi:?}"
+    );
+    for wrong in [
+        "#lines img",
+        "#lines script",
+        "#board b",
+        "#lines a[href^=\"javascript\"]",
+    ] {
         let count = format!("document.querySelectorAll({wrong:?}).length");
         assert_eq!(shown.browser.eval(&shown.tab, &count), 0, "{wrong}");
     }
-    assert!(!shown.browser.eval(&shown.tab, "document.title").as_str().unwrap().contains("owned"));
+    assert!(
+        !shown
+            .browser
+            .eval(&shown.tab, "document.title")
+            .as_str()
+            .unwrap()
+            .contains("owned")
+    );
     let complaints = shown.browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
 }

@@ -22,7 +22,8 @@ export async function send(path, { method = "GET", headers = {}, body, signal, a
   const all = { Authorization: `Bearer ${storedToken() ?? ""}`, ...headers };
   if (body !== undefined) all["Content-Type"] = "application/json";
   const options = { method, headers: all, body: body === undefined ? undefined : JSON.stringify(body) };
-  const response = await fetch(path, { ...options, signal, cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" });
+  // Relative: a proxy may serve the page below a path of its own.
+  const response = await fetch(`.${path}`, { ...options, signal, cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" });
   noteServerTime(response.headers.get("Date"));
   if (response.ok || also.includes(response.status)) return response;
   const problem = await response.json().catch(() => ({}));

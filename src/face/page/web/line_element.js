@@ -19,7 +19,7 @@ export function lineElement(line, rowId, view) {
   time.className = "time";
   // The keyboard has `p`; a tab stop for each line would bury the others.
   time.tabIndex = -1;
-  time.href = rowFragment(rowId, view, line.seq);
+  time.href = rowFragment(rowId, view, idOf(line));
   time.textContent = clockTime(line.ts);
   time.title = `Link to this line (p) · ${line.ts}`;
   element.append(time, textElement(line.spans));

@@ -51,12 +51,12 @@ export class LinesView {
     this.onPermalink = () => {};
   }
 
-  // Opens a view of a row, at its end or at an event.
-  async open(row, view, seq) {
+  // Opens a view of a row, at its end or at a line (`SEQ.NTH`; also `SEQ`, for the first one of an event).
+  async open(row, view, line) {
     this.close();
     const opened = (this.#opened = { row, view, abort: new AbortController() });
     this.list.setAttribute("aria-label", `${view} lines`);
-    await this.#load(seq);
+    await this.#load(line);
     if (opened === this.#opened && !document.hidden) this.#listen();
   }
 
@@ -83,8 +83,8 @@ export class LinesView {
     } else if (!this.#live) this.#listen();
   }
 
-  // Loads the lines at a place, and draws them.
-  async #load(seq) {
+  // Loads the lines at the end or around a line, and draws them.
+  async #load(line) {
     const { row, view, abort } = this.#opened;
     const { signal } = abort;
     this.#live?.abort();
@@ -92,21 +92,21 @@ export class LinesView {
     this.#isLoading = true;
     const slow = setTimeout(() => this.#say("Loading …"), 300);
     try {
-      const page = await api.lines(row, view, seq == null ? {} : { at: seq }, signal);
+      const page = await api.lines(row, view, line == null ? {} : { at: Number.parseInt(line, 10) }, signal);
       // The live stream begins at the end of the log, wherever the reader is.
       const tail = page.is_last ? page : await api.lines(row, view, {}, signal);
       if (signal.aborted) return;
       this.#model.reset(page, tail.lines.at(-1) ?? null);
       this.#cursor = tail.last ?? 0;
       this.#isLoaded = true;
-      this.#isFollowing = seq == null;
+      this.#isFollowing = line == null;
       this.#redraw();
       this.#say(this.#model.items.length === 0 ? "No lines yet." : "");
-      if (seq != null) this.#showTarget(seq);
+      if (line != null) this.#showTarget(line);
     } catch (error) {
       if (signal.aborted) return;
       this.#say(error.status === 404 ? "This row is not in the log any more." : `The lines could not be loaded: ${error.message}. Trying again …`);
-      if (error.status !== 404 && error.status !== 401) setTimeout(() => signal.aborted || this.open(row, view, seq), 2000);
+      if (error.status !== 404 && error.status !== 401) setTimeout(() => signal.aborted || this.open(row, view, line), 2000);
     } finally {
       clearTimeout(slow);
       if (!signal.aborted) this.#isLoading = false;
@@ -337,7 +337,7 @@ export class LinesView {
   async show(seq, nth = 0) {
     if (!this.#elements.has(`${seq}.${nth}`)) {
       this.#isFollowing = false;
-      await this.#load(seq);
+      await this.#load(`${seq}.${nth}`);
       this.#listen();
     }
     this.pause();
@@ -345,8 +345,10 @@ export class LinesView {
     return this.#elements.get(`${seq}.${nth}`) ?? null;
   }
 
-  #showTarget(seq) {
-    const line = this.#model.items.find((item) => item.seq >= seq) ?? this.#model.last;
+  #showTarget(at) {
+    const { items } = this.#model;
+    const seq = Number.parseInt(at, 10);
+    const line = items.find((item) => item.seq !== undefined && idOf(item) === at) ?? items.find((item) => item.seq >= seq) ?? this.#model.last;
     if (!line) return;
     this.#target = idOf(line);
     this.#elements.get(this.#target)?.classList.add("target");

@@ -12,6 +12,7 @@ import { byId, setText } from "./dom.js";
 import { openHelp, setUpHelp } from "./help.js";
 import { HistoryView } from "./history_view.js";
 import { actionOf, targetKind } from "./keys.js";
+import { idOf } from "./lines.js";
 import { LinesView } from "./lines_view.js";
 import { fragmentOf, parseFragment } from "./places.js";
 import { RowView } from "./row_view.js";
@@ -31,7 +32,7 @@ let place = { kind: "board" };
 let allowInput = false;
 // The row that the board's keys are at; on a wide page its output is shown beside the board.
 let selected = null;
-// What the right side shows: `{id, view, seq}`.
+// What the right side shows: `{id, view, line}`.
 let shown = null;
 let boardTimer = null;
 
@@ -49,7 +50,7 @@ const rowView = new RowView(board, actions);
 const lines = new LinesView({ isOver: (id) => board.isLoaded && (board.find(id)?.ended ?? true) });
 const screen = new ScreenView({ isViewed: () => views.isDue(shown?.id) });
 const search = new Search(lines, () => ({ row: shown.id, view: shown.view }));
-const timeline = new Timeline((id) => go({ kind: "row", id, view: "output", seq: null }));
+const timeline = new Timeline((id) => go({ kind: "row", id, view: "output", line: null }));
 const historyView = new HistoryView();
 const feed = new BoardFeed(takeRows);
 
@@ -170,7 +171,7 @@ function show() {
   if (place.kind === "row") selected = place.id;
   if (place.kind === "board" && wide.matches) selected ??= board.rows[0]?.id ?? null;
   const isPreview = place.kind === "board" && wide.matches && selected !== null;
-  const next = place.kind === "row" ? place : isPreview ? { id: selected, view: "output", seq: null } : null;
+  const next = place.kind === "row" ? place : isPreview ? { id: selected, view: "output", line: null } : null;
   byId("timeline").hidden = place.kind !== "timeline";
   byId("history").hidden = place.kind !== "history";
   byId("row-view").hidden = next === null;
@@ -184,16 +185,16 @@ function show() {
 }
 
 function showRow(next) {
-  const isSame = next && shown && shown.id === next.id && shown.view === next.view && shown.seq === next.seq;
+  const isSame = next && shown && shown.id === next.id && shown.view === next.view && shown.line === next.line;
   if (isSame) return;
   search.close();
   lines.close();
   screen.close();
-  shown = next && { id: next.id, view: next.view, seq: next.seq };
+  shown = next && { id: next.id, view: next.view, line: next.line };
   if (!shown) return;
   rowView.open(shown.id, shown.view);
   drawWrap();
-  if (shown.view !== "screen") lines.open(shown.id, shown.view, shown.seq);
+  if (shown.view !== "screen") lines.open(shown.id, shown.view, shown.line);
   else openScreen();
 }
 
@@ -398,16 +399,16 @@ const currentRow = () => board.find(currentId());
 function openView(view) {
   const id = currentId() ?? board.rows[0]?.id;
   if (id == null) return false;
-  go({ kind: "row", id, view, seq: null });
+  go({ kind: "row", id, view, line: null });
   return true;
 }
 
 function toNeeding(isForward) {
   const row = board.nextNeeding(place.kind === "row" ? place.id : boardView.focusedId, isForward);
   if (!row) toast("Nothing needs you.");
-  else if (place.kind === "row") go({ kind: "row", id: row.id, view: "output", seq: null });
+  else if (place.kind === "row") go({ kind: "row", id: row.id, view: "output", line: null });
   else if (place.kind === "board") boardView.focus(row.id);
-  else go({ kind: "row", id: row.id, view: "output", seq: null });
+  else go({ kind: "row", id: row.id, view: "output", line: null });
   return true;
 }
 
@@ -425,7 +426,7 @@ function answerCurrent() {
   else if (shown?.id === row.id) rowView.focusAnswer();
   else if (isWaiting(row)) boardView.item(row.id)?.questionPanel?.querySelector("[data-choice], [data-answer-text]")?.focus();
   else {
-    go({ kind: "row", id: row.id, view: "output", seq: null });
+    go({ kind: "row", id: row.id, view: "output", line: null });
     // The view of the row is drawn when the address has changed.
     setTimeout(() => rowView.focusAnswer(), 50);
   }
@@ -456,9 +457,9 @@ async function copyLine() {
 async function permalink() {
   const line = lines.current();
   if (!line || !shown) return;
-  const fragment = fragmentOf({ kind: "row", ...shown, seq: line.seq });
-  place = { kind: "row", ...shown, seq: line.seq };
-  shown.seq = line.seq;
+  shown.line = idOf(line);
+  place = { kind: "row", ...shown };
+  const fragment = fragmentOf(place);
   document.body.dataset.place = "row";
   history.replaceState(null, "", fragment);
   const isCopied = await copy(location.origin + location.pathname + fragment);

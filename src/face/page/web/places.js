@@ -1,4 +1,4 @@
-// Places in the page as fragments of its address: `#/row/ID/output/SEQ` (pure).
+// Places in the page as fragments of its address: `#/row/ID/output/SEQ.NTH` (pure).
 
 export const VIEWS = ["output", "logs", "screen", "events"];
 
@@ -14,8 +14,8 @@ function parsePlace(path) {
   const parts = path.split("/").slice(1).map(decoded);
   if (parts[0] === "row" && parts[1]) {
     const view = VIEWS.includes(parts[2]) ? parts[2] : "output";
-    const seq = /^\d{1,15}$/.test(parts[3] ?? "") ? Number(parts[3]) : null;
-    return { kind: "row", id: parts[1], view, seq };
+    const line = /^\d{1,15}(\.\d{1,9})?$/.test(parts[3] ?? "") ? parts[3] : null;
+    return { kind: "row", id: parts[1], view, line };
   }
   if (parts[0] === "timeline" || parts[0] === "history") return { kind: parts[0] };
   return { kind: "board" };
@@ -31,10 +31,10 @@ function decoded(part) {
 
 export function fragmentOf(place) {
   if (place.kind !== "row") return place.kind === "board" ? "#/" : `#/${place.kind}`;
-  const seq = place.seq == null ? "" : `/${place.seq}`;
-  return `#/row/${encodeURIComponent(place.id)}/${place.view}${seq}`;
+  const line = place.line == null ? "" : `/${place.line}`;
+  return `#/row/${encodeURIComponent(place.id)}/${place.view}${line}`;
 }
 
-export function rowFragment(id, view = "output", seq = null) {
-  return fragmentOf({ kind: "row", id, view, seq });
+export function rowFragment(id, view = "output", line = null) {
+  return fragmentOf({ kind: "row", id, view, line });
 }

@@ -5,7 +5,8 @@ const KEY = "td-token";
 
 export function tokenOf(pasted) {
   const text = pasted.trim();
-  const token = /[#&]token=([0-9a-f]{32})(?:&|$)/i.exec(text) ?? /^([0-9a-f]{32})$/i.exec(text);
+  // One that a user has chosen (`--token-file`) has other letters than a random one.
+  const token = /[#&]token=([\w.~-]{16,512})(?:&|$)/.exec(text) ?? /^([\w.~-]{16,512})$/.exec(text);
   return token ? token[1] : null;
 }
 
