@@ -84,6 +84,7 @@ impl Observer {
     ///
     /// # Errors
     /// The reason in words.
+    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
     pub fn dismiss(&self, id: &str, is_dismissed: bool) -> std::result::Result<(), String> {
         match self {
             Self::At(socket) => dismiss_row(socket, id, is_dismissed),
@@ -98,6 +99,7 @@ impl Observer {
     ///
     /// # Errors
     /// The reason in words.
+    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
     pub fn screen(
         &self,
         pane: &PaneId,

@@ -221,7 +221,7 @@ impl Response {
     }
 
     /// Returns the explanation of a problem.
-    #[cfg_attr(not(any(feature = "tui", feature = "serve")), allow(dead_code))]
+    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
     pub fn detail(&self) -> String {
         let body: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
         let detail = body.and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));

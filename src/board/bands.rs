@@ -28,6 +28,7 @@ pub(crate) enum Band {
 
 impl Band {
     /// Every activity.
+    #[cfg(feature = "tui")]
     pub const ALL: [Self; 9] = [
         Self::Waiting,
         Self::Error,

@@ -6,6 +6,7 @@ use regex::{Regex, RegexBuilder};
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     /// The pattern as typed.
+    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
     pub typed: String,
     /// True if lines without the pattern match.
     pub is_inverted: bool,
@@ -43,6 +44,7 @@ impl Pattern {
     }
 
     /// Returns the ranges of a line to mark.
+    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
     pub fn parts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = std::ops::Range<usize>> + 't {
         let found = self.regex.find_iter(text).map(|found| found.range());
         found.filter(|range| !self.is_inverted && !range.is_empty())

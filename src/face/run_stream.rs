@@ -40,6 +40,7 @@ pub(super) enum RunItem {
         /// The number of events before it that are missing: they are in no log, or were skipped.
         missed: u64,
         /// True if the events up to the present are skipped after it. The log has them.
+        #[cfg_attr(not(feature = "tui"), allow(dead_code))]
         skips: bool,
     },
     /// Nothing arrived before the deadline.

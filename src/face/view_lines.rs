@@ -56,6 +56,7 @@ impl Deref for Lines {
     }
 }
 
+#[cfg_attr(not(feature = "tui"), allow(dead_code))]
 impl Lines {
     /// Applies a change; returns the new line, if there is one.
     pub fn apply(&mut self, change: Change) -> Option<&ViewLine> {

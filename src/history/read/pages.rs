@@ -97,6 +97,7 @@ impl LogPages {
     ///
     /// # Errors
     /// The same as [`LogPages::last`].
+    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
     pub fn until(&mut self, ts: Timestamp, query: &PageQuery<'_>) -> Result<Page> {
         self.read_from(Place::Until(ts), query)
     }

@@ -28,6 +28,7 @@ pub(super) enum Place {
     /// Right after the last record with this number or a lower one.
     After(u64),
     /// Right before the first record of a later time.
+    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
     Until(Timestamp),
 }
 
