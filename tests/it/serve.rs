@@ -1,6 +1,7 @@
 //! The web page and the API over TCP: who gets in, what programs read, and what real browsers show.
 
-mod browser;
+mod access;
+pub mod browser;
 mod clients;
 mod gate;
 mod output;
