@@ -46,9 +46,13 @@ const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 /// between the two; without one, the screen shows the end within 0.9 s on a busy machine.
 const END_SHOWN: Duration = Duration::from_secs(1);
 
-/// The time for which a program must report that it works. Codex 0.171 reports work when it starts, for 15 ms and, on a
-/// busy machine, 58 ms.
-const WORK_REPORT: Duration = Duration::from_millis(100);
+/// The time for which a program must report that it works, or show it in its title. Codex 0.171 reports work when it
+/// starts, for 15 ms and, on a busy machine, 58 ms. The title of Gemini CLI 0.61 shows it for 23 to 63 ms while a request
+/// is refused, and during a command of the user.
+const WORK_BEGINS: Duration = Duration::from_millis(100);
+
+/// The sources whose work must hold for [`WORK_BEGINS`]. A screen's has settled; files and hooks state facts.
+const MOMENTARY: [StateSource; 2] = [StateSource::Report, StateSource::Title];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
@@ -264,14 +268,14 @@ impl StateResolver {
         let settles = StateSource::ALL
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
-        let report = self.get(StateSource::Report);
-        let worked = report.map(|held| held.since + WORK_REPORT);
+        let momentary = MOMENTARY.into_iter().filter_map(|source| self.get(source));
+        let begins = momentary.map(|held| held.since + WORK_BEGINS);
         // A status follows the first record of a turn as soon as its end does.
         let written = self.get(StateSource::Transcript);
         let begun = self.own_status().zip(written);
         let begun = begun.map(|(status, held)| held.since + settle_time(status));
         let ended = written.map(|held| held.since + END_SHOWN);
-        let settles = settles.chain(worked).chain(begun).chain(ended);
+        let settles = settles.chain(begins).chain(begun).chain(ended);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
@@ -362,6 +366,13 @@ impl StateResolver {
             Some(source) => self.decide_by_status(source, now)?,
             None => self.decide_by_other_sources(now)?,
         };
+        if report.claim.state == AgentState::Working
+            && MOMENTARY.contains(&report.source)
+            && !self.state().is_some_and(is_busy)
+            && !self.has_held(report.source, WORK_BEGINS, now)
+        {
+            return None;
+        }
         if report.claim.state != AgentState::Waiting {
             // An agent that does not wait has no question; a failure has its words in its place. The screen shows those
             // that the agent does not write.
@@ -458,9 +469,7 @@ impl StateResolver {
             if has_dialogue {
                 return self.report(Screen);
             }
-            let has_held =
-                self.state().is_some_and(is_busy) || self.has_held(source, WORK_REPORT, now);
-            return self.report(source).filter(|_| has_held);
+            return self.report(source);
         }
         let next = self
             .get(Report)
@@ -830,7 +839,7 @@ mod tests {
             let mut claims = StateResolver::new(true);
             claims.set_claim(Transcript, claim(Working, Some("ls")), ms(0));
             claims.set_claim(Title, claim(Working, None), ms(0));
-            assert_eq!(states(&mut claims, 0).unwrap().1, Working);
+            assert_eq!(states(&mut claims, 100).unwrap().1, Working);
             claims.set_claim(Report, claim(Waiting, Some("Deploy?")), ms(100));
             let asked = Some((Report, Waiting, Some("Deploy?".to_owned())));
             assert_eq!(states(&mut claims, 100), asked, "at once");
@@ -962,6 +971,35 @@ mod tests {
         }
 
         #[test]
+        fn work_that_a_title_shows_for_a_moment_is_none() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Title, claim(Idle, None), ms(0));
+            assert_eq!(states(&mut claims, 0), Some((Title, Idle, None)));
+            claims.set_claim(Title, claim(Working, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None);
+            assert_eq!(claims.deadline, Some(ms(1_100)));
+            claims.set_claim(Title, claim(Idle, None), ms(1_063));
+            assert_eq!(states(&mut claims, 1_063), None);
+            // The request was refused.
+            let failed = claim(Error, Some("401")).map(|claim| StateClaim {
+                is_confirmed: false,
+                ..claim
+            });
+            claims.set_claim(Transcript, failed, ms(1_110));
+            let refused = states(&mut claims, 1_110).map(|(source, state, _)| (source, state));
+            assert_eq!(refused, Some((Transcript, Error)));
+            claims.set_claim(Title, claim(Working, None), ms(5_000));
+            assert_eq!(states(&mut claims, 5_099), None);
+            assert_eq!(states(&mut claims, 5_100), Some((Title, Working, None)));
+            // It goes on after a dialogue.
+            claims.set_claim(Title, claim(Waiting, Some("touch a")), ms(6_000));
+            let asks = Some((Title, Waiting, Some("touch a".to_owned())));
+            assert_eq!(states(&mut claims, 6_000), asks);
+            claims.set_claim(Title, claim(Working, None), ms(7_000));
+            assert_eq!(states(&mut claims, 7_000), Some((Title, Working, None)));
+        }
+
+        #[test]
         fn a_permission_that_is_granted_at_once_is_no_question() {
             let mut claims = StateResolver::new(true);
             let hook = StateSource::Hook;
@@ -1066,13 +1104,13 @@ mod tests {
             assert_eq!(states(&mut claims, 1000), Some((Transcript, Error, None)));
             // `/clear`: the title shows work, but no record follows.
             claims.set_claim(Title, claim(Working, None), ms(5000));
-            assert_eq!(states(&mut claims, 5000), Some((Title, Working, None)));
+            assert_eq!(states(&mut claims, 5100), Some((Title, Working, None)));
             claims.set_claim(Title, claim(Idle, None), ms(6000));
             assert_eq!(states(&mut claims, 6000), None, "the transcript may follow");
             assert_eq!(states(&mut claims, 7300), Some((Title, Idle, None)));
             // The next turn also fails, and its beginning was not observed.
             claims.set_claim(Title, claim(Working, None), ms(8000));
-            assert_eq!(states(&mut claims, 8000), Some((Title, Working, None)));
+            assert_eq!(states(&mut claims, 8100), Some((Title, Working, None)));
             claims.set_claim(Title, claim(Idle, None), ms(9000));
             claims.set_claim(Transcript, inferred(Error, 2), ms(9100));
             assert_eq!(states(&mut claims, 9100), Some((Transcript, Error, None)));
@@ -1160,7 +1198,7 @@ mod tests {
             assert_eq!(stopped, Some(Idle));
             // A request that fails at once: the screen is as before the turn.
             claims.set_claim(Title, claim(Working, None), ms(9000));
-            assert_eq!(states(&mut claims, 9000), Some((Title, Working, None)));
+            assert_eq!(states(&mut claims, 9100), Some((Title, Working, None)));
             claims.set_claim(Title, claim(Idle, None), ms(9200));
             claims.set_claim(Transcript, failed(2), ms(9201));
             let failed = states(&mut claims, 9201).map(|(_, state, _)| state);
@@ -1219,7 +1257,7 @@ mod tests {
             assert_eq!(state(&mut claims, 4_000), Some(Done));
             assert!(claims.infers_end());
             claims.set_claim(Title, claim(Working, None), ms(9_000));
-            assert_eq!(state(&mut claims, 9_000), Some(Working));
+            assert_eq!(state(&mut claims, 9_100), Some(Working));
             // The end of the first turn, as it is read now.
             claims.set_claim(Transcript, transcript(Done, false, 1), ms(9_900));
             assert_eq!(state(&mut claims, 9_900), Some(Working));
@@ -1614,9 +1652,9 @@ mod tests {
             });
             claims.set_claim(Title, claim(Working, None), ms(0));
             claims.set_claim(Transcript, answered.clone(), ms(0));
-            assert_eq!(states(&mut claims, 0).unwrap().1, Working);
-            claims.set_claim(Title, claim(Idle, None), ms(50));
-            assert_eq!(states(&mut claims, 50), Some((Transcript, Done, None)));
+            assert_eq!(states(&mut claims, 100).unwrap().1, Working);
+            claims.set_claim(Title, claim(Idle, None), ms(150));
+            assert_eq!(states(&mut claims, 150), Some((Transcript, Done, None)));
 
             let mut claims = StateResolver::default();
             claims.set_claim(Transcript, answered, ms(0));
