@@ -495,7 +495,13 @@ impl StateResolver {
             return self.report(Report);
         }
         match transcript {
-            Some(transcript) if !transcript.is_busy() => return self.report(Transcript),
+            // An end that was written long before this rest may not be the last: the end of a background agent sends the
+            // agent on, and Claude Code 2.1.332 is idle for 5 ms before.
+            Some(transcript) if !transcript.is_busy() => {
+                let is_of_this_rest = status.since < transcript.since + settle_time(source);
+                let follows = is_of_this_rest || self.has_settled(source, now);
+                return self.report(Transcript).filter(|_| follows);
+            }
             // The end of the turn is about to be written to the transcript, or its begin to the status.
             Some(_)
                 if !self.has_settled(source, now)
@@ -1013,6 +1019,37 @@ mod tests {
             assert_eq!(states(&mut claims, 7_000), None);
             let asked = Some((hook, Waiting, Some("touch b".to_owned())));
             assert_eq!(states(&mut claims, 7_300), asked);
+        }
+
+        #[test]
+        fn a_moment_of_rest_long_after_the_end_of_a_turn_is_none() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(StatusFile, claim(Working, None), ms(0));
+            claims.set_claim(Transcript, claim(Working, None), ms(50));
+            assert_eq!(states(&mut claims, 50), Some((StatusFile, Working, None)));
+            // It writes the end of a turn up to 0.3 s before it rests.
+            claims.set_claim(Transcript, claim(Done, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None);
+            claims.set_claim(StatusFile, claim(Idle, None), ms(1_300));
+            assert_eq!(states(&mut claims, 1_300), Some((Transcript, Done, None)));
+            claims.set_claim(StatusFile, claim(Working, None), ms(1_500));
+            claims.set_claim(Transcript, claim(Working, None), ms(1_550));
+            assert_eq!(
+                states(&mut claims, 1_550),
+                Some((StatusFile, Working, None))
+            );
+            // A background agent still runs.
+            claims.set_claim(Transcript, claim(Done, None), ms(2_000));
+            assert_eq!(states(&mut claims, 2_000), None);
+            // Its end sends the agent on.
+            claims.set_claim(StatusFile, claim(Idle, None), ms(9_000));
+            assert_eq!(states(&mut claims, 9_000), None);
+            assert_eq!(claims.deadline, Some(ms(9_400)));
+            claims.set_claim(StatusFile, claim(Working, None), ms(9_005));
+            assert_eq!(states(&mut claims, 9_100), None);
+            claims.set_claim(StatusFile, claim(Idle, None), ms(12_000));
+            assert_eq!(states(&mut claims, 12_399), None);
+            assert_eq!(states(&mut claims, 12_400), Some((Transcript, Done, None)));
         }
 
         #[test]
