@@ -51,6 +51,10 @@ const END_SHOWN: Duration = Duration::from_secs(1);
 /// is refused, and during a command of the user.
 const WORK_BEGINS: Duration = Duration::from_millis(100);
 
+/// The shortest time for which a row works of which the agent's screen shows none. Codex 0.171 hides its status row while it
+/// answers: a row worked for 0.1 to 0.35 s, which nobody had seen.
+const UNSEEN_WORK: Duration = Duration::from_millis(500);
+
 /// The sources whose work must hold for [`WORK_BEGINS`]. A screen's has settled; files and hooks state facts.
 const MOMENTARY: [StateSource; 2] = [StateSource::Report, StateSource::Title];
 
@@ -119,6 +123,12 @@ pub(crate) struct StateResolver {
     failure: Option<(String, Instant)>,
     /// When the work was reported that was reported last.
     worked_at: Option<Instant>,
+    /// When the program began to report that it works, whether or not that was told.
+    report_began: Option<Instant>,
+    /// When the transcript's turn began.
+    turn_began: Option<Instant>,
+    /// When the last state was reported, and whether the screen has shown work since.
+    told: Option<(Instant, bool)>,
     /// True once the transcript had a failure: it would have the next one, too.
     records_failures: bool,
     /// The number of shells in the background on the screen.
@@ -146,7 +156,15 @@ impl StateResolver {
         if source > StateSource::Transcript && is_begin {
             self.busy_since = Some(now);
         }
+        if source == StateSource::Report && is_begin {
+            self.report_began = Some(now);
+        }
         if source == StateSource::Transcript {
+            let turn = |claim: &StateClaim| claim.turn;
+            let known = before.as_ref().map(|before| before.claim.turn);
+            if claim.as_ref().map(turn) > known {
+                self.turn_began = Some(now);
+            }
             self.records_failures |= claim.as_ref().is_some_and(|claim| is_failure(claim.state));
         }
         self.held[source as usize] = claim.map(|claim| {
@@ -183,6 +201,10 @@ impl StateResolver {
                 .filter(|(shells, _)| *shells == shown.shells);
             let is_known = shown.shells == self.shells;
             self.next_shells = (!is_known).then(|| next.unwrap_or((shown.shells, now)));
+        }
+        let shows_work = |shown: &DetectedState| shown.state == AgentState::Working;
+        if let Some((_, has_shown)) = &mut self.told {
+            *has_shown |= detected.as_ref().is_some_and(shows_work);
         }
         self.on_screen = detected.map(|detected| match before {
             Some((before, since)) if is_same_screen(&before, &detected) => (detected, since),
@@ -281,8 +303,14 @@ impl StateResolver {
         let next_shells = self.next_shells;
         let shells = next_shells.map(|(_, since)| since + settle_time(StateSource::Screen));
         let deadlines = deadlines.chain(shells);
+        let has_unseen_work = self.has_unseen_work(now);
+        let unseen = self.told.filter(|_| has_unseen_work);
+        let deadlines = deadlines.chain(unseen.map(|(at, _)| at + UNSEEN_WORK));
         self.deadline = deadlines.filter(|at| *at > now).min();
         let report = self.decide(now)?;
+        if has_unseen_work && !is_busy(report.claim.state) {
+            return None;
+        }
         // A turn that begins and ends between two polls shows only its end.
         let is_end = !is_busy(report.claim.state) && report.claim.state != AgentState::Idle;
         let is_next_turn = is_end && report.claim.turn > self.turn;
@@ -309,8 +337,20 @@ impl StateResolver {
         } else if self.state() == Some(AgentState::Waiting) {
             self.went_on_at = Some(now);
         }
+        let shown = self.shown_now().map(|shown| shown.state);
+        self.told = Some((now, shown == Some(AgentState::Working)));
         self.reported = Some(report.clone());
         Some(report)
+    }
+
+    /// Returns true if the agent has been reported to work for less than [`UNSEEN_WORK`], and its screen has not shown it.
+    fn has_unseen_work(&self, now: Instant) -> bool {
+        let reported = self.reported.as_ref();
+        let is_work = |report: &ResolvedState| {
+            report.claim.state == AgentState::Working && report.source != StateSource::Screen
+        };
+        let is_short = |(at, has_shown): (Instant, bool)| !has_shown && now < at + UNSEEN_WORK;
+        reported.is_some_and(is_work) && self.told.is_some_and(is_short) && self.draws_dialogues()
     }
 
     /// Returns what runs on in the background, as the transcript says, else the screen.
@@ -478,8 +518,9 @@ impl StateResolver {
         if status.claim.state != AgentState::Idle {
             // Its words follow, or its limit, as reports know none.
             let is_end = is_reported && !status.is_busy() && status.claim.asks.is_none();
+            let worked = self.worked_at.max(self.report_began);
             let is_old = |held: &HeldClaim| {
-                held.is_busy() || self.worked_at.is_some_and(|worked| held.since < worked)
+                held.is_busy() || worked.is_some_and(|worked| held.since < worked)
             };
             let is_behind = is_end && transcript.is_some_and(is_old);
             if is_behind && !self.has_settled(source, now) {
@@ -529,10 +570,11 @@ impl StateResolver {
         // A title or a screen showed work after this claim.
         let precedes_work =
             |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
-        // The user has stopped the work: the screen shows its end without a failure.
+        // The user has stopped the work of this turn: the screen shows its end without a failure.
         let is_stopped = |held: &HeldClaim| {
             held.claim.state == AgentState::Idle
                 && self.busy_since.is_some_and(|since| since < held.since)
+                && self.turn_began.is_none_or(|began| began < held.since)
         };
         let is_inferred_failure =
             |held: &HeldClaim| is_failure(held.claim.state) && !held.claim.is_confirmed;
@@ -1019,6 +1061,90 @@ mod tests {
             assert_eq!(states(&mut claims, 7_000), None);
             let asked = Some((hook, Waiting, Some("touch b".to_owned())));
             assert_eq!(states(&mut claims, 7_300), asked);
+        }
+
+        #[test]
+        fn work_that_the_screen_does_not_show_is_told_for_half_a_second() {
+            let worked = |at: u64, shown: AgentState, draws: bool| {
+                let mut claims = StateResolver::new(true);
+                if draws {
+                    claims.set_screen(screen(Idle, None), ms(0));
+                    claims.settle_screen(ms(300));
+                }
+                claims.set_claim(Report, claim(Idle, None), ms(300));
+                assert_eq!(states(&mut claims, 300).unwrap().1, Idle);
+                claims.set_claim(Report, claim(Working, None), ms(1_000));
+                assert_eq!(states(&mut claims, 1_100), Some((Report, Working, None)));
+                if draws {
+                    claims.set_screen(screen(shown, None), ms(1_150));
+                    claims.set_screen(screen(Idle, None), ms(1_180));
+                }
+                claims.set_claim(Report, claim(Done, Some("All is done")), ms(1_200));
+                claims.set_claim(Transcript, claim(Done, None), ms(1_200));
+                states(&mut claims, at).map(|(source, state, _)| (source, state))
+            };
+            // Codex 0.171 hides its status row while it answers.
+            assert_eq!(worked(1_599, Idle, true), None);
+            assert_eq!(worked(1_600, Idle, true), Some((Report, Done)));
+            assert_eq!(worked(1_200, Working, true), Some((Report, Done)));
+            assert_eq!(
+                worked(1_200, Idle, false),
+                Some((Report, Done)),
+                "without a screen"
+            );
+            // A question never waits for it.
+            let mut claims = StateResolver::new(true);
+            claims.set_screen(screen(Idle, None), ms(0));
+            claims.settle_screen(ms(300));
+            claims.set_claim(Title, claim(Working, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_100), Some((Title, Working, None)));
+            claims.set_claim(Title, claim(Idle, None), ms(1_150));
+            assert_eq!(states(&mut claims, 1_250), None);
+            assert_eq!(claims.deadline, Some(ms(1_600)));
+            claims.set_claim(Title, claim(Waiting, Some("touch a")), ms(1_300));
+            let asks = Some((Title, Waiting, Some("touch a".to_owned())));
+            assert_eq!(states(&mut claims, 1_300), asks);
+        }
+
+        #[test]
+        fn a_turn_that_was_stopped_says_nothing_of_the_next_ones_failure() {
+            let mut claims = StateResolver::new(true);
+            let transcript = |state, is_confirmed, turn| {
+                claim(state, None).map(|claim| StateClaim {
+                    is_confirmed,
+                    turn,
+                    ..claim
+                })
+            };
+            claims.set_claim(Transcript, transcript(Working, true, 1), ms(0));
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300).unwrap().1, Working);
+            // aider writes nothing of the stop.
+            claims.set_screen(screen(Idle, None), ms(3_000));
+            claims.settle_screen(ms(3_300));
+            assert_eq!(states(&mut claims, 5_000), Some((Screen, Idle, None)));
+            claims.set_claim(Transcript, transcript(Working, true, 2), ms(9_000));
+            assert_eq!(states(&mut claims, 9_000).unwrap().1, Working);
+            claims.set_claim(Transcript, transcript(Error, false, 2), ms(9_100));
+            assert_eq!(states(&mut claims, 9_100), None, "nobody has seen the work");
+            let failed = states(&mut claims, 9_500).map(|(source, state, _)| (source, state));
+            assert_eq!(failed, Some((Transcript, Error)));
+        }
+
+        #[test]
+        fn a_limit_that_ends_a_moments_work_is_no_error_before() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Report, claim(Done, None), ms(0));
+            claims.set_claim(Transcript, claim(Done, None), ms(0));
+            assert_eq!(states(&mut claims, 2_000).unwrap().1, Done);
+            claims.set_claim(Report, claim(Working, None), ms(5_000));
+            assert_eq!(states(&mut claims, 5_000), None);
+            claims.set_claim(Report, claim(Error, None), ms(5_060));
+            assert_eq!(states(&mut claims, 5_060), None);
+            claims.set_claim(Transcript, claim(AgentState::Limited, None), ms(5_070));
+            let limited = states(&mut claims, 5_070).map(|(source, state, _)| (source, state));
+            assert_eq!(limited, Some((Transcript, AgentState::Limited)));
         }
 
         #[test]
