@@ -644,6 +644,10 @@ impl StateResolver {
                 .on_screen
                 .as_ref()
                 .is_some_and(|(shown, _)| shown.state == AgentState::Working && !shown.inferred);
+            // A title may be ahead of the answer, which is written and drawn together.
+            if transcript.is_busy() && !lower.is_busy() && shows_work {
+                return None;
+            }
             let was_working = self.state() == Some(AgentState::Working);
             let may_go_on = transcript.claim.state == AgentState::Done && was_working && shows_work;
             if may_go_on && !self.has_held(Transcript, END_SHOWN, now) {
@@ -1145,6 +1149,31 @@ mod tests {
             claims.set_claim(Transcript, claim(AgentState::Limited, None), ms(5_070));
             let limited = states(&mut claims, 5_070).map(|(source, state, _)| (source, state));
             assert_eq!(limited, Some((Transcript, AgentState::Limited)));
+        }
+
+        #[test]
+        fn a_title_at_rest_beside_a_screen_that_works_waits_for_the_end_of_the_turn() {
+            let begun = || {
+                let mut claims = StateResolver::new(true);
+                claims.set_claim(Title, claim(Working, None), ms(0));
+                claims.set_claim(Transcript, claim(Working, None), ms(100));
+                claims.set_screen(screen(Working, None), ms(200));
+                claims.settle_screen(ms(500));
+                assert_eq!(states(&mut claims, 500).unwrap().1, Working);
+                claims.set_claim(Title, claim(Idle, None), ms(3_000));
+                assert_eq!(states(&mut claims, 4_300), None);
+                claims
+            };
+            // Qwen Code 0.24 writes and draws the answer up to 1.5 s later on a busy machine.
+            let mut claims = begun();
+            claims.set_claim(Transcript, claim(Done, None), ms(4_450));
+            claims.set_screen(screen(Idle, None), ms(4_490));
+            assert_eq!(states(&mut claims, 5_450), Some((Transcript, Done, None)));
+            // The user has stopped it.
+            let mut claims = begun();
+            claims.set_screen(screen(Idle, None), ms(4_400));
+            claims.settle_screen(ms(4_700));
+            assert_eq!(states(&mut claims, 4_700).unwrap().1, Idle);
         }
 
         #[test]
