@@ -28,6 +28,22 @@ pub(crate) fn last_bytes(text: &str, bytes_max: usize) -> &str {
     &text[start..]
 }
 
+/// Encodes bytes in standard Base64, with its padding.
+#[cfg(feature = "cli")]
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at)) as usize & 63];
+            text.push(if at <= chunk.len() { digit.into() } else { '=' });
+        }
+    }
+    text
+}
+
 /// Decodes standard Base64, with or without its padding; `None` for other text.
 #[cfg(feature = "engine")]
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {

@@ -25,7 +25,9 @@ pub(crate) use crate::event::AgentState;
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
 pub(crate) use program::{AgentProgram, KnownAgent, ShownSessions, VIEWER, program_name};
-pub(crate) use program_status::ProgramStatus;
+#[cfg(feature = "cli")]
+pub(crate) use program_status::own_report;
+pub(crate) use program_status::{ProgramStatus, REPORTS_QUESTION};
 pub(crate) use question::Questions;
 #[cfg(feature = "cli")]
 pub(crate) use question::is_same_question;

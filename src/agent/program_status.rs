@@ -9,6 +9,16 @@ use std::time::{Duration, Instant};
 use super::{AgentState, StateClaim, one_line};
 use crate::event::{Background, ReportedChild};
 use crate::text::from_base64;
+#[cfg(feature = "cli")]
+use crate::text::to_base64;
+
+/// What a program asks its terminal, and what a terminal that reads reports answers: it knows every state and kind of the
+/// protocol.
+pub(crate) const REPORTS_QUESTION: &[u8] = b"\x1b]7501;?\x1b\\";
+
+/// The name in this program's own reports. An observer does not read them: a terminal UI tells what the observer's rows
+/// need, and the runs have rows of their own.
+const OWN_APP: &str = "td-observe";
 
 /// The most records of one terminal. The protocol's number.
 const RECORDS_MAX: usize = 256;
@@ -74,6 +84,10 @@ impl ProgramStatus {
         let Some((id, record)) = read(report) else {
             return false;
         };
+        let app = record.as_ref().and_then(|record| record.app.as_deref());
+        if app == Some(OWN_APP) {
+            return false;
+        }
         match record {
             Some(record) => {
                 let is_known = self.records.contains_key(&id);
@@ -219,6 +233,28 @@ impl ProgramStatus {
     }
 }
 
+/// Returns this program's own report, for its terminal: that it is in a state, or, with `None`, that its reports end. The
+/// message becomes one line, which is far below its limit.
+#[cfg(feature = "cli")]
+pub(crate) fn own_report(state: Option<AgentState>, message: Option<&str>) -> String {
+    let name = match state {
+        None => "clear",
+        Some(AgentState::Idle | AgentState::Unknown) => "idle",
+        Some(AgentState::Working) => "working",
+        Some(AgentState::Waiting | AgentState::Suspended) => "blocked:kind=question",
+        Some(AgentState::Done) => "done",
+        Some(AgentState::Error | AgentState::Limited) => "error",
+    };
+    let mut report = format!("\x1b]7501;state={name}:app={OWN_APP}");
+    let message = message.map(one_line).unwrap_or_default();
+    if !message.is_empty() {
+        report.push_str(":msg=");
+        report.push_str(&to_base64(message.as_bytes()));
+    }
+    report.push_str("\x1b\\");
+    report
+}
+
 /// Returns true for `id` itself and what is below it; below the empty one is everything.
 fn is_within(known: &str, id: &str) -> bool {
     let rest = known.strip_prefix(id);
@@ -323,6 +359,45 @@ mod tests {
     fn claimed(reports: &[&str]) -> Option<(AgentState, String)> {
         let claim = status(reports).claim()?;
         Some((claim.state, claim.detail))
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn own_reports_are_read_by_terminals_and_not_by_an_observer() {
+        use AgentState::{Done, Error, Idle, Waiting, Working};
+        let body = |report: &str| {
+            let report = report.strip_prefix("\x1b]7501;").unwrap();
+            report.strip_suffix("\x1b\\").unwrap().to_owned()
+        };
+        for state in [Idle, Working, Waiting, Done, Error] {
+            let report = body(&own_report(Some(state), Some("a\x1b]0;x\x07 b")));
+            let (id, record) = read(&report).unwrap();
+            let record = record.unwrap();
+            assert_eq!((id.as_str(), record.state), ("", state));
+            let message = record.message.unwrap();
+            assert!(!message.contains('\x1b'), "{message:?}");
+            assert!(!ProgramStatus::default().take(&report, Clock::system().now()));
+        }
+        let long = "é".repeat(3_000);
+        let report = own_report(Some(Waiting), Some(&long));
+        let (_, record) = read(&body(&report)).unwrap();
+        assert!(record.unwrap().message.unwrap().starts_with("éééé"));
+        assert_eq!(
+            read(&body(&own_report(None, None))),
+            Some((String::new(), None))
+        );
+        assert_eq!(
+            own_report(Some(Working), None),
+            "\x1b]7501;state=working:app=td-observe\x1b\\"
+        );
+    }
+
+    #[cfg(feature = "cli")]
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(bytes in prop::collection::vec(any::<u8>(), 0..50)) {
+            prop_assert_eq!(from_base64(&to_base64(&bytes)), Some(bytes));
+        }
     }
 
     #[test]

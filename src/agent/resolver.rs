@@ -46,9 +46,17 @@ const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 /// between the two; without one, the screen shows the end within 0.9 s on a busy machine.
 const END_SHOWN: Duration = Duration::from_secs(1);
 
-/// The time for which a program must report that it works. Codex 0.171 reports work when it starts, for 15 ms and, on a
-/// busy machine, 58 ms.
-const WORK_REPORT: Duration = Duration::from_millis(100);
+/// The time for which a program must report that it works, or show it in its title. Codex 0.171 reports work when it
+/// starts, for 15 ms and, on a busy machine, 58 ms. The title of Gemini CLI 0.61 shows it for 23 to 63 ms while a request
+/// is refused, and during a command of the user.
+const WORK_BEGINS: Duration = Duration::from_millis(100);
+
+/// The shortest time for which a row works of which the agent's screen shows none. Codex 0.171 hides its status row while it
+/// answers: a row worked for 0.1 to 0.35 s, which nobody had seen.
+const UNSEEN_WORK: Duration = Duration::from_millis(500);
+
+/// The sources whose work must hold for [`WORK_BEGINS`]. A screen's has settled; files and hooks state facts.
+const MOMENTARY: [StateSource; 2] = [StateSource::Report, StateSource::Title];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
@@ -115,6 +123,12 @@ pub(crate) struct StateResolver {
     failure: Option<(String, Instant)>,
     /// When the work was reported that was reported last.
     worked_at: Option<Instant>,
+    /// When the program began to report that it works, whether or not that was told.
+    report_began: Option<Instant>,
+    /// When the transcript's turn began.
+    turn_began: Option<Instant>,
+    /// When the last state was reported, and whether the screen has shown work since.
+    told: Option<(Instant, bool)>,
     /// True once the transcript had a failure: it would have the next one, too.
     records_failures: bool,
     /// The number of shells in the background on the screen.
@@ -142,7 +156,15 @@ impl StateResolver {
         if source > StateSource::Transcript && is_begin {
             self.busy_since = Some(now);
         }
+        if source == StateSource::Report && is_begin {
+            self.report_began = Some(now);
+        }
         if source == StateSource::Transcript {
+            let turn = |claim: &StateClaim| claim.turn;
+            let known = before.as_ref().map(|before| before.claim.turn);
+            if claim.as_ref().map(turn) > known {
+                self.turn_began = Some(now);
+            }
             self.records_failures |= claim.as_ref().is_some_and(|claim| is_failure(claim.state));
         }
         self.held[source as usize] = claim.map(|claim| {
@@ -179,6 +201,10 @@ impl StateResolver {
                 .filter(|(shells, _)| *shells == shown.shells);
             let is_known = shown.shells == self.shells;
             self.next_shells = (!is_known).then(|| next.unwrap_or((shown.shells, now)));
+        }
+        let shows_work = |shown: &DetectedState| shown.state == AgentState::Working;
+        if let Some((_, has_shown)) = &mut self.told {
+            *has_shown |= detected.as_ref().is_some_and(shows_work);
         }
         self.on_screen = detected.map(|detected| match before {
             Some((before, since)) if is_same_screen(&before, &detected) => (detected, since),
@@ -264,21 +290,27 @@ impl StateResolver {
         let settles = StateSource::ALL
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
-        let report = self.get(StateSource::Report);
-        let worked = report.map(|held| held.since + WORK_REPORT);
+        let momentary = MOMENTARY.into_iter().filter_map(|source| self.get(source));
+        let begins = momentary.map(|held| held.since + WORK_BEGINS);
         // A status follows the first record of a turn as soon as its end does.
         let written = self.get(StateSource::Transcript);
         let begun = self.own_status().zip(written);
         let begun = begun.map(|(status, held)| held.since + settle_time(status));
         let ended = written.map(|held| held.since + END_SHOWN);
-        let settles = settles.chain(worked).chain(begun).chain(ended);
+        let settles = settles.chain(begins).chain(begun).chain(ended);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
         let shells = next_shells.map(|(_, since)| since + settle_time(StateSource::Screen));
         let deadlines = deadlines.chain(shells);
+        let has_unseen_work = self.has_unseen_work(now);
+        let unseen = self.told.filter(|_| has_unseen_work);
+        let deadlines = deadlines.chain(unseen.map(|(at, _)| at + UNSEEN_WORK));
         self.deadline = deadlines.filter(|at| *at > now).min();
         let report = self.decide(now)?;
+        if has_unseen_work && !is_busy(report.claim.state) {
+            return None;
+        }
         // A turn that begins and ends between two polls shows only its end.
         let is_end = !is_busy(report.claim.state) && report.claim.state != AgentState::Idle;
         let is_next_turn = is_end && report.claim.turn > self.turn;
@@ -305,8 +337,20 @@ impl StateResolver {
         } else if self.state() == Some(AgentState::Waiting) {
             self.went_on_at = Some(now);
         }
+        let shown = self.shown_now().map(|shown| shown.state);
+        self.told = Some((now, shown == Some(AgentState::Working)));
         self.reported = Some(report.clone());
         Some(report)
+    }
+
+    /// Returns true if the agent has been reported to work for less than [`UNSEEN_WORK`], and its screen has not shown it.
+    fn has_unseen_work(&self, now: Instant) -> bool {
+        let reported = self.reported.as_ref();
+        let is_work = |report: &ResolvedState| {
+            report.claim.state == AgentState::Working && report.source != StateSource::Screen
+        };
+        let is_short = |(at, has_shown): (Instant, bool)| !has_shown && now < at + UNSEEN_WORK;
+        reported.is_some_and(is_work) && self.told.is_some_and(is_short) && self.draws_dialogues()
     }
 
     /// Returns what runs on in the background, as the transcript says, else the screen.
@@ -362,6 +406,13 @@ impl StateResolver {
             Some(source) => self.decide_by_status(source, now)?,
             None => self.decide_by_other_sources(now)?,
         };
+        if report.claim.state == AgentState::Working
+            && MOMENTARY.contains(&report.source)
+            && !self.state().is_some_and(is_busy)
+            && !self.has_held(report.source, WORK_BEGINS, now)
+        {
+            return None;
+        }
         if report.claim.state != AgentState::Waiting {
             // An agent that does not wait has no question; a failure has its words in its place. The screen shows those
             // that the agent does not write.
@@ -458,9 +509,7 @@ impl StateResolver {
             if has_dialogue {
                 return self.report(Screen);
             }
-            let has_held =
-                self.state().is_some_and(is_busy) || self.has_held(source, WORK_REPORT, now);
-            return self.report(source).filter(|_| has_held);
+            return self.report(source);
         }
         let next = self
             .get(Report)
@@ -469,8 +518,9 @@ impl StateResolver {
         if status.claim.state != AgentState::Idle {
             // Its words follow, or its limit, as reports know none.
             let is_end = is_reported && !status.is_busy() && status.claim.asks.is_none();
+            let worked = self.worked_at.max(self.report_began);
             let is_old = |held: &HeldClaim| {
-                held.is_busy() || self.worked_at.is_some_and(|worked| held.since < worked)
+                held.is_busy() || worked.is_some_and(|worked| held.since < worked)
             };
             let is_behind = is_end && transcript.is_some_and(is_old);
             if is_behind && !self.has_settled(source, now) {
@@ -486,7 +536,13 @@ impl StateResolver {
             return self.report(Report);
         }
         match transcript {
-            Some(transcript) if !transcript.is_busy() => return self.report(Transcript),
+            // An end that was written long before this rest may not be the last: the end of a background agent sends the
+            // agent on, and Claude Code 2.1.332 is idle for 5 ms before.
+            Some(transcript) if !transcript.is_busy() => {
+                let is_of_this_rest = status.since < transcript.since + settle_time(source);
+                let follows = is_of_this_rest || self.has_settled(source, now);
+                return self.report(Transcript).filter(|_| follows);
+            }
             // The end of the turn is about to be written to the transcript, or its begin to the status.
             Some(_)
                 if !self.has_settled(source, now)
@@ -514,10 +570,11 @@ impl StateResolver {
         // A title or a screen showed work after this claim.
         let precedes_work =
             |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
-        // The user has stopped the work: the screen shows its end without a failure.
+        // The user has stopped the work of this turn: the screen shows its end without a failure.
         let is_stopped = |held: &HeldClaim| {
             held.claim.state == AgentState::Idle
                 && self.busy_since.is_some_and(|since| since < held.since)
+                && self.turn_began.is_none_or(|began| began < held.since)
         };
         let is_inferred_failure =
             |held: &HeldClaim| is_failure(held.claim.state) && !held.claim.is_confirmed;
@@ -587,6 +644,10 @@ impl StateResolver {
                 .on_screen
                 .as_ref()
                 .is_some_and(|(shown, _)| shown.state == AgentState::Working && !shown.inferred);
+            // A title may be ahead of the answer, which is written and drawn together.
+            if transcript.is_busy() && !lower.is_busy() && shows_work {
+                return None;
+            }
             let was_working = self.state() == Some(AgentState::Working);
             let may_go_on = transcript.claim.state == AgentState::Done && was_working && shows_work;
             if may_go_on && !self.has_held(Transcript, END_SHOWN, now) {
@@ -830,7 +891,7 @@ mod tests {
             let mut claims = StateResolver::new(true);
             claims.set_claim(Transcript, claim(Working, Some("ls")), ms(0));
             claims.set_claim(Title, claim(Working, None), ms(0));
-            assert_eq!(states(&mut claims, 0).unwrap().1, Working);
+            assert_eq!(states(&mut claims, 100).unwrap().1, Working);
             claims.set_claim(Report, claim(Waiting, Some("Deploy?")), ms(100));
             let asked = Some((Report, Waiting, Some("Deploy?".to_owned())));
             assert_eq!(states(&mut claims, 100), asked, "at once");
@@ -962,6 +1023,35 @@ mod tests {
         }
 
         #[test]
+        fn work_that_a_title_shows_for_a_moment_is_none() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Title, claim(Idle, None), ms(0));
+            assert_eq!(states(&mut claims, 0), Some((Title, Idle, None)));
+            claims.set_claim(Title, claim(Working, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None);
+            assert_eq!(claims.deadline, Some(ms(1_100)));
+            claims.set_claim(Title, claim(Idle, None), ms(1_063));
+            assert_eq!(states(&mut claims, 1_063), None);
+            // The request was refused.
+            let failed = claim(Error, Some("401")).map(|claim| StateClaim {
+                is_confirmed: false,
+                ..claim
+            });
+            claims.set_claim(Transcript, failed, ms(1_110));
+            let refused = states(&mut claims, 1_110).map(|(source, state, _)| (source, state));
+            assert_eq!(refused, Some((Transcript, Error)));
+            claims.set_claim(Title, claim(Working, None), ms(5_000));
+            assert_eq!(states(&mut claims, 5_099), None);
+            assert_eq!(states(&mut claims, 5_100), Some((Title, Working, None)));
+            // It goes on after a dialogue.
+            claims.set_claim(Title, claim(Waiting, Some("touch a")), ms(6_000));
+            let asks = Some((Title, Waiting, Some("touch a".to_owned())));
+            assert_eq!(states(&mut claims, 6_000), asks);
+            claims.set_claim(Title, claim(Working, None), ms(7_000));
+            assert_eq!(states(&mut claims, 7_000), Some((Title, Working, None)));
+        }
+
+        #[test]
         fn a_permission_that_is_granted_at_once_is_no_question() {
             let mut claims = StateResolver::new(true);
             let hook = StateSource::Hook;
@@ -975,6 +1065,146 @@ mod tests {
             assert_eq!(states(&mut claims, 7_000), None);
             let asked = Some((hook, Waiting, Some("touch b".to_owned())));
             assert_eq!(states(&mut claims, 7_300), asked);
+        }
+
+        #[test]
+        fn work_that_the_screen_does_not_show_is_told_for_half_a_second() {
+            let worked = |at: u64, shown: AgentState, draws: bool| {
+                let mut claims = StateResolver::new(true);
+                if draws {
+                    claims.set_screen(screen(Idle, None), ms(0));
+                    claims.settle_screen(ms(300));
+                }
+                claims.set_claim(Report, claim(Idle, None), ms(300));
+                assert_eq!(states(&mut claims, 300).unwrap().1, Idle);
+                claims.set_claim(Report, claim(Working, None), ms(1_000));
+                assert_eq!(states(&mut claims, 1_100), Some((Report, Working, None)));
+                if draws {
+                    claims.set_screen(screen(shown, None), ms(1_150));
+                    claims.set_screen(screen(Idle, None), ms(1_180));
+                }
+                claims.set_claim(Report, claim(Done, Some("All is done")), ms(1_200));
+                claims.set_claim(Transcript, claim(Done, None), ms(1_200));
+                states(&mut claims, at).map(|(source, state, _)| (source, state))
+            };
+            // Codex 0.171 hides its status row while it answers.
+            assert_eq!(worked(1_599, Idle, true), None);
+            assert_eq!(worked(1_600, Idle, true), Some((Report, Done)));
+            assert_eq!(worked(1_200, Working, true), Some((Report, Done)));
+            assert_eq!(
+                worked(1_200, Idle, false),
+                Some((Report, Done)),
+                "without a screen"
+            );
+            // A question never waits for it.
+            let mut claims = StateResolver::new(true);
+            claims.set_screen(screen(Idle, None), ms(0));
+            claims.settle_screen(ms(300));
+            claims.set_claim(Title, claim(Working, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_100), Some((Title, Working, None)));
+            claims.set_claim(Title, claim(Idle, None), ms(1_150));
+            assert_eq!(states(&mut claims, 1_250), None);
+            assert_eq!(claims.deadline, Some(ms(1_600)));
+            claims.set_claim(Title, claim(Waiting, Some("touch a")), ms(1_300));
+            let asks = Some((Title, Waiting, Some("touch a".to_owned())));
+            assert_eq!(states(&mut claims, 1_300), asks);
+        }
+
+        #[test]
+        fn a_turn_that_was_stopped_says_nothing_of_the_next_ones_failure() {
+            let mut claims = StateResolver::new(true);
+            let transcript = |state, is_confirmed, turn| {
+                claim(state, None).map(|claim| StateClaim {
+                    is_confirmed,
+                    turn,
+                    ..claim
+                })
+            };
+            claims.set_claim(Transcript, transcript(Working, true, 1), ms(0));
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300).unwrap().1, Working);
+            // aider writes nothing of the stop.
+            claims.set_screen(screen(Idle, None), ms(3_000));
+            claims.settle_screen(ms(3_300));
+            assert_eq!(states(&mut claims, 5_000), Some((Screen, Idle, None)));
+            claims.set_claim(Transcript, transcript(Working, true, 2), ms(9_000));
+            assert_eq!(states(&mut claims, 9_000).unwrap().1, Working);
+            claims.set_claim(Transcript, transcript(Error, false, 2), ms(9_100));
+            assert_eq!(states(&mut claims, 9_100), None, "nobody has seen the work");
+            let failed = states(&mut claims, 9_500).map(|(source, state, _)| (source, state));
+            assert_eq!(failed, Some((Transcript, Error)));
+        }
+
+        #[test]
+        fn a_limit_that_ends_a_moments_work_is_no_error_before() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Report, claim(Done, None), ms(0));
+            claims.set_claim(Transcript, claim(Done, None), ms(0));
+            assert_eq!(states(&mut claims, 2_000).unwrap().1, Done);
+            claims.set_claim(Report, claim(Working, None), ms(5_000));
+            assert_eq!(states(&mut claims, 5_000), None);
+            claims.set_claim(Report, claim(Error, None), ms(5_060));
+            assert_eq!(states(&mut claims, 5_060), None);
+            claims.set_claim(Transcript, claim(AgentState::Limited, None), ms(5_070));
+            let limited = states(&mut claims, 5_070).map(|(source, state, _)| (source, state));
+            assert_eq!(limited, Some((Transcript, AgentState::Limited)));
+        }
+
+        #[test]
+        fn a_title_at_rest_beside_a_screen_that_works_waits_for_the_end_of_the_turn() {
+            let begun = || {
+                let mut claims = StateResolver::new(true);
+                claims.set_claim(Title, claim(Working, None), ms(0));
+                claims.set_claim(Transcript, claim(Working, None), ms(100));
+                claims.set_screen(screen(Working, None), ms(200));
+                claims.settle_screen(ms(500));
+                assert_eq!(states(&mut claims, 500).unwrap().1, Working);
+                claims.set_claim(Title, claim(Idle, None), ms(3_000));
+                assert_eq!(states(&mut claims, 4_300), None);
+                claims
+            };
+            // Qwen Code 0.24 writes and draws the answer up to 1.5 s later on a busy machine.
+            let mut claims = begun();
+            claims.set_claim(Transcript, claim(Done, None), ms(4_450));
+            claims.set_screen(screen(Idle, None), ms(4_490));
+            assert_eq!(states(&mut claims, 5_450), Some((Transcript, Done, None)));
+            // The user has stopped it.
+            let mut claims = begun();
+            claims.set_screen(screen(Idle, None), ms(4_400));
+            claims.settle_screen(ms(4_700));
+            assert_eq!(states(&mut claims, 4_700).unwrap().1, Idle);
+        }
+
+        #[test]
+        fn a_moment_of_rest_long_after_the_end_of_a_turn_is_none() {
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(StatusFile, claim(Working, None), ms(0));
+            claims.set_claim(Transcript, claim(Working, None), ms(50));
+            assert_eq!(states(&mut claims, 50), Some((StatusFile, Working, None)));
+            // It writes the end of a turn up to 0.3 s before it rests.
+            claims.set_claim(Transcript, claim(Done, None), ms(1_000));
+            assert_eq!(states(&mut claims, 1_000), None);
+            claims.set_claim(StatusFile, claim(Idle, None), ms(1_300));
+            assert_eq!(states(&mut claims, 1_300), Some((Transcript, Done, None)));
+            claims.set_claim(StatusFile, claim(Working, None), ms(1_500));
+            claims.set_claim(Transcript, claim(Working, None), ms(1_550));
+            assert_eq!(
+                states(&mut claims, 1_550),
+                Some((StatusFile, Working, None))
+            );
+            // A background agent still runs.
+            claims.set_claim(Transcript, claim(Done, None), ms(2_000));
+            assert_eq!(states(&mut claims, 2_000), None);
+            // Its end sends the agent on.
+            claims.set_claim(StatusFile, claim(Idle, None), ms(9_000));
+            assert_eq!(states(&mut claims, 9_000), None);
+            assert_eq!(claims.deadline, Some(ms(9_400)));
+            claims.set_claim(StatusFile, claim(Working, None), ms(9_005));
+            assert_eq!(states(&mut claims, 9_100), None);
+            claims.set_claim(StatusFile, claim(Idle, None), ms(12_000));
+            assert_eq!(states(&mut claims, 12_399), None);
+            assert_eq!(states(&mut claims, 12_400), Some((Transcript, Done, None)));
         }
 
         #[test]
@@ -1066,13 +1296,13 @@ mod tests {
             assert_eq!(states(&mut claims, 1000), Some((Transcript, Error, None)));
             // `/clear`: the title shows work, but no record follows.
             claims.set_claim(Title, claim(Working, None), ms(5000));
-            assert_eq!(states(&mut claims, 5000), Some((Title, Working, None)));
+            assert_eq!(states(&mut claims, 5100), Some((Title, Working, None)));
             claims.set_claim(Title, claim(Idle, None), ms(6000));
             assert_eq!(states(&mut claims, 6000), None, "the transcript may follow");
             assert_eq!(states(&mut claims, 7300), Some((Title, Idle, None)));
             // The next turn also fails, and its beginning was not observed.
             claims.set_claim(Title, claim(Working, None), ms(8000));
-            assert_eq!(states(&mut claims, 8000), Some((Title, Working, None)));
+            assert_eq!(states(&mut claims, 8100), Some((Title, Working, None)));
             claims.set_claim(Title, claim(Idle, None), ms(9000));
             claims.set_claim(Transcript, inferred(Error, 2), ms(9100));
             assert_eq!(states(&mut claims, 9100), Some((Transcript, Error, None)));
@@ -1160,7 +1390,7 @@ mod tests {
             assert_eq!(stopped, Some(Idle));
             // A request that fails at once: the screen is as before the turn.
             claims.set_claim(Title, claim(Working, None), ms(9000));
-            assert_eq!(states(&mut claims, 9000), Some((Title, Working, None)));
+            assert_eq!(states(&mut claims, 9100), Some((Title, Working, None)));
             claims.set_claim(Title, claim(Idle, None), ms(9200));
             claims.set_claim(Transcript, failed(2), ms(9201));
             let failed = states(&mut claims, 9201).map(|(_, state, _)| state);
@@ -1219,7 +1449,7 @@ mod tests {
             assert_eq!(state(&mut claims, 4_000), Some(Done));
             assert!(claims.infers_end());
             claims.set_claim(Title, claim(Working, None), ms(9_000));
-            assert_eq!(state(&mut claims, 9_000), Some(Working));
+            assert_eq!(state(&mut claims, 9_100), Some(Working));
             // The end of the first turn, as it is read now.
             claims.set_claim(Transcript, transcript(Done, false, 1), ms(9_900));
             assert_eq!(state(&mut claims, 9_900), Some(Working));
@@ -1614,9 +1844,9 @@ mod tests {
             });
             claims.set_claim(Title, claim(Working, None), ms(0));
             claims.set_claim(Transcript, answered.clone(), ms(0));
-            assert_eq!(states(&mut claims, 0).unwrap().1, Working);
-            claims.set_claim(Title, claim(Idle, None), ms(50));
-            assert_eq!(states(&mut claims, 50), Some((Transcript, Done, None)));
+            assert_eq!(states(&mut claims, 100).unwrap().1, Working);
+            claims.set_claim(Title, claim(Idle, None), ms(150));
+            assert_eq!(states(&mut claims, 150), Some((Transcript, Done, None)));
 
             let mut claims = StateResolver::default();
             claims.set_claim(Transcript, answered, ms(0));

@@ -17,6 +17,7 @@ use signal_hook::consts::SIGINT;
 
 use super::failure::{Failure, INTERRUPTED};
 use super::options::{self, Options, TypedKeeping, parse_execution_id};
+use super::own_reports::{self, OwnReports, Reporter};
 use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
 use super::{known, live};
@@ -232,6 +233,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     } else {
         printing = live::print_one(&engine, options, typed.timestamps, &clock)?;
     }
+    let is_listening = matches!(config.code, Code::None);
+    // A listener works only while others do.
+    let reports = (!is_listening).then(|| OwnReports::begin(options, config.label.clone()));
+    let reporter = reports.as_ref().map(OwnReports::reporter);
     let mut task = KernelTask::new(config.kernel).label(config.label);
     task.control = control;
     (task.extra, task.byte_sink) = (config.extra, byte_sink);
@@ -241,7 +246,6 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Some(lines) = typed.max_lines {
         task = task.line_limit(lines);
     }
-    let is_listening = matches!(config.code, Code::None);
     task = match config.code {
         Code::None => task.on_connected(|connection_file| {
             if let Some(path) = connection_file {
@@ -268,7 +272,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     task.ask = if is_listening || is_code_read {
         None
     } else if io::stdin().is_terminal() {
-        (!options.json && io::stdout().is_terminal()).then(ask)
+        (!options.json && io::stdout().is_terminal()).then(|| ask(reporter))
     } else {
         has_answers().then(answer_from_input)
     };
@@ -292,6 +296,15 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         passing.finish(is_over, &signals, &clock);
     }
     live::report_problems(report);
+    if let Some((reports, outcome)) = reports.zip(ended.as_ref().ok())
+        && end == End::Done
+    {
+        reports.end(&if outcome.has_failed {
+            own_reports::End::Failed("a cell has failed".to_owned())
+        } else {
+            own_reports::End::Done
+        });
+    }
     match (end, ended) {
         (End::Signalled, _) if !is_listening => Ok(ExitCode::from(INTERRUPTED)),
         // Stopping a listener is its regular end, and a closed output is no error.
@@ -406,13 +419,19 @@ fn answer_from_input() -> Ask {
 }
 
 /// Returns a callback that asks on the terminal.
-fn ask() -> Ask {
+fn ask(reporter: Option<Reporter>) -> Ask {
     let mut unread = Vec::new();
     Box::new(move |question, is_over| {
         thread::park(Some(SHOWN_WITHIN));
         write(&format!(" ?   {}", one_line(&question.prompt)));
         let _hidden = question.is_password.then(HiddenInput::begin);
+        if let Some(reporter) = &reporter {
+            reporter.asks(&question.prompt);
+        }
         let answer = read_line(&mut unread, is_over);
+        if let Some(reporter) = &reporter {
+            reporter.works();
+        }
         if question.is_password || answer.is_none() {
             write("\n");
         }

@@ -19,6 +19,7 @@ use super::live::JunitFile;
 #[cfg(feature = "notify")]
 use super::notifying::Notifying;
 use super::options::{self, Options, TypedKeeping, parse_execution_id};
+use super::own_reports::{End, OwnReports};
 use super::signals::Signals;
 use super::{known, live};
 use crate::agent::Format;
@@ -338,6 +339,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         JunitFile::collect(path, &engine, report)
     });
     let junit = junit.transpose()?;
+    let reports = OwnReports::begin(options, "loop".to_owned());
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
@@ -353,6 +355,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let problem = outcome.as_ref().err().map(ToString::to_string);
     let is_reported = junit.is_none_or(|junit| junit.finish(problem.as_deref()));
     let outcome = outcome?;
+    reports.end(&match outcome.end {
+        _ if outcome.success => End::Done,
+        _ if ended.interrupted => End::Stopped,
+        LoopEnd::Timeout => End::Failed("the time is up".to_owned()),
+        _ => End::Failed("the check has not passed".to_owned()),
+    });
     live::print_lost_lines(outcome.lost_lines);
     live::print_streaming_hint(outcome.has_whole_messages, options);
     Ok(match outcome.end {

@@ -19,6 +19,7 @@ mod agent_hooks;
 mod agents;
 mod demo;
 mod loops;
+mod own_reports;
 mod pass_through;
 mod run;
 

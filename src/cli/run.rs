@@ -17,6 +17,7 @@ use super::live::JunitFile;
 #[cfg(feature = "notify")]
 use super::notifying::Notifying;
 use super::options::{self, Options, TypedKeeping, parse_execution_id};
+use super::own_reports::{End, OwnReports};
 use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
 use super::{known, live};
@@ -119,6 +120,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         JunitFile::collect(path, &engine, report)
     });
     let junit = junit.transpose()?;
+    let reports = OwnReports::begin(options, config.command.name());
     let mut command = config.command.control(&control);
     let (mut printing, mut passing) = (None, None);
     match &config.display {
@@ -160,6 +162,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let problem = ended.as_ref().err().map(Failure::text);
     let is_reported = junit.is_none_or(|junit| junit.finish(problem));
     let outcome = ended?;
+    reports.end(&match outcome.code() {
+        0 => End::Done,
+        _ if interrupted => End::Stopped,
+        _ if outcome.timed_out => End::Failed("the time is up".to_owned()),
+        code => End::Failed(format!("exit code {code}")),
+    });
     live::print_lost_lines(outcome.lost_lines);
     if outcome.has_asked && io::stdin().is_terminal() && !options.quiet {
         message!("hint: if the command waited for an answer: with --stdin it reads your keys");

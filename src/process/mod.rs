@@ -65,5 +65,7 @@ pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 pub(crate) use self::run::TextEvents;
 pub(crate) use self::run::{observe_command, run_with_listener, validate_until_stopped};
 pub(crate) use self::shell::{is_shell, runs_script};
+#[cfg(feature = "cli")]
+pub(crate) use self::terminal::is_typed_at;
 #[cfg(feature = "tui")]
-pub(crate) use self::terminal::{is_typed_at, stop_own_group};
+pub(crate) use self::terminal::stop_own_group;

@@ -4,7 +4,7 @@ use crate::escapes::{BELL, ESCAPE, State, advance};
 
 /// What a terminal that reads them answers: that it knows every state and kind of the protocol. It has nothing that the
 /// program has written.
-pub(super) const ANSWER: &[u8] = b"\x1b]7501;?\x1b\\";
+pub(super) const ANSWER: &[u8] = crate::agent::REPORTS_QUESTION;
 
 const QUESTION: &[u8] = b"]7501;?";
 

@@ -50,6 +50,8 @@ mod loops;
 mod losses;
 #[cfg(feature = "notify")]
 mod notifications;
+#[cfg(all(feature = "cli", feature = "tui"))]
+mod own_reports;
 mod printing;
 mod process;
 mod redact_samples;

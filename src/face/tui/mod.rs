@@ -25,6 +25,7 @@ mod draw;
 
 mod queues;
 mod readers;
+mod reports;
 mod terminal;
 
 mod run;

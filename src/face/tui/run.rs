@@ -33,8 +33,9 @@ use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, Sca
 use super::model::{Model, Settings};
 use super::queues::{InputSender, QUEUE_MAX, RequestSender, Woken, request_queue, wake_pair};
 use super::readers::Access;
+use super::reports::{self, ANSWER_TIME};
 use super::terminal::{
-    Decoder, IS_ENTERED, Keyboard, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend,
+    HAS_REPORTED, IS_ENTERED, Keyboard, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend,
 };
 use crate::api::{FindObserver, Input as TypedInput};
 use crate::board::Row;
@@ -85,6 +86,10 @@ struct Ui {
     frame_limiter: FrameLimiter,
     keyboard: Keyboard,
     terminal: Terminal,
+    /// When the terminal was asked whether it reads reports.
+    asked_at: Instant,
+    /// What was last reported to the terminal.
+    reported: Option<String>,
     threads: Threads,
     /// `None` if the screen is up to date.
     next_frame: Option<FrameFor>,
@@ -94,7 +99,7 @@ struct Ui {
 }
 
 impl Ui {
-    fn start(options: TuiOptions, terminal: Terminal, signals: Receiver<i32>) -> Result<Self> {
+    fn start(options: TuiOptions, mut terminal: Terminal, signals: Receiver<i32>) -> Result<Self> {
         let (data, clock) = (options.data.clone(), options.clock.clone());
         let tick = clock.now() + TICK;
         let threads = Threads::start(options.find.clone(), data, clock, signals)?;
@@ -104,8 +109,11 @@ impl Ui {
             local: LocalTime::of_system(),
         };
         let model = Model::new(settings, Terminal::size(), options.clock.wall());
+        terminal.write(&reports::question());
         Ok(Self {
             keyboard: Keyboard::open(),
+            asked_at: options.clock.now(),
+            reported: None,
             options,
             model,
             frame_limiter: FrameLimiter::default(),
@@ -142,7 +150,23 @@ impl Ui {
             }
             self.draw_if_due()?;
         }
+        self.take_answers();
         Ok(())
+    }
+
+    /// Waits for the answers that the terminal still owes: whoever reads it next would take them for keys.
+    fn take_answers(&mut self) {
+        let until = self.asked_at + ANSWER_TIME;
+        while !self.keyboard.decoder.answers.are_over && self.now() < until {
+            let left = until.saturating_duration_since(self.now());
+            let left = Timespec::try_from(left).ok();
+            let mut polled = [PollFd::new(&self.keyboard, PollFlags::IN)];
+            let is_ready = poll(&mut polled, left.as_ref()).is_ok_and(|ready| ready > 0);
+            // A terminal that is gone answers nothing.
+            if !is_ready || self.keyboard.read().is_err() {
+                return;
+            }
+        }
     }
 
     fn now(&self) -> Instant {
@@ -254,6 +278,21 @@ impl Ui {
     fn draw(&mut self) {
         self.frame_limiter.drawn(self.options.clock.now());
         self.terminal.show(draw(&self.model, &self.options.theme));
+        if self.keyboard.decoder.answers.reads_reports {
+            self.report();
+        }
+    }
+
+    /// Reports to the terminal what has changed since the last report.
+    fn report(&mut self) {
+        let board = &self.model.board;
+        let (rows, names) = (&board.rows[..board.len], &board.names);
+        let report = reports::report(rows, names);
+        if self.reported.as_ref() != Some(&report) {
+            HAS_REPORTED.store(true, Ordering::SeqCst);
+            self.terminal.write(report.as_bytes());
+            self.reported = Some(report);
+        }
     }
 
     fn handle(&mut self, input: Input) -> Result<()> {
@@ -267,6 +306,7 @@ impl Ui {
             match effect {
                 Effect::Quit => self.is_over = true,
                 Effect::Suspend => {
+                    self.take_answers();
                     let (ended, clock) = (&self.threads.ended, &self.options.clock);
                     let end = suspend(&mut self.terminal, ended, clock)?;
                     self.take_back(end)?;
@@ -276,6 +316,7 @@ impl Ui {
                     self.resize()?;
                 }
                 Effect::Jump(row) => {
+                    self.take_answers();
                     let (ended, clock) = (&self.threads.ended, &self.options.clock);
                     let own = self.options.own.as_ref();
                     let end = jump(&row, own, &mut self.terminal, ended, clock)?;
@@ -302,7 +343,9 @@ impl Ui {
     /// Continues after another program has used the terminal, unless the UI has ended.
     fn take_back<T>(&mut self, end: Option<T>) -> Result<Option<T>> {
         if end.is_some() {
-            self.keyboard.decoder = Decoder::default();
+            self.keyboard.decoder.forget();
+            // The reports have ended with the screen.
+            self.reported = None;
             self.resize()?;
         } else {
             self.is_over = true;

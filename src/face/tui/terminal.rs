@@ -29,6 +29,7 @@ use terminput_crossterm::to_crossterm;
 
 use super::draw::Frame;
 use super::effect::Input;
+use super::reports::{self, Answers, Part};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -44,6 +45,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// True while the terminal is in raw mode and shows the alternate screen. A process has one terminal. A panic
 /// leaves it.
 pub(super) static IS_ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// True once something was reported to the terminal, until that ends.
+pub(super) static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Held while bytes are written, because a panic of another thread leaves the terminal.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -197,6 +201,9 @@ fn leave() {
     // The mode first, because it needs no room in the terminal's buffer.
     let _ = disable_raw_mode();
     let mut bytes = Vec::new();
+    if HAS_REPORTED.swap(false, Ordering::SeqCst) {
+        bytes.extend_from_slice(reports::end().as_bytes());
+    }
     // Writing to memory does not fail.
     let _ = queue!(
         bytes,
@@ -375,9 +382,16 @@ impl AsFd for Keyboard {
 pub(super) struct Decoder {
     /// The beginning of a key or of pasted text.
     pending: Vec<u8>,
+    /// What the terminal has answered.
+    pub answers: Answers,
 }
 
 impl Decoder {
+    /// Forgets the beginning of a key.
+    pub fn forget(&mut self) {
+        self.pending.clear();
+    }
+
     fn decode(&mut self, bytes: &[u8]) -> Vec<Input> {
         let mut inputs = Vec::new();
         let mut rest = bytes;
@@ -391,6 +405,24 @@ impl Decoder {
             // Escape alone is a key; a terminal writes the bytes of a longer sequence at once.
             if self.pending == b"\x1b" && !rest.is_empty() {
                 continue;
+            }
+            match self.answers.take(&self.pending) {
+                Part::Whole => {
+                    self.pending.clear();
+                    continue;
+                }
+                Part::Beginning => continue,
+                Part::None => {}
+            }
+            // What began like an answer were keys.
+            if let Some((key @ [b'\x1b', b']'], held)) = self.pending.split_at_checked(2)
+                && !held.is_empty()
+            {
+                inputs.extend(Event::parse_from(key).ok().flatten().and_then(input));
+                let again = [held, rest].concat();
+                self.pending.clear();
+                inputs.extend(self.decode(&again));
+                return inputs;
             }
             match Event::parse_from(&self.pending) {
                 Ok(Some(event)) => inputs.extend(input(event)),
@@ -609,6 +641,36 @@ mod tests {
         ] {
             assert_eq!(keys(bytes.as_bytes()), [(code, modifiers)], "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_of_the_terminal_is_no_key_and_keys_around_it_are() {
+        let answer = b"j\x1b]7501;?\x1b\\k\x1b[?62;4;22cq".as_slice();
+        for cut in 0..answer.len() {
+            // An escape at the end is a key.
+            if answer[..cut].ends_with(b"\x1b") {
+                continue;
+            }
+            let mut decoder = Decoder::default();
+            let (before, after) = answer.split_at(cut);
+            let mut inputs = decoder.decode(before);
+            inputs.extend(decoder.decode(after));
+            let keys = inputs.into_iter().map(|input| match input {
+                Input::Key(key) => key.code,
+                input => panic!("{input:?} is no key"),
+            });
+            assert_eq!(
+                keys.collect::<Vec<_>>(),
+                ['j', 'k', 'q'].map(KeyCode::Char),
+                "{cut}"
+            );
+            assert!(decoder.answers.reads_reports && decoder.answers.are_over);
+        }
+        let bell = Decoder::default().decode(b"\x1b]7501;?\x07");
+        assert!(bell.is_empty(), "{bell:?}");
+        let typed = keys(b"\x1b]75j").into_iter().map(|key| key.0);
+        assert!(typed.eq([']', '7', '5', 'j'].map(KeyCode::Char)));
+        assert_eq!(keys(b"\x1b]\x1b[A").last().unwrap().0, KeyCode::Up);
     }
 
     #[test]

@@ -106,8 +106,8 @@ pub(super) struct Joined {
     hook_session: Option<FoundHooks>,
     claims: Vec<(StateSource, Option<StateClaim>)>,
     failure: Option<String>,
-    /// The end of a turn that is not reported while background agents run: their ends send the agent on.
-    held_turn: Option<AgentEvent>,
+    /// The end of a turn that is not reported while background agents run.
+    held_turn: HeldTurn,
     /// The number of turns that have begun.
     turn: u64,
     /// True while the conversation that was found is not reported yet.
@@ -149,7 +149,7 @@ impl Joined {
             hook_session: None,
             claims: Vec::new(),
             failure: None,
-            held_turn: None,
+            held_turn: HeldTurn::default(),
             turn: 0,
             is_new: false,
             is_suspended: false,
@@ -245,7 +245,11 @@ impl Joined {
             });
             self.failure = failure.flatten().or(self.failure.take());
         }
-        self.hold_turn(&mut result.events);
+        if let Some(transcript) = &self.transcript {
+            let agents = transcript.background(self.started).agents;
+            let state = (agents, transcript.status());
+            self.held_turn.pass(&mut result.events, state, now);
+        }
         for event in &result.events {
             match event {
                 AgentEvent::PromptSent { .. } => self.turn += 1,
@@ -281,26 +285,6 @@ impl Joined {
         self.claim(StateSource::Transcript, transcript_claim, &mut result);
         self.claim(StateSource::Hook, hook_claim, &mut result);
         result
-    }
-
-    /// Takes the end of a turn out of the events while background agents run, and adds it if none of them has sent the
-    /// agent on.
-    fn hold_turn(&mut self, events: &mut Vec<AgentEvent>) {
-        let Some(transcript) = &self.transcript else {
-            return;
-        };
-        let is_end = |event: &AgentEvent| matches!(event, AgentEvent::TurnCompleted { .. });
-        if transcript.background(self.started).agents > 0 {
-            self.held_turn = events
-                .extract_if(.., |event| is_end(event))
-                .last()
-                .or(self.held_turn.take());
-        } else if let Some(held) = self.held_turn.take()
-            && transcript.status() == StreamStatus::Done
-            && !events.iter().any(is_end)
-        {
-            events.push(held);
-        }
     }
 
     /// Returns true if the session differs from that of the file that is read.
@@ -419,6 +403,47 @@ impl Joined {
     }
 }
 
+/// The time in which the end of a background agent sends its parent on. Claude Code 2.1.332 writes the end, and 0.11 s later
+/// what begins the next turn; on a busy machine both are read at once, or half a second apart.
+const SENT_ON: Duration = Duration::from_secs(2);
+
+/// The end of a turn while background agents run: their ends send the agent on, to the only end of the turn.
+#[derive(Debug, Default)]
+struct HeldTurn {
+    end: Option<AgentEvent>,
+    /// When the last of the agents was found to have ended.
+    ended: Option<Instant>,
+}
+
+impl HeldTurn {
+    /// Takes the end of a turn out of the events while background agents run, and adds it if none of them has sent the
+    /// agent on.
+    fn pass(
+        &mut self,
+        events: &mut Vec<AgentEvent>,
+        (agents, status): (u32, StreamStatus),
+        now: Instant,
+    ) {
+        let is_end = |event: &AgentEvent| matches!(event, AgentEvent::TurnCompleted { .. });
+        if agents > 0 {
+            let ends = events.extract_if(.., |event| is_end(event));
+            self.end = ends.last().or(self.end.take());
+            self.ended = None;
+            return;
+        }
+        let Some(end) = self.end.take() else { return };
+        if status != StreamStatus::Done || events.iter().any(is_end) {
+            return;
+        }
+        let ended = *self.ended.get_or_insert(now);
+        if now >= ended + SENT_ON {
+            events.push(end);
+        } else {
+            self.end = Some(end);
+        }
+    }
+}
+
 /// The state that an agent reports about itself.
 #[derive(Debug)]
 struct Status {
@@ -452,5 +477,47 @@ impl Status {
             self.file.seen = version.filter(|version| version.age(now).is_some_and(is_settled));
         }
         self.content.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn a_turn_whose_background_agent_sends_it_on_ends_once() {
+        let start = Clock::system().now();
+        let end = |summary: &str| AgentEvent::TurnCompleted {
+            marker: "end_turn".into(),
+            summary: summary.into(),
+        };
+        let mut held = HeldTurn::default();
+        let mut pass = |event: Option<AgentEvent>, agents: u32, status, ms: u64| {
+            let mut events: Vec<AgentEvent> = event.into_iter().collect();
+            let now = start + Duration::from_millis(ms);
+            held.pass(&mut events, (agents, status), now);
+            let ends = events.into_iter().filter_map(|event| match event {
+                AgentEvent::TurnCompleted { summary, .. } => Some(summary),
+                _ => None,
+            });
+            ends.collect::<Vec<_>>()
+        };
+        let none: [&str; 0] = [];
+        let waits = StreamStatus::Background { tasks: 1 };
+        assert_eq!(pass(Some(end("I wait")), 1, waits, 0), none);
+        // Its end is written, and then what begins the next turn.
+        assert_eq!(pass(None, 0, StreamStatus::Done, 7_000), none);
+        assert_eq!(pass(None, 0, StreamStatus::Working, 7_110), none);
+        assert_eq!(
+            pass(Some(end("All is done")), 0, StreamStatus::Done, 8_000),
+            ["All is done"]
+        );
+        // One that the user has killed sends nothing on.
+        assert_eq!(pass(Some(end("I wait again")), 1, waits, 9_000), none);
+        assert_eq!(pass(None, 0, StreamStatus::Done, 10_000), none);
+        assert_eq!(pass(None, 0, StreamStatus::Done, 11_999), none);
+        assert_eq!(pass(None, 0, StreamStatus::Done, 12_000), ["I wait again"]);
+        assert_eq!(pass(None, 0, StreamStatus::Done, 19_000), none);
     }
 }

@@ -643,7 +643,7 @@ mod tests {
         states.end(at(10));
         begin(&mut states, 11);
         states.set_title("⠙ work", at(12));
-        assert_eq!(state(&mut states, 12), Some(AgentState::Working));
+        assert_eq!(state(&mut states, 13), Some(AgentState::Working));
     }
 
     #[test]

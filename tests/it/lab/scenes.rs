@@ -191,11 +191,11 @@ const ASK: Scene = Scene {
 
 const TASK: Scene = Scene {
     text: "SCN:task now",
-    // If the status is idle between two turns, the first has ended.
-    steps: &[Is("working"), Is("done"), May("working"), May("done")],
+    // The end of the sub-agent sends the agent on, which is idle for a moment before.
+    steps: &[Is("working"), Is("done")],
     counts: Some(Counts {
         tools: 1,
-        turns: 2,
+        turns: 1,
         sub_agents: 1,
         ..NONE
     }),
