@@ -10,6 +10,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) enum Stream {
     Unix(UnixStream),
+    #[cfg_attr(not(feature = "serve"), allow(dead_code))]
     Tcp(TcpStream),
 }
 

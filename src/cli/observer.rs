@@ -10,7 +10,9 @@ mod service;
 mod team_servers;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+#[cfg(any(feature = "tui", feature = "serve"))]
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::failure::Failure;

@@ -1,21 +1,26 @@
 //! Files with secrets, which only their owner can read.
 
+#[cfg(any(feature = "notify", feature = "serve"))]
 use std::fs;
 use std::io::{self, Write};
+#[cfg(any(feature = "notify", feature = "serve"))]
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use tempfile::NamedTempFile;
 
+#[cfg(any(feature = "notify", feature = "serve"))]
 use crate::history::read_trusted_file;
 
 /// The largest file of a secret, in bytes.
+#[cfg(any(feature = "notify", feature = "serve"))]
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
 /// Returns the only line of a file that only its owner can read.
 ///
 /// # Errors
 /// The reason in words.
+#[cfg(any(feature = "notify", feature = "serve"))]
 pub(super) fn private_line(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;

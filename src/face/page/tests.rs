@@ -41,15 +41,17 @@ fn command_event(number: i64, kind: u8) -> TdEvent {
 }
 
 fn events_of(kinds: &[u8], is_pane: bool) -> Vec<TdEvent> {
+    // The row is on the board from here on.
     let first = if is_pane {
-        samples::session_started("s", &["%1", "%2"])
+        let line = samples::update_of("%1", 0, "begins\n", Vec::new());
+        vec![samples::session_started("s", &["%1", "%2"]), line]
     } else {
-        samples::started("make")
+        vec![samples::started("make")]
     };
     let event = if is_pane { pane_event } else { command_event };
     let later = (1_i64..).zip(kinds);
     let later = later.map(|(number, kind)| event(number, *kind));
-    std::iter::once(first).chain(later).collect()
+    first.into_iter().chain(later).collect()
 }
 
 fn row_of(is_pane: bool) -> &'static str {
@@ -110,7 +112,7 @@ proptest! {
         // The last line shows that everything has arrived.
         events.push(if is_pane { samples::update(9_000, "the end\n") } else { samples::output("stdout", "\nthe end\n") });
         let row = row_of(is_pane);
-        let live = events.split_off(begin + 1);
+        let live = events.split_off(begin + 2);
         house.log(events);
         let mut page = Page::default();
         let json = house.json(&format!("/page/lines?row={row}&view=output"));
