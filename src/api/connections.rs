@@ -143,14 +143,20 @@ fn read_request(
         let why = "Transfer-Encoding is not supported: send Content-Length";
         return problem(501, why);
     }
-    let length = match request.header("content-length").map(str::parse) {
-        None => 0,
+    let lengths: Vec<&str> = request.values("content-length").collect();
+    let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let length = match lengths[..] {
+        [] => Some(Ok(0)),
+        [length] => Some(length).filter(is_number).map(str::parse::<usize>),
+        _ => None,
+    };
+    let length = match length {
         Some(Ok(length)) if length <= BODY_BYTES_MAX => length,
-        Some(Ok(_)) => {
+        Some(_) => {
             let why = format!("the body exceeds {BODY_BYTES_MAX} bytes");
             return problem(413, &why);
         }
-        Some(Err(_)) => return problem(400, "Content-Length is no number"),
+        None => return problem(400, "Content-Length is not one number"),
     };
     let mut body = bytes.split_off(head_bytes);
     while body.len() < length {

@@ -69,7 +69,10 @@ pub(crate) struct PublicUrl {
 impl PublicUrl {
     /// Reads an address; the error states what it must be.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let rest = text.strip_prefix("https://").ok_or(
+        let scheme = text
+            .get(..8)
+            .filter(|scheme| scheme.eq_ignore_ascii_case("https://"));
+        let rest = scheme.map(|_| &text[8..]).ok_or(
             "it must begin with https://: the token and all output would cross the network in clear",
         )?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -82,7 +82,6 @@ impl Request {
     }
 
     /// Returns the values of all headers with a name, which must be in lower case.
-    #[cfg(feature = "serve")]
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let of_name = self.headers.iter().filter(move |(of, _)| of == name);
         of_name.map(|(_, value)| value.as_str())

@@ -1,6 +1,7 @@
 //! Types into a pane for all faces. A question is answered only by a text or keys with its id, while it is on the
 //! screen and the program that asks it reads the input.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::agent::{
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::event::{AgentState, Dialogue, DialogueChoice, PaneId, StateEvidence, StateSource};
 use crate::process::{ForegroundGroup, Program, RunningAgent, Stat, age, foreground, stat};
 use crate::redact::{MARKER, Rules};
-use crate::thread::Stop;
+use crate::thread::{Stop, lock};
 use crate::tmux::{Look, Moment, Permission, Server, Typing};
 
 /// The resolution of a process's start time.
@@ -27,6 +28,61 @@ pub(crate) struct Input<'a> {
     pub may_leave_enter: bool,
     /// The id of the question that it answers.
     pub answers: Option<&'a str>,
+}
+
+/// The time in which a question that was answered takes no other answer. Its id changes with the next question, but
+/// agents draw that up to half a second after the key, and the board follows within 1.5 s. Until then, a second press
+/// would answer a question that nobody has seen. A question that is still there afterwards has not taken the answer.
+const ANSWERED_TIME: Duration = Duration::from_secs(2);
+
+/// The answers that this process gives or has just given: pane, question and time.
+static ANSWERED: Mutex<Vec<(PaneId, String, Instant)>> = Mutex::new(Vec::new());
+
+/// An answer that is being typed. Dropped without [`Answer::keep`], it was not typed, and may be given again.
+struct Answer {
+    pane: PaneId,
+    id: String,
+    at: Option<Instant>,
+}
+
+impl Answer {
+    /// Begins to answer a question, unless it was just answered. Only a whole answer keeps others away.
+    fn begin((pane, id): (&PaneId, &str), is_whole: bool, clock: &Clock) -> Result<Self> {
+        let now = clock.now();
+        let mut answered = lock(&ANSWERED);
+        answered.retain(|(.., at)| now.saturating_duration_since(*at) < ANSWERED_TIME);
+        if answered
+            .iter()
+            .any(|(of, known, _)| of == pane && known == id)
+        {
+            return Err(Error::invalid(format!(
+                "the question has changed: pane {pane} was answered a moment ago, and what it asks next is not known yet"
+            )));
+        }
+        if is_whole {
+            answered.push((pane.clone(), id.to_owned(), now));
+        }
+        Ok(Self {
+            pane: pane.clone(),
+            id: id.to_owned(),
+            at: is_whole.then_some(now),
+        })
+    }
+
+    fn keep(mut self) {
+        self.at = None;
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(at) = self.at {
+            let own = |(pane, id, begun): &(PaneId, String, Instant)| {
+                *pane == self.pane && *id == self.id && *begun == at
+            };
+            lock(&ANSWERED).retain(|answer| !own(answer));
+        }
+    }
 }
 
 fn choices_of(row: &Row) -> &[DialogueChoice] {
@@ -87,8 +143,32 @@ impl Input<'_> {
                 (Moment::Enter, None) => self.enter(row.as_ref(), shown, &look.pane),
             }
         };
+        let answer = match self.answers {
+            Some(id) => Some(Answer::begin((&pane, id), self.is_whole(&typing), clock)?),
+            None => None,
+        };
         typing.send(server, &pane, &mut judge, (stop, clock))?;
+        if let Some(answer) = answer {
+            answer.keep();
+        }
         Ok(pane)
+    }
+
+    /// Returns true if a text or keys answer a question, rather than move in its choices or begin a text.
+    fn is_whole(&self, typing: &Typing) -> bool {
+        const MOVES: [&str; 13] = [
+            "Up", "Down", "Left", "Right", "Tab", "BTab", "Home", "End", "PageUp", "PageDown",
+            "BSpace", "DC", "Space",
+        ];
+        match typing {
+            Typing::Text {
+                text,
+                presses_enter,
+            } => *presses_enter || text.chars().count() <= 1,
+            Typing::Keys(keys) | Typing::Choice(keys) => {
+                keys.iter().any(|key| !MOVES.contains(&key.as_str()))
+            }
+        }
     }
 
     /// Judges if the text or the keys may be typed.

@@ -121,6 +121,10 @@ pub(super) struct Content {
     snapshots: Snapshots,
     /// True if the conversation of the agent is known, so that snapshots of its screen add nothing.
     has_conversation: bool,
+    /// The number of the pane's next line.
+    next_line: Option<i64>,
+    /// The pane's last line, with its number, if it has begun and not ended, such as a prompt or a progress bar.
+    begun: Option<(i64, StyledText)>,
 }
 
 impl Content {
@@ -131,6 +135,8 @@ impl Content {
             local,
             snapshots: Snapshots::default(),
             has_conversation: false,
+            next_line: None,
+            begun: None,
         }
     }
 
@@ -162,12 +168,16 @@ impl Content {
         }
     }
 
-    /// Returns the line that has begun but not ended, such as a model's answer.
+    /// Returns the line that has begun but not ended, such as a model's answer or a prompt.
     pub fn open_line(&self) -> Option<StyledText> {
-        let live = self
-            .streams
-            .live()
-            .filter(|_| self.view == LineView::Output)?;
+        if self.view != LineView::Output {
+            return None;
+        }
+        let Some(live) = self.streams.live() else {
+            // The conversation says what its screen shows.
+            let begun = self.begun.as_ref().filter(|_| !self.has_conversation);
+            return begun.map(|(_, text)| text.clone());
+        };
         let mut text = String::new();
         live.push_open(&mut text, true);
         (!text.is_empty()).then(|| StyledText::painted(&bounded(text)))
@@ -195,6 +205,10 @@ impl Content {
                 ..
             } => {
                 let lines = StyledLines::new(*first_line, chunk, styles);
+                let count = chunk.matches('\n').count();
+                let next = first_line.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
+                self.next_line = Some(next);
+                self.begun.take_if(|(number, _)| *number < next);
                 for (number, text, styles) in lines.iter() {
                     let links = links.of_line(number);
                     let text = match links {
@@ -213,6 +227,11 @@ impl Content {
                 ..
             } => {
                 let text = pane_line(text, styles_of(styles, 0));
+                let is_last = self.begun.as_ref().is_none_or(|(last, _)| last <= number);
+                if is_last && self.next_line.is_none_or(|next| next <= *number) {
+                    let begun = (*number, text.clone());
+                    self.begun = Some(begun).filter(|(_, text)| !text.text.is_empty());
+                }
                 emit(Change::Revised(*number, text));
             }
             TdEvent::ScreenSnapshot { pane, rows, .. } => {

@@ -55,9 +55,28 @@ test("older pages push the newest lines out, which come again as pages", () => {
   assert.deepEqual(lines.prepend(page(range(7, 9))), { added: range(7, 9), removed: 3 });
   assert.deepEqual([lines.hasGap, lines.after, lines.before], [true, 11, 7]);
   lines.receive({ lines: [line(16)] });
+  // At most half a window at a time; the others come again.
   const { added, removed } = lines.append(page(range(12, 16), { is_last: true }));
-  assert.deepEqual([ids(added), removed], [["13.0", "14.0", "15.0", "16.0"], 4]);
+  assert.deepEqual([ids(added), removed, lines.hasGap, lines.after], [["13.0", "14.0", "15.0"], 3, true, 14]);
+  assert.deepEqual(ids(lines.append(page(range(15, 16), { is_last: true })).added), ["16.0"]);
   assert.deepEqual([lines.hasGap, lines.pending.length, idOf(lines.newest), lines.unseen], [false, 0, "16.0", 0]);
+});
+
+test("pages that have more lines than the window are turned line by line, up and down", () => {
+  // Two events of 25 lines each, and one page has both.
+  const all = [1, 2].flatMap((seq) => [...Array(25).keys()].map((nth) => line(seq, nth)));
+  const lines = new Lines({ windowMax: 6 });
+  const whole = page(all, { is_first: true, is_last: true });
+  lines.reset(whole);
+  const up = ids(lines.items).reverse();
+  while (!lines.isFirst) up.push(...ids(lines.prepend(page(all.filter((item) => item.seq < lines.before), { is_first: true })).added).reverse());
+  assert.deepEqual(up.reverse(), ids(all));
+  const down = ids(lines.items);
+  while (lines.hasGap) down.push(...ids(lines.append(page(all.filter((item) => item.seq > lines.after), { is_last: true })).added));
+  assert.deepEqual(down, ids(all));
+  lines.reset(whole, all.at(-1), "1.12");
+  assert.deepEqual(ids(lines.items), ["1.9", "1.10", "1.11", "1.12", "1.13", "1.14"]);
+  assert.deepEqual([lines.isFirst, lines.hasGap], [false, true]);
 });
 
 test("a page in the middle of the log leaves a gap to the live lines", () => {

@@ -164,10 +164,22 @@ fn every_action_works_by_the_keyboard_alone() {
     );
     browser.until(&tab, &format!("{LINES}.includes('one needle')"));
     for (key, is_shown) in [
-        ("l", "location.hash.includes('/logs')"),
-        ("s", "location.hash.includes('/screen')"),
-        ("e", "location.hash.includes('/events')"),
-        ("o", "location.hash.includes('/output')"),
+        (
+            "l",
+            "document.querySelector('#row-tabs [data-view=logs][aria-current=page]')",
+        ),
+        (
+            "s",
+            "document.querySelector('#row-tabs [data-view=screen][aria-current=page]')",
+        ),
+        (
+            "e",
+            "document.querySelector('#row-tabs [data-view=events][aria-current=page]')",
+        ),
+        (
+            "o",
+            "document.querySelector('#row-tabs [data-view=output][aria-current=page]')",
+        ),
         ("/", "document.activeElement.id === 'search'"),
     ] {
         browser.press(&tab, key);

@@ -385,3 +385,59 @@ fn only_its_own_flag_lets_the_server_type_and_only_with_the_question() {
         assert_eq!(none.status, 404, "{none:?}");
     }
 }
+
+#[test]
+fn an_answer_counts_once_while_the_next_question_is_on_its_way() {
+    let home = Home::new();
+    // One key answers, and the next question follows half a second later.
+    let script = "#!/bin/bash\nfor step in 1 2 3 4 5 6; do\nclear\n\
+        printf \"Do you want to run step $step?\\n❯ 1. Yes\\n  2. No, and tell Claude what to do differently (esc)\\n\"\n\
+        read -rsn1 key; echo \"$step:$key\" >> GOT; sleep 0.5\ndone\nexec sleep 1000\n";
+    let got = home.directory().join("got");
+    let claude = home.directory().join("claude");
+    fs::write(&claude, script.replace("GOT", &got.display().to_string())).unwrap();
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    let pane = home
+        .server
+        .new_session("asks", 80, 24, &claude.display().to_string());
+    home.start();
+    let served = Served::start(&home, &["--allow-input"]);
+    let question = |before: &str| {
+        let row = home.wait_for_row("asks", |row| {
+            row["state"] == "waiting" && row["question_id"] != before
+        });
+        row["question_id"].as_str().unwrap().to_owned()
+    };
+    let path = format!("POST /api/v1/panes/{}/input", pane.replace('%', "%25"));
+    let mut id = question("");
+    for step in 1..=3 {
+        let body = json!({"text": "1", "answers": id}).to_string();
+        let request = format!(
+            "{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
+            served.address,
+            served.token,
+            body.len()
+        );
+        // All are sent before one is answered.
+        let posts: Vec<_> = (0..4)
+            .map(|_| {
+                let mut stream = served.connect();
+                stream.write_all(request.as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+        let mut codes: Vec<u16> = posts
+            .into_iter()
+            .map(|mut stream| {
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).unwrap();
+                answer.split(' ').nth(1).unwrap().parse().unwrap()
+            })
+            .collect();
+        codes.sort_unstable();
+        assert_eq!(codes, [200, 409, 409, 409]);
+        id = question(&id);
+        let answers = fs::read_to_string(&got).unwrap();
+        assert_eq!(answers.lines().count(), step, "{answers}");
+    }
+}

@@ -426,3 +426,61 @@ fn hostile_text_is_text() {
     let complaints = shown.browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
 }
+
+#[test]
+fn every_line_of_a_long_history_is_reached_by_scrolling_and_a_begun_one_is_shown() {
+    let Some(mut shown) = Shown::open() else {
+        return;
+    };
+    let all: String = (0..12_000)
+        .map(|number| format!("line {number}\r\n"))
+        .collect();
+    shown.terminal.write_all(all.as_bytes()).unwrap();
+    shown.until_shown("line 11999");
+    // A line that has not ended yet, such as a question of a program.
+    shown.terminal.write_all(b"Delete all? [y/N] ").unwrap();
+    let open = "document.querySelector('.line.open')?.textContent.includes('Delete all?')";
+    shown.browser.until(&shown.tab, open);
+    // The page notes each line that it ever shows.
+    shown.browser.eval(
+        &shown.tab,
+        "window.all = new Set(); const note = () => { for (const line of document.querySelectorAll('#lines [data-line] .text')) window.all.add(line.textContent); }; \
+         new MutationObserver(note).observe(document.querySelector('#lines'), { childList: true }); note(); true",
+    );
+    let is_first = format!("{LINES}.includes('line 0')");
+    let up = "document.querySelector('#lines').scrollTop = 0; document.querySelector('#lines').dispatchEvent(new Event('scroll')); true";
+    for _ in 0..400 {
+        if shown.browser.eval(&shown.tab, &is_first) == Value::Bool(true) {
+            break;
+        }
+        shown.browser.eval(&shown.tab, up);
+        std::thread::park_timeout(Duration::from_millis(40));
+    }
+    let missing =
+        "[...Array(12000).keys()].filter((number) => !window.all.has(`line ${number}`)).length";
+    assert_eq!(shown.browser.eval(&shown.tab, missing), 0);
+    shown.browser.eval(&shown.tab, "window.all.clear(); true");
+    let is_last = format!("{LINES}.includes('line 11999')");
+    let down =
+        "const list = document.querySelector('#lines'); list.scrollTop = list.scrollHeight; true";
+    for _ in 0..400 {
+        if shown.browser.eval(&shown.tab, &is_last) == Value::Bool(true) {
+            break;
+        }
+        shown.browser.eval(
+            &shown.tab,
+            &format!("(() => {{ {} }})()", down.replace("true", "return true;")),
+        );
+        std::thread::park_timeout(Duration::from_millis(40));
+    }
+    assert_eq!(
+        shown.browser.eval(
+            &shown.tab,
+            &missing.replace(
+                "[...Array(12000).keys()]",
+                "[...Array(10000).keys()].map((at) => at + 2000)"
+            )
+        ),
+        0
+    );
+}

@@ -5,7 +5,14 @@ import * as api from "./api.js";
 // A refusal has to be read; the board may redraw the question meanwhile.
 const SHOWN_MS = 10_000;
 
+// The server takes no other answer to a question for this long.
+const ANSWERED_MS = 2_000;
+
+// Keys that move in a question without answering it.
+const MOVES = ["Up", "Down", "Left", "Right", "Tab"];
+
 export class Answers {
+  #answered = new Map();
   #said = new Map();
   #timers = new Map();
   #changed;
@@ -32,17 +39,28 @@ export class Answers {
     this.#changed(id);
   }
 
-  // Types into the pane of a row. Returns true if it was typed.
+  // Types into the pane of a row. Returns true if it was typed. A question is answered once: a second press while the
+  // next question is on its way would answer that one.
   async send(row, body) {
+    const isWhole = body.answers && !body.keys?.every((key) => MOVES.includes(key));
+    if (isWhole && this.#answered.get(row.id) === body.answers) return false;
+    if (isWhole) this.#answered.set(row.id, body.answers);
     this.say(row.id, "Sending …", "sending");
     try {
       await api.input(row, body);
       this.say(row.id, "Sent.");
+      // The question may stay, if its program did not take the answer.
+      if (isWhole) setTimeout(() => this.#again(row.id, body.answers), ANSWERED_MS);
       return true;
     } catch (error) {
+      if (isWhole) this.#again(row.id, body.answers);
       this.say(row.id, refusal(error), "refused");
       return false;
     }
+  }
+
+  #again(id, question) {
+    if (this.#answered.get(id) === question) this.#answered.delete(id);
   }
 }
 

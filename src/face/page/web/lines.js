@@ -120,30 +120,43 @@ export class Lines {
 
   // Shows another part of the log. `newest` is the newest line of the log if the page does not reach its end. The
   // live stream begins anew after `this.newest`, so nothing is pending.
-  reset(page, newest = null) {
+  // A page may have more lines than the window: those around the line `at` (`SEQ.NTH`) are kept, else the last ones.
+  reset(page, newest = null, at = null) {
     this.clear();
-    this.items = page.lines.slice(-this.windowMax);
-    this.isFirst = page.is_first && this.items.length === page.lines.length;
-    this.newest = page.is_last ? this.last : newest;
-    this.hasGap = !page.is_last;
+    const { lines } = page;
+    const target = at === null ? -1 : lines.findIndex((line) => idOf(line) === at || line.seq > Number.parseInt(at, 10));
+    const start = Math.max(0, Math.min(lines.length - this.windowMax, target < 0 ? Infinity : target - this.windowMax / 2));
+    this.items = lines.slice(start, start + this.windowMax);
+    const isEnd = start + this.windowMax >= lines.length;
+    this.isFirst = page.is_first && start === 0;
+    this.newest = page.is_last && isEnd ? this.last : newest;
+    this.hasGap = !(page.is_last && isEnd);
     this.before = page.first;
     this.after = page.last;
-    if (this.items.length < page.lines.length) this.#beginAtFirst();
+    if (start > 0) this.#beginAtFirst();
+    if (!isEnd) this.#endAtLast();
+  }
+
+  // The last event may be cut in two: it comes again, and its lines that are here are left out.
+  #endAtLast() {
+    this.after = this.last && this.last.seq - 1;
+    this.hasGap = true;
   }
 
   // Puts an older page before the window. Returns `{added, removed}`: new items, and how many go at the end.
   prepend(page) {
     const first = this.first;
-    const added = first ? page.lines.filter((line) => isAfter(first, line)) : page.lines;
+    const older = first ? page.lines.filter((line) => isAfter(first, line)) : page.lines;
+    // A page may have more lines than the window: the next ones are taken, and the others come with the next page.
+    const added = older.slice(-this.windowMax / 2);
     this.items = added.concat(this.items);
-    this.isFirst = page.is_first;
     this.before = page.first ?? this.before;
+    this.isFirst = page.is_first;
+    if (added.length < older.length) this.#beginAtFirst();
     const removed = Math.max(0, this.items.length - this.windowMax);
     if (removed > 0) {
       this.items.splice(this.windowMax);
-      // The last event may be cut in two: it comes again, and its lines that are here are left out.
-      this.after = this.last && this.last.seq - 1;
-      this.hasGap = true;
+      this.#endAtLast();
     }
     return { added, removed };
   }
@@ -152,10 +165,12 @@ export class Lines {
   // page reaches the end of the log, the live stream begins anew after it, so nothing is pending.
   append(page) {
     const last = this.last;
-    const added = last ? page.lines.filter((line) => isAfter(line, last)) : page.lines;
+    const newer = last ? page.lines.filter((line) => isAfter(line, last)) : page.lines;
+    const added = newer.slice(0, this.windowMax / 2);
     for (const line of added) this.items.push(line);
     this.after = page.last ?? this.after;
-    if (page.is_last) {
+    if (added.length < newer.length) this.#endAtLast();
+    else if (page.is_last) {
       this.pending = [];
       this.newest = this.last ?? this.newest;
       this.hasGap = false;

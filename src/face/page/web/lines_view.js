@@ -96,7 +96,7 @@ export class LinesView {
       // The live stream begins at the end of the log, wherever the reader is.
       const tail = page.is_last ? page : await api.lines(row, view, {}, signal);
       if (signal.aborted) return;
-      this.#model.reset(page, tail.lines.at(-1) ?? null);
+      this.#model.reset(page, tail.lines.at(-1) ?? null, line ?? null);
       this.#cursor = tail.last ?? 0;
       this.#isLoaded = true;
       this.#isFollowing = line == null;

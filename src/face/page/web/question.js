@@ -13,9 +13,9 @@ const KEYS = [
 
 // Returns the panel of a question. Its buttons send the id of the question that it was made for: `send(body)` has it.
 export function questionPanel(row, allowInput, send) {
-  const dialogue = row.dialogue ?? { text: row.asks ?? "", choices: [] };
+  const dialogue = row.dialogue ?? { text: row.asks ?? row.last_line ?? "", choices: [] };
   const label = `What ${oneLine(row.name, 60)} asks`;
-  const words = visibleLines(cut(dialogue.text || row.asks || "", 20_000));
+  const words = visibleLines(cut(dialogue.text || row.asks || "It waits for a key; its screen shows for what.", 20_000));
   const text = el("pre", { class: "ask", tabindex: "0", role: "group", "aria-label": label }, words);
   const panel = el("div", { class: "question", "data-question": row.question_id }, text);
   // A dialogue ends with what it asks; what comes before is the reason.
