@@ -37,6 +37,10 @@ fn settle_time(source: StateSource) -> Duration {
     })
 }
 
+/// The time for which an idle status must hold long after the end of a turn was written. When a background agent sends
+/// Claude Code 2.1.332 on, it is idle for 5 ms, and a real rest is reported within half a second.
+const REST_BEGINS: Duration = Duration::from_millis(150);
+
 /// The time that an idle screen must persist after a turn. opencode 1.18 shows an empty box for up
 /// to 0.5 s before it draws the indicator of the next turn.
 const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
@@ -297,7 +301,9 @@ impl StateResolver {
         let begun = self.own_status().zip(written);
         let begun = begun.map(|(status, held)| held.since + settle_time(status));
         let ended = written.map(|held| held.since + END_SHOWN);
-        let settles = settles.chain(begins).chain(begun).chain(ended);
+        let status = self.own_status().and_then(|source| self.get(source));
+        let rests = status.map(|held| held.since + REST_BEGINS);
+        let settles = settles.chain(begins).chain(begun).chain(ended).chain(rests);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
         let next_shells = self.next_shells;
@@ -347,7 +353,9 @@ impl StateResolver {
     fn has_unseen_work(&self, now: Instant) -> bool {
         let reported = self.reported.as_ref();
         let is_work = |report: &ResolvedState| {
-            report.claim.state == AgentState::Working && report.source != StateSource::Screen
+            // A status that the agent keeps of itself is followed at once.
+            let is_own = matches!(report.source, StateSource::Screen | StateSource::StatusFile);
+            report.claim.state == AgentState::Working && !is_own
         };
         let is_short = |(at, has_shown): (Instant, bool)| !has_shown && now < at + UNSEEN_WORK;
         reported.is_some_and(is_work) && self.told.is_some_and(is_short) && self.draws_dialogues()
@@ -540,7 +548,7 @@ impl StateResolver {
             // agent on, and Claude Code 2.1.332 is idle for 5 ms before.
             Some(transcript) if !transcript.is_busy() => {
                 let is_of_this_rest = status.since < transcript.since + settle_time(source);
-                let follows = is_of_this_rest || self.has_settled(source, now);
+                let follows = is_of_this_rest || self.has_held(source, REST_BEGINS, now);
                 return self.report(Transcript).filter(|_| follows);
             }
             // The end of the turn is about to be written to the transcript, or its begin to the status.
@@ -1199,12 +1207,12 @@ mod tests {
             // Its end sends the agent on.
             claims.set_claim(StatusFile, claim(Idle, None), ms(9_000));
             assert_eq!(states(&mut claims, 9_000), None);
-            assert_eq!(claims.deadline, Some(ms(9_400)));
+            assert_eq!(claims.deadline, Some(ms(9_150)));
             claims.set_claim(StatusFile, claim(Working, None), ms(9_005));
             assert_eq!(states(&mut claims, 9_100), None);
             claims.set_claim(StatusFile, claim(Idle, None), ms(12_000));
-            assert_eq!(states(&mut claims, 12_399), None);
-            assert_eq!(states(&mut claims, 12_400), Some((Transcript, Done, None)));
+            assert_eq!(states(&mut claims, 12_149), None);
+            assert_eq!(states(&mut claims, 12_150), Some((Transcript, Done, None)));
         }
 
         #[test]
