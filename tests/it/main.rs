@@ -61,7 +61,7 @@ mod secret_paths;
 #[cfg(feature = "cli")]
 mod seen;
 #[cfg(feature = "serve")]
-mod serve;
+pub mod serve;
 #[cfg(feature = "cli")]
 mod shells;
 mod source_text;

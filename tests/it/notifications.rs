@@ -354,6 +354,59 @@ fn nobody_is_told_what_he_looks_at() {
     assert_eq!(resolved["settled"], "seen");
 }
 
+#[cfg(feature = "serve")]
+#[test]
+fn what_the_page_shows_is_not_told_and_its_answer_withdraws_what_was() {
+    use crate::serve::Served;
+    use crate::serve::browser::{self, Browser, PHONE};
+    if !browser::is_there() {
+        return;
+    }
+    let server = StandIn::new(|_| Reply::ok(""));
+    let mut stage = Stage::new(&webhook(&server));
+    stage.start(&[]);
+    let served = Served::start(&stage.home, &["--allow-input"]);
+    let mut browser = Browser::start();
+    let phone = browser.open(&PHONE, "dark", &served.link);
+    browser.until(&phone, "document.querySelector('#board [data-row]')");
+    browser.press(&phone, "j");
+    stage.ask("web", "seen");
+    let seen = |it: &Value| it["items"][0]["name"] == "web" && it["why"] == "you have looked at it";
+    wait_for("what the page shows is withheld", CEILING, || {
+        let withheld = stage.log("withheld");
+        withheld.iter().any(seen).then_some(()).ok_or(withheld)
+    });
+    // The next question comes right after, and is seen as well.
+    stage.work("web");
+    stage.ask("web", "seen again");
+    wait_for("the next one is withheld", CEILING, || {
+        let withheld = stage.log("withheld");
+        let count = withheld.iter().filter(|it| seen(it)).count();
+        (count >= 2).then_some(()).ok_or(withheld)
+    });
+    assert_eq!(server.requests().len(), 0, "{:?}", server.requests());
+
+    // Nobody looks at the page: the question is told, and answered there later.
+    let away = serde_json::json!({"url": "about:blank"});
+    browser.tab_call(&phone, "Page.navigate", away);
+    stage.work("web");
+    stage.ask("web", "not seen");
+    let told = event(&server.wait_for(1)[0]);
+    assert_eq!(
+        (&told["session"], &told["resolved"]),
+        (&json!("web"), &Value::Null)
+    );
+    let phone = browser.open(&PHONE, "dark", &served.link);
+    browser.until(
+        &phone,
+        "document.querySelector('[data-choice=\"1\"]:not([aria-disabled])')",
+    );
+    browser.tap(&phone, "[data-choice=\"1\"]");
+    stage.work("web");
+    let resolved = event(&server.wait_for(2)[1]);
+    assert_eq!(resolved["resolved"], true, "{resolved}");
+}
+
 #[test]
 fn a_press_on_a_button_answers_that_question_and_an_old_one_says_so() {
     // Telegram's API as its documentation describes it.

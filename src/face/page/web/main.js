@@ -48,7 +48,7 @@ const actions = {
 const boardView = new BoardView(board, actions);
 const rowView = new RowView(board, actions);
 const lines = new LinesView({ isOver: (id) => board.isLoaded && (board.find(id)?.ended ?? true) });
-const screen = new ScreenView({ isViewed: () => views.isDue(shown?.id) });
+const screen = new ScreenView({ isViewed: () => views.isDue(board.find(shown?.id)) });
 const search = new Search(lines, () => ({ row: shown.id, view: shown.view }));
 const timeline = new Timeline((id) => go({ kind: "row", id, view: "output", line: null }));
 const historyView = new HistoryView();
@@ -292,7 +292,7 @@ function tick() {
   const row = shown && shown.view !== "screen" ? board.find(shown.id) : null;
   if (row) rows.push(row);
   // What the user sees withholds its notification.
-  for (const each of rows) if (hasPane(each) && views.isDue(each.id)) api.screen(each, true).catch(() => {});
+  for (const each of rows) if (hasPane(each) && views.isDue(each)) api.screen(each, true).catch(() => {});
 }
 
 // Keys

@@ -12,13 +12,16 @@ export function isLookedAt() {
   return document.visibilityState === "visible" && performance.now() - usedAt < USED_MS;
 }
 
-// Limits reports to one in ten seconds for each row.
+// Limits reports to one in ten seconds for each state of a row. A new question is another state: its notification is
+// withheld only if it is reported before it is due.
 export class Views {
   #sent = new Map();
 
   // Returns true if a view of a row is to be reported now.
-  isDue(id, now = performance.now()) {
-    if (!isLookedAt() || now - (this.#sent.get(id) ?? -Infinity) < EVERY_MS) return false;
+  isDue(row, now = performance.now()) {
+    if (!row || !isLookedAt()) return false;
+    const id = `${row.id} ${row.since} ${row.question_id}`;
+    if (now - (this.#sent.get(id) ?? -Infinity) < EVERY_MS) return false;
     if (this.#sent.size > 1000) this.#sent.clear();
     this.#sent.set(id, now);
     return true;
