@@ -48,6 +48,8 @@ mod layers;
 mod logger;
 mod loops;
 mod losses;
+#[cfg(feature = "cli")]
+mod mcp;
 #[cfg(feature = "notify")]
 mod notifications;
 #[cfg(all(feature = "cli", feature = "tui"))]

@@ -13,7 +13,7 @@ use td_observe::EventKind;
 
 use crate::recordings::files_below;
 use crate::wire::{all_samples, line_of};
-use structure::Structure;
+pub use structure::Structure;
 
 /// Checks a line of a stream or of a log against the schema, strictly: every field must be in the table.
 pub fn check(line: &Value) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! A validator of the part of JSON Schema that our schema uses. It fails on unknown keywords, so that
-//! none is ignored.
+//! A validator of the part of JSON Schema that our schema and those of the Model Context Protocol use. It fails on
+//! unknown keywords, so that none is ignored.
 
 use serde_json::{Map, Value};
 
@@ -25,7 +25,15 @@ impl Structure {
         }
     }
 
-    /// Validates an envelope.
+    /// Takes a schema of others, whose additions are never refused.
+    pub fn of(schema: Value) -> Self {
+        Self {
+            schema,
+            is_strict: false,
+        }
+    }
+
+    /// Validates an envelope, or any value against a schema of others.
     pub fn check(&self, envelope: &Value) -> Result<(), String> {
         self.at(&self.schema, envelope, true)
     }
@@ -62,6 +70,7 @@ impl Structure {
         };
         match keyword {
             "$schema" | "$id" | "title" | "$defs" if is_root => Ok(()),
+            "title" | "default" | "examples" if !self.is_strict => Ok(()),
             "description" => ensure(expected.as_str().is_some_and(|text| !text.is_empty())),
             "$ref" => {
                 let path = expected.as_str().unwrap().trim_start_matches('#');
@@ -80,6 +89,10 @@ impl Structure {
             "const" => ensure(value == expected),
             "enum" => ensure(expected.as_array().unwrap().contains(value)),
             "not" => ensure(self.at(expected, value, false).is_err()),
+            // Asserted by nothing, as the specification says of most formats.
+            "format" if matches!(expected.as_str(), Some("byte" | "uri" | "uri-template")) => {
+                Ok(())
+            }
             "format" => {
                 assert_eq!(expected, "date-time");
                 let text = value.as_str();
@@ -122,6 +135,27 @@ impl Structure {
                 }
                 Ok(())
             }
+            "additionalProperties" => {
+                let known = all.get("properties");
+                let is_known = |name: &str| known.is_some_and(|known| known.get(name).is_some());
+                for (name, field) in value.as_object().into_iter().flatten() {
+                    match expected {
+                        _ if is_known(name) => {}
+                        Value::Bool(allowed) if *allowed => {}
+                        Value::Bool(_) => return Err(format!("no field {name} is known")),
+                        schema => self
+                            .at(schema, field, false)
+                            .map_err(|why| format!("{name}: {why}"))?,
+                    }
+                }
+                Ok(())
+            }
+            "allOf" => {
+                let schemas = expected.as_array().unwrap();
+                schemas
+                    .iter()
+                    .try_for_each(|schema| self.at(schema, value, false))
+            }
             "anyOf" => {
                 let schemas = expected.as_array().unwrap();
                 // The last alternative represents names of later versions.
@@ -153,10 +187,7 @@ impl Structure {
                     None => ensure(others == 1),
                 }
             }
-            other => {
-                let _ = all;
-                panic!("the keyword {other} is not known here")
-            }
+            other => panic!("the keyword {other} is not known here"),
         }
     }
 }
@@ -168,6 +199,7 @@ fn is_of(name: &str, value: &Value) -> bool {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
+        "number" => value.is_number(),
         "integer" => value.is_i64() || value.is_u64(),
         other => panic!("the type {other} is not known here"),
     }
