@@ -49,6 +49,21 @@ pub fn within<T, E>(ceiling: Duration, mut attempt: impl FnMut() -> Result<T, E>
     }
 }
 
+/// Returns a file in the directory of `.ci/peers`; says so if it is not there.
+pub fn peer(file: &str) -> Option<PathBuf> {
+    let fetched = std::env::var_os("TD_PEERS").map(PathBuf::from).or_else(|| {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+        Some(cache?.join("td-observe/peers"))
+    });
+    let found = fetched.map(|directory| directory.join(file));
+    let found = found.filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!("!!! {file} is not there (.ci/peers fetches it): skipped");
+    }
+    found
+}
+
 /// Pseudo-random numbers.
 pub struct Dice(pub u64);
 

@@ -1,9 +1,9 @@
 //! A client of `td-observe mcp` that can do what no good client does, and believes nothing.
 //!
 //! It checks each line that the server prints: a line is one message; a message satisfies the official schema of the
-//! era of the request that it belongs to; each request is answered once at most, and never after its cancellation was
-//! seen; a result of a tool is short, satisfies the tool's output schema, and is the same in both of its forms. A test
-//! that reads lines of the server reads them through this client.
+//! era of the request that it belongs to; each request is answered once at most, and no progress follows; a result of a
+//! tool is short, satisfies the tool's output schema, and is the same in both of its forms. A test that reads lines of
+//! the server reads them through this client.
 //!
 //! ```text
 //! let mut client = Client::connected(&home, &["--allow-input"]);
@@ -37,6 +37,9 @@ use crate::support::{CEILING, wait_for};
 /// The greatest size of a result, in bytes, unless the call has a `limit`.
 pub const RESULT_BYTES_MAX: usize = 4096;
 
+/// The greatest size of any other message, in bytes.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
 /// The last messages that a failure shows.
 const SHOWN_MAX: usize = 30;
 
@@ -50,6 +53,8 @@ struct Asked {
     tool: Option<String>,
     progress_token: Option<Value>,
     is_limited: bool,
+    /// How often the id was used.
+    times: usize,
     answers: usize,
     /// The last progress that was reported.
     progress: f64,
@@ -66,6 +71,8 @@ pub struct Client {
     stderr: Option<JoinHandle<()>>,
     era: Era,
     next_id: Id,
+    /// What was sent of a line.
+    sent: Vec<u8>,
     /// All requests, by their id as JSON.
     asked: BTreeMap<String, Asked>,
     /// The output schemas of the tools, once they are known.
@@ -74,6 +81,7 @@ pub struct Client {
     unread: VecDeque<Value>,
     /// The last messages in both directions.
     exchange: VecDeque<String>,
+    has_stopped_reading: bool,
     has_ended: bool,
 }
 
@@ -168,10 +176,12 @@ impl Client {
             stderr: Some(stderr),
             era: Era::Handshake,
             next_id: 1,
+            sent: Vec::new(),
             asked: BTreeMap::new(),
             outputs: BTreeMap::new(),
             unread: VecDeque::new(),
             exchange: VecDeque::new(),
+            has_stopped_reading: false,
             has_ended: false,
         }
     }
@@ -214,8 +224,10 @@ impl Client {
         text(&self.complaints.lock().unwrap())
     }
 
-    /// Reads nothing any more, once the line that is being read is complete.
-    pub fn stop_reading(&self) {
+    /// Reads nothing any more, once the line that is being read is complete. A server that ends then need not write its
+    /// last line to the end.
+    pub fn stop_reading(&mut self) {
+        self.has_stopped_reading = true;
         self.gate.set_closed(true);
     }
 
@@ -239,6 +251,12 @@ impl Client {
     #[track_caller]
     pub fn end_within(mut self, ceiling: Duration) -> Output {
         self.close();
+        self.exit_within(ceiling)
+    }
+
+    /// Like `end_within` for a server that ends by itself: standard input stays open.
+    #[track_caller]
+    pub fn exit_within(mut self, ceiling: Duration) -> Output {
         let child = &mut self.child;
         let status = wait_for("the server's end", ceiling, || {
             child.try_wait().unwrap().ok_or("it still runs")
@@ -263,8 +281,10 @@ impl Client {
     /// Sends these bytes and no others.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         self.note("→", &text(bytes));
-        for line in bytes.split(|byte| *byte == b'\n') {
-            self.expect_answer(line);
+        self.sent.extend_from_slice(bytes);
+        while let Some(end) = self.sent.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.sent.drain(..=end).collect();
+            self.expect_answer(&line);
         }
         if let Some(input) = &self.input {
             // The server may have ended.
@@ -333,7 +353,11 @@ impl Client {
             tool: params["name"].as_str().map(str::to_owned),
             progress_token: params["_meta"].get("progressToken").cloned(),
             is_limited: !params["arguments"]["limit"].is_null(),
-            answers: 0,
+            times: 1 + self
+                .asked
+                .get(&id.to_string())
+                .map_or(0, |asked| asked.times),
+            answers: self.answers(id.clone()),
             progress: f64::NEG_INFINITY,
         };
         self.asked.insert(id.to_string(), asked);
@@ -395,6 +419,12 @@ impl Client {
         result["structuredContent"].clone()
     }
 
+    /// Returns how many answers to a request were read.
+    pub fn answers(&self, id: impl Into<Value>) -> usize {
+        let asked = self.asked.get(&id.into().to_string());
+        asked.map_or(0, |asked| asked.answers)
+    }
+
     /// Returns the result of a request.
     #[track_caller]
     pub fn result(&mut self, id: Id) -> Value {
@@ -454,6 +484,9 @@ impl Client {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
         };
+        if self.has_stopped_reading && !line.ends_with(b"\n") {
+            return None;
+        }
         self.note("←", &text(&line));
         match self.checked(&line) {
             Ok(message) => Some(message),
@@ -464,6 +497,10 @@ impl Client {
     fn checked(&mut self, line: &[u8]) -> Result<Value, String> {
         let line = line.strip_suffix(b"\n").ok_or("a line without its end")?;
         let message: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let asked = self.asked.get(&message["id"].to_string());
+        if line.len() > MESSAGE_BYTES_MAX && !asked.is_some_and(|asked| asked.is_limited) {
+            return Err("a long message".into());
+        }
         if message["method"].is_string() {
             self.check_notification(&message)?;
         } else if message.get("id").is_some() {
@@ -478,8 +515,8 @@ impl Client {
         let asked = self.asked.get_mut(&answer["id"].to_string());
         let asked = asked.ok_or("an answer to no request")?;
         asked.answers += 1;
-        if asked.answers > 1 {
-            return Err("a second answer".into());
+        if asked.answers > asked.times {
+            return Err("one answer too many".into());
         }
         asked.era.check_answer(&asked.method, answer)?;
         let result = &answer["result"];

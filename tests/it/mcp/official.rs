@@ -52,7 +52,9 @@ impl Era {
     fn result(self, method: &str) -> Option<&'static str> {
         match (self, method) {
             (Self::Handshake, "initialize") => Some("InitializeResult"),
-            (Self::Handshake, "ping" | "logging/setLevel") => Some("EmptyResult"),
+            (Self::Handshake, "logging/setLevel") => Some("EmptyResult"),
+            // The later era has no pings, and need not refuse them.
+            (_, "ping") => Some("EmptyResult"),
             (Self::PerRequest, "server/discover") => Some("DiscoverResult"),
             (_, "tools/list") => Some("ListToolsResult"),
             (_, "tools/call") => Some("CallToolResult"),

@@ -8,8 +8,8 @@ use super::Served;
 use super::browser::{self, Browser, DESKTOP, PHONE, Tab};
 use super::gate::ASKS;
 use super::output::LINES;
-use super::peers::peer;
 use crate::observer::Home;
+use crate::support::peer;
 
 /// Returns the serious faults of a page, in words.
 #[track_caller]

@@ -6,21 +6,7 @@ use std::process::{Command, Stdio};
 use super::Served;
 use crate::cli::Running;
 use crate::observer::Home;
-
-/// Returns the directory of `.ci/peers` if it has a file; says so if it has not.
-pub fn peer(file: &str) -> Option<PathBuf> {
-    let fetched = std::env::var_os("TD_PEERS").map(PathBuf::from).or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-        Some(cache?.join("td-observe/peers"))
-    });
-    let found = fetched.map(|directory| directory.join(file));
-    let found = found.filter(|path| path.exists());
-    if found.is_none() {
-        eprintln!("!!! {file} is not there (.ci/peers fetches it): skipped");
-    }
-    found
-}
+use crate::support::peer;
 
 fn node() -> Option<Command> {
     let version = Command::new("node")
