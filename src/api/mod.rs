@@ -30,11 +30,11 @@ mod server;
 #[cfg(feature = "serve")]
 mod tcp;
 
-#[cfg_attr(not(any(feature = "tui", feature = "serve")), allow(dead_code))]
+#[cfg_attr(not(any(feature = "serve", feature = "tui")), allow(dead_code))]
 mod access;
 pub(crate) mod client;
 
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 pub(crate) use access::FindObserver;
 pub(crate) use access::Observer;
 #[cfg(feature = "serve")]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ansi::{RESET, push_sgr};
 use super::sanitize::push_sanitized_at;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 use crate::event::SgrOperation;
 use crate::event::{
     Envelope, Ink, Link, Links, PaneId, ScreenRow, Style, Styles, TdEvent, line_ends_in, lines_in,
@@ -92,7 +92,7 @@ pub(super) fn styles_of(styles: &Styles, line: u32) -> &[Style] {
 
 /// Returns the styles of a line in which linked text is underlined, as terminals show it, and has the number of its
 /// link, from 1.
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 pub(super) fn with_links(styles: &[Style], links: &[Link]) -> Vec<Style> {
     let runs = styles.iter().map(|style| [style.from, style.to]);
     let linked = links.iter().map(|link| [link.start, link.end]);

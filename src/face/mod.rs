@@ -5,7 +5,9 @@
 //! event_writer (thread td-printer):     events or a subscription ─> standard output, live rows last
 //! page:                               the observer's API and the history ─> JSON for the web page
 //! tui (threads td-tui-…):             the observer's API and the history ─> a terminal's screen
-//! view_lines (pure):                   the events of a row ─> the lines of a view, for tui and pages
+//! view_lines (pure):                   the events of a row ─> the lines of a view, for tui, pages and agents
+//! row_log, find_row:                   the log of a row, in parts; rows by their ids, for pages and agents
+//! mcp:                                 the history ─> what agents read and search
 //! lines (pure):                        the events of a log ─> each line with its last text and style
 //! asciicast, text_export (pure):       the events of a log ─> a file's text
 //! ```
@@ -19,7 +21,7 @@ mod sanitize;
 mod ansi;
 mod lines;
 mod stream_lines;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 mod styled_text;
 
 mod describe;
@@ -48,9 +50,20 @@ mod event_writer;
 mod pattern;
 #[cfg(any(feature = "tui", feature = "serve"))]
 mod run_stream;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 mod view_lines;
 
+#[cfg(any(feature = "mcp", feature = "serve"))]
+#[cfg_attr(
+    not(feature = "serve"),
+    allow(dead_code, reason = "the tools of mcp use it")
+)]
+mod find_row;
+#[cfg(any(feature = "mcp", feature = "serve"))]
+mod row_log;
+
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 #[cfg(feature = "serve")]
 pub(crate) mod page;
 #[cfg(feature = "tui")]

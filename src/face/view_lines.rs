@@ -16,6 +16,7 @@ use crate::timestamp::Timestamp;
 
 /// A view that shows lines of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(any(feature = "serve", feature = "tui")), allow(dead_code))]
 pub(super) enum LineView {
     Output,
     Logs,
@@ -80,6 +81,12 @@ impl Lines {
 
     pub fn push(&mut self, line: ViewLine) {
         self.0.push_back(line);
+    }
+
+    /// Removes the first line.
+    #[cfg(feature = "mcp")]
+    pub fn take_first(&mut self) -> Option<ViewLine> {
+        self.0.pop_front()
     }
 
     /// Drops the lines of the events up to this number.
@@ -415,6 +422,7 @@ fn bounded(mut text: String) -> String {
 }
 
 /// Returns the approximate size of an event in memory, with its lines, in bytes.
+#[cfg(any(feature = "serve", feature = "tui"))]
 pub(super) fn weight(envelope: &Envelope) -> usize {
     let text = match &envelope.event {
         TdEvent::OutputUpdate {
@@ -450,7 +458,7 @@ pub(super) fn belongs_to_row(row: &Row, event: &TdEvent) -> bool {
     }
 }
 
-fn agent_of(event: &TdEvent) -> Option<&str> {
+pub(super) fn agent_of(event: &TdEvent) -> Option<&str> {
     match event {
         TdEvent::AgentRegistered { agent_id, .. }
         | TdEvent::AgentCompleted { agent_id, .. }

@@ -50,7 +50,7 @@ pub(crate) use position::{StreamCursor, run_hash};
 pub(crate) use reader::StartPoint;
 #[cfg(feature = "cli")]
 pub(crate) use selection::Selection;
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "mcp", feature = "serve"))]
 pub(crate) use summary::ended_rows;
 #[cfg(feature = "cli")]
 pub(crate) use summary::{board_of_history, summary_of};

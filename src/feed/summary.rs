@@ -10,7 +10,7 @@ use super::position::Numbers;
 use super::survivors::Survivors;
 use crate::agent::StateRules;
 use crate::board::{Board, ENDED_AGE_MAX, Fate, Row};
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 use crate::board::{ExecutionKind, RowKey};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -113,7 +113,7 @@ fn end(board: &mut Board, run: &RunSummary, fate: impl Fn(&Row) -> Fate) {
 }
 
 /// Returns the rows of an ended run from its metadata, without reading its log.
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
     let mut board = Board::default();
     // A run gets a row even if its metadata cannot be read.

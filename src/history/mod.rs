@@ -73,7 +73,7 @@ pub(crate) use name::{fnv1a, glob_matches, is_glob};
 pub use read::{
     Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, MissingEvents, Query, ReadReport,
 };
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 pub(crate) use read::{LogPages, Page, PageQuery};
 pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;

@@ -105,7 +105,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// If the run cannot be read.
-    #[cfg(feature = "serve")]
+    #[cfg(any(feature = "mcp", feature = "serve"))]
     pub(crate) fn summary(&self, now: Timestamp) -> Result<Option<RunSummary>> {
         summary(self, now)
     }

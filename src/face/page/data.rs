@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::lines::Place;
 use super::live;
 use super::params::{invalid, number, parsed, view};
-use super::row;
 use super::source::PageSource;
 use super::timeline::Bands;
 use crate::api::{FindObserver, Request, Response, is_gone};
 use crate::board::Row;
 use crate::clock::Clock;
+use crate::face::find_row::find_row;
 use crate::feed::latest_ended;
 use crate::history::DataDir;
 use crate::thread::{Stop, is_stopped};
@@ -119,7 +119,8 @@ impl PageData {
     /// Returns the row that the request names.
     fn row(&self, request: &Request) -> Result<Row, Response> {
         let id = request.parameter("row").unwrap_or_default();
-        let found = row::find(&self.source, id);
+        let source = (&self.source.find, &self.source.clock);
+        let found = find_row(source, &self.source.data, id);
         found.ok_or_else(|| Response::problem(404, &format!("no row is called {id:?}")))
     }
 }

@@ -1,7 +1,6 @@
 //! Pages of a view's lines, from the log.
 
 use serde::Serialize;
-use std::cell::Cell;
 
 use super::json::{Line, Revisions, revised};
 use super::params::{invalid, number};
@@ -9,11 +8,12 @@ use super::source::PageSource;
 use crate::api::{Request, Response};
 use crate::board::Row;
 use crate::error::Result;
-use crate::event::{Envelope, TdEvent};
+use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
+use crate::face::row_log::{AROUND, RowLog, is_shown};
 use crate::face::styled_text::StyledText;
-use crate::face::view_lines::{Change, Content, LineView, Lines, belongs_to_row};
-use crate::history::{LogPages, Page, PageQuery};
+use crate::face::view_lines::{Change, Content, LineView, Lines};
+use crate::history::{Page, PageQuery};
 
 /// The maximum number of events of a page.
 const RECORDS_MAX: usize = 1_000;
@@ -23,13 +23,6 @@ const BYTES_MAX: usize = 192 * 1024;
 
 /// The same for the events themselves, which take far more room on the screen than in the log.
 const EVENTS_BYTES_MAX: usize = 24 * 1024;
-
-/// The events around a page that are read because a line may begin before it, or be revised after it.
-const RECORDS_AROUND_MAX: usize = 200;
-const BYTES_AROUND_MAX: usize = 64 * 1024;
-
-/// The number of blocks, of 256 KiB, that are searched for them. The events of a quiet row may be far apart.
-const BLOCKS_AROUND_MAX: u32 = 16;
 
 /// The place of a page in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +97,6 @@ impl Serialize for LinesPage {
     }
 }
 
-/// Returns true if an event is one of a row's views: not a screen, which the page shows as it is now.
-pub(super) fn is_shown(row: &Row, event: &TdEvent) -> bool {
-    !matches!(event, TdEvent::ScreenUpdate { .. }) && belongs_to_row(row, event)
-}
-
 impl PageSource {
     /// Returns a page of the lines of a row. A run without a log has one page without lines.
     pub(super) fn lines(
@@ -118,8 +106,8 @@ impl PageSource {
         place: Place,
         is_over: &dyn Fn() -> bool,
     ) -> LinesPage {
-        let mut log = RowLog::new(self, row, is_over);
-        match log.part(view, place) {
+        let mut log = RowLog::new(&self.data, row, is_over);
+        match part(&mut log, view, place) {
             Ok(part) => part.lines(Content::new(view, LocalTime::of_system())),
             Err(error) => {
                 log::debug!("{error:?}");
@@ -133,121 +121,65 @@ impl PageSource {
     }
 }
 
-/// The events of a row in the log of its run.
-pub(super) struct RowLog<'a> {
-    pages: LogPages,
-    row: &'a Row,
-    is_over: &'a dyn Fn() -> bool,
-}
-
-impl<'a> RowLog<'a> {
-    pub fn new(page: &PageSource, row: &'a Row, is_over: &'a dyn Fn() -> bool) -> Self {
-        Self {
-            pages: LogPages::new(&page.data.run(&row.execution_id)),
-            row,
-            is_over,
+/// Reads a part of a row's log.
+fn part(log: &mut RowLog<'_>, view: LineView, place: Place) -> Result<Part> {
+    let row = log.row;
+    let selects = |envelope: &Envelope| is_shown(row, &envelope.event);
+    let query = |share: usize| PageQuery {
+        records_max: RECORDS_MAX / share,
+        bytes_max: match view {
+            LineView::Output | LineView::Logs => BYTES_MAX / share,
+            LineView::Events => EVENTS_BYTES_MAX / share,
+        },
+        selects: &selects,
+        is_stopped: log.is_over,
+    };
+    let (page, first, last) = match place {
+        Place::Last => {
+            let page = log.pages.last(&query(1))?;
+            let (first, last) = (page.first_seq, page.last_seq);
+            (page, first, last)
         }
-    }
-
-    fn part(&mut self, view: LineView, place: Place) -> Result<Part> {
-        let row = self.row;
-        let selects = |envelope: &Envelope| is_shown(row, &envelope.event);
-        let query = |share: usize| PageQuery {
-            records_max: RECORDS_MAX / share,
-            bytes_max: match view {
-                LineView::Output | LineView::Logs => BYTES_MAX / share,
-                LineView::Events => EVENTS_BYTES_MAX / share,
-            },
-            selects: &selects,
-            is_stopped: self.is_over,
-        };
-        let (page, first, last) = match place {
-            Place::Last => {
-                let page = self.pages.last(&query(1))?;
-                let (first, last) = (page.first_seq, page.last_seq);
-                (page, first, last)
-            }
-            Place::Before(seq) => {
-                let page = self.pages.before(seq, &query(1))?;
-                let first = page.first_seq.filter(|first| *first < seq);
-                (page, first, first.map(|_| seq - 1))
-            }
-            Place::After(seq) => {
-                let page = self.pages.after(seq, &query(1))?;
-                let last = page.last_seq.filter(|last| *last > seq);
-                (page, last.map(|_| seq + 1), last)
-            }
-            Place::At(seq) => {
-                let before = self.pages.before(seq, &query(2))?;
-                let after = self.pages.after(seq.saturating_sub(1), &query(2))?;
-                let first = before.first_seq.filter(|first| *first < seq);
-                let last = after.last_seq.filter(|last| *last >= seq);
-                let (first, last) = (first.or(last.map(|_| seq)), last.or(first.map(|_| seq - 1)));
-                let page = Page {
-                    events: before.events.into_iter().chain(after.events).collect(),
-                    is_first: before.is_first,
-                    is_last: after.is_last,
-                    ..Page::default()
-                };
-                (page, first, last)
-            }
-        };
-        let earlier = match first {
-            Some(first) if !page.is_first => self.before(first).events,
-            _ => Vec::new(),
-        };
-        let later = match last {
-            Some(last) if !page.is_last => self.revisions_after(last),
-            _ => Vec::new(),
-        };
-        Ok(Part {
-            earlier,
-            page,
-            later,
-            first,
-            last,
-        })
-    }
-
-    /// Returns some events before a number, of which a line may end after it.
-    pub fn before(&mut self, seq: u64) -> Page {
-        let row = self.row;
-        let selects = |envelope: &Envelope| is_shown(row, &envelope.event);
-        self.around(&selects, |pages, query| pages.before(seq, query))
-    }
-
-    fn revisions_after(&mut self, seq: u64) -> Vec<Envelope> {
-        let row = self.row;
-        let selects = |envelope: &Envelope| {
-            let event = &envelope.event;
-            matches!(event, TdEvent::OutputRevised { .. }) && is_shown(row, event)
-        };
-        let page = self.around(&selects, |pages, query| pages.after(seq, query));
-        page.events
-    }
-
-    fn around(
-        &mut self,
-        selects: &dyn Fn(&Envelope) -> bool,
-        read: impl Fn(&mut LogPages, &PageQuery<'_>) -> Result<Page>,
-    ) -> Page {
-        let (blocks, is_over) = (Cell::new(0), self.is_over);
-        let is_stopped = || {
-            blocks.set(blocks.get() + 1);
-            blocks.get() > BLOCKS_AROUND_MAX || is_over()
-        };
-        let query = PageQuery {
-            records_max: RECORDS_AROUND_MAX,
-            bytes_max: BYTES_AROUND_MAX,
-            selects,
-            is_stopped: &is_stopped,
-        };
-        let page = read(&mut self.pages, &query);
-        page.unwrap_or_else(|error| {
-            log::debug!("{error:?}");
-            Page::default()
-        })
-    }
+        Place::Before(seq) => {
+            let page = log.pages.before(seq, &query(1))?;
+            let first = page.first_seq.filter(|first| *first < seq);
+            (page, first, first.map(|_| seq - 1))
+        }
+        Place::After(seq) => {
+            let page = log.pages.after(seq, &query(1))?;
+            let last = page.last_seq.filter(|last| *last > seq);
+            (page, last.map(|_| seq + 1), last)
+        }
+        Place::At(seq) => {
+            let before = log.pages.before(seq, &query(2))?;
+            let after = log.pages.after(seq.saturating_sub(1), &query(2))?;
+            let first = before.first_seq.filter(|first| *first < seq);
+            let last = after.last_seq.filter(|last| *last >= seq);
+            let (first, last) = (first.or(last.map(|_| seq)), last.or(first.map(|_| seq - 1)));
+            let page = Page {
+                events: before.events.into_iter().chain(after.events).collect(),
+                is_first: before.is_first,
+                is_last: after.is_last,
+                ..Page::default()
+            };
+            (page, first, last)
+        }
+    };
+    let earlier = match first {
+        Some(first) if !page.is_first => log.before(first, &AROUND).events,
+        _ => Vec::new(),
+    };
+    let later = match last {
+        Some(last) if !page.is_last => log.revisions_after(last, &|_| true),
+        _ => Vec::new(),
+    };
+    Ok(Part {
+        earlier,
+        page,
+        later,
+        first,
+        last,
+    })
 }
 
 impl Part {

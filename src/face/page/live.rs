@@ -9,12 +9,12 @@ use crossbeam_channel::select_biased;
 use serde::Serialize;
 
 use super::json::{Line, Revised, Revisions, Spans, revised};
-use super::lines::{RowLog, is_shown};
 use super::source::PageSource;
 use crate::api::{ChunkedBody, KEEP_ALIVE, is_gone};
 use crate::board::Row;
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
+use crate::face::row_log::{AROUND, RowLog, is_shown};
 use crate::face::run_stream::{RunItem, RunStream};
 use crate::face::styled_text::StyledText;
 use crate::face::view_lines::{Change, Content, LineView, ViewLine, weight};
@@ -109,8 +109,8 @@ impl Live {
     /// Reads events before the first one to send, because it may end a line; returns the number of the last one that
     /// the log has.
     fn begin(&self, page: &PageSource, content: &mut Content, is_over: &dyn Fn() -> bool) -> u64 {
-        let mut log = RowLog::new(page, &self.row, is_over);
-        let before = log.before(self.after.saturating_add(1));
+        let mut log = RowLog::new(&page.data, &self.row, is_over);
+        let before = log.before(self.after.saturating_add(1), &AROUND);
         for envelope in &before.events {
             content.push(envelope, &mut |_| {});
         }

@@ -19,8 +19,6 @@ mod json;
 mod params;
 mod source;
 
-mod row;
-
 mod lines;
 mod live;
 mod search;

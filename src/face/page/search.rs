@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use super::lines::is_shown;
 use super::params::invalid;
 use super::source::PageSource;
 use crate::api::Response;
 use crate::board::Row;
 use crate::face::local_time::LocalTime;
 use crate::face::pattern::Pattern;
+use crate::face::row_log::is_shown;
 use crate::face::view_lines::{Change, Content, LineView, ViewLine};
 use crate::history::{LogReader, Query};
 use crate::timestamp::Timestamp;

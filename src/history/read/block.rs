@@ -319,7 +319,7 @@ impl FileBlocks {
     }
 
     /// Returns `true` if this is known to be the end.
-    #[cfg(any(feature = "tui", feature = "serve"))]
+    #[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Parts { range, .. } if range.is_empty())
     }

@@ -22,16 +22,16 @@ mod follow;
 mod reader;
 
 // The terminal interface and the page use them.
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 mod pages;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 mod place;
 
 pub(super) use block::line_end;
 pub use follow::Follower;
 pub use numbers::MissingEvents;
 pub(super) use numbers::PromisedEnd;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 pub(crate) use pages::{LogPages, Page, PageQuery};
 pub use parse::LogRecord;
 pub use query::Query;

@@ -1,6 +1,6 @@
 //! Parses a block of lines into the selected events, and counts invalid lines (pure).
 
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 use std::ops::Range;
 
 use super::block::{BLOCK_BYTES, Block};
@@ -133,7 +133,7 @@ impl BlockLines {
     }
 
     /// Returns the range in the file of the last event's line, including its line feed.
-    #[cfg(any(feature = "tui", feature = "serve"))]
+    #[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
     pub(super) fn place(&self) -> Range<u64> {
         self.offset + self.start as u64..self.offset + self.next as u64
     }

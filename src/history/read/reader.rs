@@ -309,8 +309,30 @@ impl LogReader {
         }))
     }
 
+    /// Returns the next event, as the iterator does; `None` also once `is_stopped` returns `true`, which is called once
+    /// for each block.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn next_until(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<LogRecord> {
+        self.next_unless(is_stopped)
+    }
+
+    fn next_unless(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<LogRecord> {
+        let next = if self.parser.wants_all {
+            self.next_of_all(is_stopped)
+        } else {
+            self.next_selected(is_stopped)
+        };
+        if next.is_none()
+            && !is_stopped()
+            && let Some((end, path)) = self.end.take()
+        {
+            self.report.numbers.finish(end, &path);
+        }
+        next
+    }
+
     /// Returns the next event, if all events are wanted.
-    fn next_of_all(&mut self) -> Option<LogRecord> {
+    fn next_of_all(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<LogRecord> {
         loop {
             if let Some((lines, path)) = &mut self.lines {
                 if let Some(record) = lines.next(&mut self.decoder) {
@@ -326,6 +348,9 @@ impl LogReader {
                     None => self.memory = memory,
                 }
             }
+            if is_stopped() {
+                return None;
+            }
             match self.next_lines()? {
                 Ok(lines) => self.lines = Some(lines),
                 Err(error) => self.report.problem(error),
@@ -334,10 +359,13 @@ impl LogReader {
     }
 
     /// Returns the next event of a query.
-    fn next_selected(&mut self) -> Option<LogRecord> {
+    fn next_selected(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<LogRecord> {
         loop {
             if let Some(record) = self.ready.next() {
                 return Some(record);
+            }
+            if is_stopped() {
+                return None;
             }
             match self.next_parsed()? {
                 Ok((parsed, path)) => {
@@ -463,17 +491,7 @@ impl Iterator for LogReader {
     type Item = LogRecord;
 
     fn next(&mut self) -> Option<LogRecord> {
-        let next = if self.parser.wants_all {
-            self.next_of_all()
-        } else {
-            self.next_selected()
-        };
-        if next.is_none()
-            && let Some((end, path)) = self.end.take()
-        {
-            self.report.numbers.finish(end, &path);
-        }
-        next
+        self.next_unless(&|| false)
     }
 }
 

@@ -90,6 +90,7 @@ pub const PURE: &[&str] = &[
     "src/face/lines.rs",
     "src/face/sanitize.rs",
     "src/face/session_labels.rs",
+    "src/face/mcp/cursor.rs",
     "src/face/page/json.rs",
     "src/face/page/params.rs",
     "src/face/pattern.rs",

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::super::data::PageData;
 use super::super::json::Line;
-use super::super::lines::is_shown;
 use crate::agent::StateRules;
 use crate::api::http::Head;
 use crate::api::{ApiContext, Observer, Panes, Request};
@@ -20,7 +19,9 @@ use crate::board::Board;
 use crate::bus::EventBus;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent};
+use crate::face::find_row::find_row;
 use crate::face::local_time::LocalTime;
+use crate::face::row_log::is_shown;
 use crate::face::view_lines::{Content, LineView, Lines};
 use crate::feed::{Feed, Numbers};
 use crate::history::DataDir;
@@ -300,7 +301,8 @@ impl Page {
 
 /// Returns the lines of the terminal UI: those of all events of the row.
 pub(super) fn expected(house: &House, id: &str, view: LineView) -> Vec<((u64, u64), Value)> {
-    let row = super::super::row::find(&house.page.source, id).unwrap();
+    let source = &house.page.source;
+    let row = find_row((&source.find, &source.clock), &source.data, id).unwrap();
     let mut content = Content::new(view, LocalTime::of_system());
     let mut lines = Lines::default();
     let events = house.events.iter();
