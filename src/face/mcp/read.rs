@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::cursor::Cursor;
 use crate::board::{ExecutionKind, Row};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{Envelope, GapEvidence, LogGapRange, TdEvent};
 use crate::face::local_time::LocalTime;
 use crate::face::row_log::{AROUND, Around, RowLog, is_shown};
@@ -81,7 +81,7 @@ pub(super) struct Losses {
     pub unknown_losses: u64,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(super) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
@@ -180,8 +180,17 @@ pub(super) fn end(data: &DataDir, row: &Row) -> Result<Cursor> {
         selects: &|_| true,
         is_stopped: &|| false,
     };
+    check_run(data, row)?;
     let page = LogPages::new(&data.run(&row.execution_id)).last(&query)?;
     Ok(Cursor::new(&row.execution_id, after(page.last_seq)))
+}
+
+fn check_run(data: &DataDir, row: &Row) -> Result<()> {
+    if data.run(&row.execution_id).exists() {
+        return Ok(());
+    }
+    let why = "the history keeps no output of this row: call read_output with screen";
+    Err(Error::gone(why))
 }
 
 /// Returns the place before the last lines that fit.
@@ -191,6 +200,7 @@ fn last_lines(
     (limit, budget): (usize, usize),
     is_over: &dyn Fn() -> bool,
 ) -> Result<Cursor> {
+    check_run(data, row)?;
     let mut log = RowLog::new(data, row, is_over);
     let selects = |envelope: &Envelope| is_shown(row, &envelope.event);
     let (mut records_max, mut bytes_max) = (RECORDS, BYTES);
@@ -284,6 +294,7 @@ impl<'a> OutputReader<'a> {
         is_over: &'a dyn Fn() -> bool,
     ) -> Result<Self> {
         let at = cursor.position_in(&row.execution_id)?;
+        check_run(data, row)?;
         let mut log = RowLog::new(data, row, is_over);
         let mut content = Content::new(LineView::Output, LocalTime::of_system());
         if at.seq > 1 {

@@ -9,6 +9,7 @@ use regex::Regex;
 use serde::Serialize;
 
 use super::cursor::{Cursor, SearchCursor};
+use super::read::is_zero;
 use crate::board::{ExecutionKind, Row, RowKey};
 use crate::error::{Error, Result};
 use crate::event::{Envelope, EventKind, ExecutionId, PaneId, TdEvent};
@@ -35,12 +36,14 @@ const EARLIER_MICROS: i64 = 60_000_000;
 
 /// The events of panes, except their lines, from which lines are built: few, and their words are not all in the log.
 /// The log is searched for the text of the other lines without parsing it.
-const OF_PANES: [EventKind; 7] = [
+const OF_PANES: [EventKind; 9] = [
     EventKind::OutputGap,
     EventKind::PromptSent,
     EventKind::ToolCallStarted,
     EventKind::ToolCallCompleted,
     EventKind::ScreenSnapshot,
+    EventKind::AgentCompleted,
+    EventKind::AgentFailed,
     EventKind::PaneClosed,
     EventKind::Error,
 ];
@@ -74,6 +77,9 @@ pub(super) struct Found {
     pub next_cursor: Option<SearchCursor>,
     /// True if no older line matches.
     pub complete: bool,
+    /// The number of runs whose logs, or parts of them, cannot be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unread_runs: u64,
 }
 
 /// A matching line.
@@ -125,7 +131,9 @@ fn runs(data: &DataDir, rows: Option<&[Row]>) -> Result<Vec<(Timestamp, RunDirec
         None => data.run_directories()?,
     };
     let dated = directories.into_iter().filter_map(|run| {
-        let written = fs::metadata(run.events_path()).ok()?.modified().ok()?;
+        // Between two files of its log, a run has none.
+        let written = fs::metadata(run.events_path()).or_else(|_| fs::metadata(run.path()));
+        let written = written.ok()?.modified().ok()?;
         let micros = written.duration_since(UNIX_EPOCH).ok()?.as_micros();
         let last = Timestamp::from_micros(i64::try_from(micros).ok()?);
         Some((last, run))
@@ -148,8 +156,7 @@ struct Search<'a> {
     matches: BTreeMap<SearchCursor, Match>,
     /// True if the search has ended before its time.
     is_stopped: bool,
-    /// True if a log, or a part of one, could not be read.
-    has_problems: bool,
+    unread_runs: u64,
 }
 
 impl<'a> Search<'a> {
@@ -177,7 +184,7 @@ impl<'a> Search<'a> {
             limit: request.limit.unwrap_or(MATCHES).clamp(1, MATCHES_MAX),
             matches: BTreeMap::new(),
             is_stopped: false,
-            has_problems: false,
+            unread_runs: 0,
         })
     }
 
@@ -193,7 +200,7 @@ impl<'a> Search<'a> {
                 && run.exists()
             {
                 log::debug!("{error:?}");
-                self.has_problems = true;
+                self.unread_runs += 1;
             }
         }
     }
@@ -233,7 +240,7 @@ impl<'a> Search<'a> {
         while let Some(record) = log.next_until(self.is_over) {
             self.take(&mut rows, &record.envelope);
         }
-        self.has_problems |= !log.report().problems.is_empty();
+        self.unread_runs += u64::from(!log.report().problems.is_empty());
         self.is_stopped |= (self.is_over)();
         Ok(())
     }
@@ -296,7 +303,8 @@ impl<'a> Search<'a> {
         let has_more = is_full || matches.len() < count;
         Found {
             next_cursor: last.filter(|_| has_more && !self.is_stopped),
-            complete: !has_more && !self.is_stopped && !self.has_problems,
+            complete: !has_more && !self.is_stopped,
+            unread_runs: self.unread_runs,
             matches,
         }
     }
@@ -307,6 +315,8 @@ struct RunRows<'a> {
     run: &'a RunDirectory,
     kind: RunKind,
     name: String,
+    /// The agent of a run of agents whose events name none.
+    agent: Option<String>,
     wanted: Option<&'a [Row]>,
     /// The rows by their parts; `None` for a row that is not searched.
     known: BTreeMap<Option<String>, Option<PartRow>>,
@@ -328,9 +338,15 @@ impl<'a> RunRows<'a> {
     ) -> Self {
         let label = metadata.map(|of| of.label.as_str());
         let name = label.filter(|label| !label.is_empty());
+        let kind = metadata.map(|of| of.kind.clone()).unwrap_or_default();
         Self {
             run,
-            kind: metadata.map(|of| of.kind.clone()).unwrap_or_default(),
+            agent: if kind == RunKind::Agents {
+                first_agent(run)
+            } else {
+                None
+            },
+            kind,
             name: name.unwrap_or(run.execution_id()).to_owned(),
             wanted,
             known: BTreeMap::new(),
@@ -342,7 +358,7 @@ impl<'a> RunRows<'a> {
         let pane = || event.pane().map(|pane| pane.as_str().to_owned());
         let part = match self.kind {
             RunKind::Tmux => Some(pane()?),
-            RunKind::Agents => Some(agent_of(event)?.to_owned()),
+            RunKind::Agents => Some(agent_of(event).or(self.agent.as_deref())?.to_owned()),
             RunKind::Process | RunKind::Loop | RunKind::Kernel => None,
             RunKind::Other(_) => pane(),
         };
@@ -389,6 +405,14 @@ impl<'a> RunRows<'a> {
             content: Content::new(LineView::Output, local.clone()),
         })
     }
+}
+
+/// Returns the first agent that a run reports.
+fn first_agent(run: &RunDirectory) -> Option<String> {
+    let registered = Query::all().kind(EventKind::AgentRegistered.as_str());
+    let mut log = LogReader::open(run, registered).ok()?;
+    let record = log.next()?;
+    agent_of(&record.envelope.event).map(str::to_owned)
 }
 
 fn earlier(ts: Timestamp) -> Timestamp {

@@ -1,6 +1,7 @@
 //! Tests of searches: all matching lines, the newest first, in parts of any size.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use regex::RegexBuilder;
@@ -8,8 +9,12 @@ use regex::RegexBuilder;
 use super::cursor::SearchCursor;
 use super::read::{ReadRequest, read_output};
 use super::search::{Found, Match, SearchRequest, parse_since, search_history};
-use super::test_logs::{COMMAND, Logs, PANE, events_of, pane_row, row, row_of};
+use super::test_logs::{AGENT, Logs, PANE, events_of, pane_row, row, row_of};
+use crate::api::FindObserver;
 use crate::board::{ExecutionKind, Row};
+use crate::clock::Clock;
+use crate::event::TdEvent;
+use crate::face::find_row::find_row;
 use crate::face::samples;
 use crate::feed::run_hash;
 
@@ -170,6 +175,64 @@ fn a_search_keeps_to_its_rows_and_its_time() {
 }
 
 #[test]
+fn the_lines_of_a_background_agent_are_found() {
+    let mut logs = Logs::new(1 << 20);
+    let word = |token: &str| TdEvent::TokenReceived {
+        execution_id: AGENT.into(),
+        iteration: 1,
+        token: token.to_owned(),
+        pane: None,
+    };
+    logs.log([
+        TdEvent::AgentRegistered {
+            execution_id: AGENT.into(),
+            agent_id: "fox".to_owned(),
+            output_file: "/f.jsonl".to_owned(),
+            pane: None,
+        },
+        word("the first "),
+        word("hit\nand more\n"),
+        TdEvent::AgentCompleted {
+            execution_id: AGENT.into(),
+            agent_id: "fox".to_owned(),
+            result: "a last hit".to_owned(),
+            evidence: "inferred".into(),
+            pane: None,
+        },
+    ]);
+    let row = row(AGENT, Some("fox"), ExecutionKind::Agent);
+    let found = search(&logs, &request("hit", false)).matches;
+    let expected = expected(&logs, "hit", std::slice::from_ref(&row));
+    assert_eq!(texts(&found), expected);
+    assert_eq!((found.len(), found[1].line.as_str()), (2, "the first hit"));
+    assert_eq!((found[0].name.as_str(), &found[0].pane), ("fox", &None));
+}
+
+#[test]
+fn the_row_of_each_match_is_found_by_its_id() {
+    let mut logs = Logs::new(1 << 20);
+    logs.log([
+        samples::update(1, "hit\n"),
+        samples::started("make"),
+        samples::output("stdout", "hit\n"),
+    ]);
+    let find: FindObserver = Arc::new(|| Err("no observer".to_owned()));
+    let clock = Clock::system();
+    for found in search(&logs, &request("hit", false)).matches {
+        let row = find_row((&find, &clock), &logs.data, &found.id).unwrap();
+        assert_eq!(row.key().to_string(), found.id);
+        let request = ReadRequest {
+            cursor: Some(&found.cursor),
+            limit: Some(1),
+            budget: 400,
+        };
+        let output = read_output(&logs.data, &row, &request, &|| false).unwrap();
+        assert_eq!(output.output, "hit");
+    }
+    assert!(find_row((&find, &clock), &logs.data, "nobody:%1").is_none());
+}
+
+#[test]
 fn long_lines_are_cut_around_the_match() {
     let mut logs = Logs::new(1 << 20);
     let (before, after) = ("é".repeat(5_000), "z".repeat(5_000));
@@ -220,5 +283,4 @@ fn a_search_that_is_over_is_not_complete() {
     logs.log([samples::update(1, "hit\n")]);
     let found = search_history(&logs.data, &request("hit", false), &|| true).unwrap();
     assert!(found.matches.is_empty() && !found.complete && found.next_cursor.is_none());
-    let _ = COMMAND;
 }

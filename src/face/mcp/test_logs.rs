@@ -20,6 +20,7 @@ const CEILING: Duration = Duration::from_secs(60);
 
 pub(super) const PANE: (&str, &str) = ("x", "%1");
 pub(super) const COMMAND: &str = "make@17";
+pub(super) const AGENT: &str = "claude-1";
 
 pub(super) struct Logs {
     pub data: DataDir,
@@ -78,10 +79,10 @@ impl Logs {
         if self.numbers.contains_key(id) {
             return;
         }
-        let kind = if id == COMMAND {
-            RunKind::Process
-        } else {
-            RunKind::Tmux
+        let kind = match id {
+            COMMAND => RunKind::Process,
+            AGENT => RunKind::Agents,
+            _ => RunKind::Tmux,
         };
         let info = RunInfo {
             kind,
@@ -154,7 +155,9 @@ pub(super) fn row(run: &str, part: Option<&str>, kind: ExecutionKind) -> Row {
         execution_id: run.into(),
         part: part.map(str::to_owned),
     };
-    Row::new(&key, run.to_owned(), kind, Default::default())
+    let agent = part.filter(|_| kind == ExecutionKind::Agent);
+    let name = agent.unwrap_or(run).to_owned();
+    Row::new(&key, name, kind, Default::default())
 }
 
 pub(super) fn row_of(is_pane: bool) -> Row {
