@@ -20,7 +20,9 @@
 //! | `cli` | yes | the program `td-observe`: arguments, console, completions, manual pages |
 //! | `http` | yes | models over HTTP for loops: `agent_loop::HttpClient` for the APIs of Anthropic and OpenAI |
 //! | `kernel` | yes | Jupyter kernels: `kernel::Kernel`, and `td-observe kernel` of the program |
+//! | `mcp` | yes | the MCP server of the program: `td-observe mcp`, and `td-observe skill` |
 //! | `notify` | yes | notifications of the program: tmux, desktop, ntfy, Telegram, webhooks, commands |
+//! | `serve` | yes | the web page of the program, and the API over TCP: `td-observe serve` |
 //! | `tui` | yes | the terminal UI of the program: `td-observe tui` |
 //! | `internals` | no | what the tests, benchmarks and fuzz targets of this repository use; no promise of stability |
 //!

@@ -1,21 +1,31 @@
 //! Types into a pane beside the observer: a face on the same machine types through tmux itself, and reads only the
 //! questions from the observer.
 
+#[cfg(feature = "serve")]
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "serve")]
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::client::get_board;
+#[cfg(feature = "serve")]
 use super::http::{Request, Response};
+#[cfg(feature = "serve")]
 use super::panes::{ObservedServer, Panes, input};
 use crate::board::Row;
+#[cfg(feature = "serve")]
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;
+#[cfg(feature = "serve")]
 use crate::redact::Rules;
+#[cfg(feature = "serve")]
 use crate::thread::Stop;
+#[cfg(feature = "serve")]
 use crate::tmux::Server;
 
+#[cfg(feature = "serve")]
 /// Types into a pane of a server that the observer at a socket observes, as `POST /api/v1/panes/{id}/input` does.
 pub(crate) fn input_beside(
     observer: &Path,
@@ -39,14 +49,17 @@ pub(crate) fn input_beside(
         rules: Rules::builtin(),
         allows_input: true,
     };
-    let row_of = |pane: &PaneId, socket: &Path| {
-        let now = board_rows(observer)?.into_iter().find(|row| {
-            let is_there = row.pane.as_ref() == Some(pane) && !row.has_ended();
-            is_there && (row.server.as_ref()).is_some_and(|server| Path::new(server) == socket)
-        });
-        Ok(now)
-    };
+    let row_of = |pane: &PaneId, socket: &Path| row_of_place(observer, pane, socket);
     input(&panes, &row_of, typed, (stop, clock))
+}
+
+/// Returns the present row of a pane of the tmux server at a socket, on the board of the observer at another.
+pub(super) fn row_of_place(observer: &Path, pane: &PaneId, socket: &Path) -> Result<Option<Row>> {
+    let mut rows = board_rows(observer)?.into_iter();
+    Ok(rows.find(|row| {
+        let is_there = row.pane.as_ref() == Some(pane) && !row.has_ended();
+        is_there && (row.server.as_ref()).is_some_and(|server| Path::new(server) == socket)
+    }))
 }
 
 fn board_rows(observer: &Path) -> Result<Vec<Row>> {

@@ -12,12 +12,14 @@ use serde_json::Value;
 use super::http::{HEAD_BYTES_MAX, percent_encoded};
 use super::seen::SeenNumbers;
 use super::server::connect;
+use super::wait::WaitReport;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::TdEvent;
 use crate::feed::{Next, Reader};
 use crate::history::parse_line;
+use crate::wait::WaitOutcome;
 
 /// The longest accepted line of a stream, which fits the longest event.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -423,6 +425,73 @@ pub(crate) fn post_lines(
         Ok(())
     };
     ask().map_err(|cause| failed(socket, cause))
+}
+
+/// The silence after which an observer counts as stopped: four times the interval of its signs of life.
+pub(crate) const SILENCE: Duration = Duration::from_secs(2);
+
+/// What an observer says of a wait, in a line of its answer.
+pub(crate) enum WaitLine {
+    Report(WaitReport),
+    Outcome(Box<WaitOutcome>),
+    /// The reason why it refuses the wait.
+    Refusal(String),
+}
+
+impl WaitLine {
+    /// Reads a line; `None` if a later version says something else.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let Ok(line) = serde_json::from_slice::<Value>(line) else {
+            return Some(Self::Report(WaitReport::Alive));
+        };
+        match line.get("wait").and_then(Value::as_str) {
+            Some("begun") => Some(Self::Report(WaitReport::Begun)),
+            Some("lost_lines") => Some(Self::Report(WaitReport::LostLines)),
+            Some(_) => None,
+            None => Some(match WaitOutcome::from_json(&line) {
+                Some(outcome) => Self::Outcome(Box::new(outcome)),
+                None => {
+                    let detail = line.get("detail").and_then(Value::as_str);
+                    Self::Refusal(detail.map_or_else(|| line.to_string(), str::to_owned))
+                }
+            }),
+        }
+    }
+}
+
+/// Waits in the observer at a socket, on a target of a tmux server. Returns `None` if `is_over` has ended the wait.
+///
+/// # Errors
+/// The reason in words.
+#[cfg(feature = "mcp")]
+pub(super) fn wait_at(
+    observer: &Path,
+    (server, body): (&Path, &Value),
+    (report, is_over): (&dyn Fn(WaitReport), &dyn Fn() -> bool),
+    clock: &Clock,
+) -> std::result::Result<Option<WaitOutcome>, String> {
+    let server = percent_encoded(&server.to_string_lossy());
+    let path = format!("/api/v1/wait?socket={server}");
+    let mut answer = None;
+    let asked =
+        post_lines(
+            (observer, &path),
+            body,
+            (SILENCE, clock),
+            is_over,
+            |line| match WaitLine::parse(line) {
+                Some(WaitLine::Report(said)) => report(said),
+                Some(WaitLine::Outcome(outcome)) => answer = Some(Ok(Some(*outcome))),
+                Some(WaitLine::Refusal(why)) => answer = Some(Err(why)),
+                None => {}
+            },
+        );
+    match (answer, asked) {
+        (Some(answer), _) => answer,
+        (None, _) if is_over() => Ok(None),
+        (None, Ok(())) => Err("the observer has ended".to_owned()),
+        (None, Err(error)) => Err(format!("{error:?}")),
+    }
 }
 
 fn failed(socket: &Path, cause: io::Error) -> Error {

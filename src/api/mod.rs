@@ -7,9 +7,11 @@ pub(crate) mod http;
 mod liveness;
 mod seen;
 
+#[cfg(feature = "mcp")]
+mod acting;
 #[cfg(feature = "notify")]
 mod answer;
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "mcp", feature = "serve"))]
 mod beside;
 mod client_message;
 mod connections;
@@ -30,18 +32,21 @@ mod server;
 #[cfg(feature = "serve")]
 mod tcp;
 
-#[cfg_attr(not(any(feature = "serve", feature = "tui")), allow(dead_code))]
+#[cfg_attr(
+    not(any(feature = "mcp", feature = "tui", feature = "serve")),
+    allow(dead_code)
+)]
 mod access;
 pub(crate) mod client;
 
-#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 pub(crate) use access::FindObserver;
 pub(crate) use access::Observer;
 #[cfg(feature = "serve")]
 pub(crate) use beside::input_beside;
 pub(crate) use client::{
-    EventReader, EventSource, Unavailable, dismiss_row, get, get_board, get_problems, get_rows,
-    position, post_lines,
+    EventReader, EventSource, SILENCE, Unavailable, WaitLine, dismiss_row, get, get_board,
+    get_problems, get_rows, position, post_lines,
 };
 #[cfg(feature = "serve")]
 pub(crate) use connections::Service;
@@ -64,3 +69,6 @@ pub(crate) use server::{Server, socket_path};
 #[cfg(feature = "serve")]
 pub(crate) use stream::Stream;
 pub(crate) use typing::Input;
+#[cfg(feature = "mcp")]
+pub(crate) use typing::is_just_answered;
+pub(crate) use wait::WaitReport;

@@ -256,7 +256,7 @@ pub(crate) struct ScreenView {
     pub rows: Vec<ScreenRow>,
     #[serde(default)]
     pub styles: Styles,
-    title: String,
+    pub title: String,
     width: u32,
 }
 

@@ -38,14 +38,24 @@ const ANSWERED_TIME: Duration = Duration::from_secs(2);
 /// The answers that this process gives or has just given: pane, question and time.
 static ANSWERED: Mutex<Vec<(PaneId, String, Instant)>> = Mutex::new(Vec::new());
 
-/// An answer that is being typed. Dropped without [`Answer::keep`], it was not typed, and may be given again.
-struct Answer {
+/// Returns true if this process has just answered a question of a pane, which the board may still show.
+#[cfg(feature = "mcp")]
+pub(crate) fn is_just_answered(pane: &PaneId, id: &str, clock: &Clock) -> bool {
+    let now = clock.now();
+    let is_of = |(of, known, at): &(PaneId, String, Instant)| {
+        of == pane && known == id && now.saturating_duration_since(*at) < ANSWERED_TIME
+    };
+    lock(&ANSWERED).iter().any(is_of)
+}
+
+/// An answer that is being typed. Dropped without [`Answering::keep`], it was not typed, and may be given again.
+struct Answering {
     pane: PaneId,
     id: String,
     at: Option<Instant>,
 }
 
-impl Answer {
+impl Answering {
     /// Begins to answer a question, unless it was just answered. Only a whole answer keeps others away.
     fn begin((pane, id): (&PaneId, &str), is_whole: bool, clock: &Clock) -> Result<Self> {
         let now = clock.now();
@@ -74,7 +84,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for Answering {
     fn drop(&mut self) {
         if let Some(at) = self.at {
             let own = |(pane, id, begun): &(PaneId, String, Instant)| {
@@ -144,7 +154,11 @@ impl Input<'_> {
             }
         };
         let answer = match self.answers {
-            Some(id) => Some(Answer::begin((&pane, id), self.is_whole(&typing), clock)?),
+            Some(id) => Some(Answering::begin(
+                (&pane, id),
+                self.is_whole(&typing),
+                clock,
+            )?),
             None => None,
         };
         typing.send(server, &pane, &mut judge, (stop, clock))?;

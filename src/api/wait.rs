@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,11 @@ use crate::board::RowState;
 use crate::clock::Clock;
 use crate::event::{AgentState, ExecutionId, PaneId, TdEvent};
 use crate::feed::{Feed, Next, Reader};
-use crate::thread::{Stop, StopGuard, is_stopped, lock, run_beside, stop_pair};
+use crate::thread::{Panicked, Stop, StopGuard, is_stopped, lock, run_beside, stop_pair};
 use crate::tmux::{Server, ServerIdentity, Target, Typing};
-use crate::wait::{StartedWait, StateMatcher, Wait, WaitEnd, WaitMatch, WaitSpec, Waiter};
+use crate::wait::{
+    StartedWait, StateMatcher, Wait, WaitEnd, WaitMatch, WaitOutcome, WaitSpec, Waiter,
+};
 
 /// The longest time until a wait ends after its client has disconnected or the observer has ended.
 const CHECK: Duration = Duration::from_millis(100);
@@ -37,12 +39,46 @@ const ALIVE: Duration = Duration::from_millis(500);
 /// The content type of an answer in lines.
 const LINES: &str = "application/x-ndjson";
 
-/// The answer to a client.
+/// Who has requested a wait.
+trait WaitClient: Sync {
+    /// Takes what happens before the outcome. An error cancels the wait.
+    fn report(&self, report: WaitReport) -> io::Result<()>;
+
+    /// Returns true if nobody awaits the outcome any more.
+    fn is_gone(&self) -> bool;
+}
+
+/// What happens during a wait, before its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitReport {
+    /// Everything that is printed from now on counts.
+    Begun,
+    /// Lines were lost, perhaps with a match.
+    LostLines,
+    /// The wait continues.
+    Alive,
+}
+
+/// The answer to a client of the API.
 struct Answer<'a> {
     stream: &'a Stream,
     /// The body, if the answer has lines and has begun.
     body: Mutex<Option<ChunkedBody<&'a Stream>>>,
     has_lines: bool,
+}
+
+impl WaitClient for Answer<'_> {
+    fn report(&self, report: WaitReport) -> io::Result<()> {
+        self.line(match report {
+            WaitReport::Begun => "{\"wait\":\"begun\"}",
+            WaitReport::LostLines => "{\"wait\":\"lost_lines\"}",
+            WaitReport::Alive => "",
+        })
+    }
+
+    fn is_gone(&self) -> bool {
+        is_gone(self.stream)
+    }
 }
 
 impl Answer<'_> {
@@ -79,17 +115,6 @@ impl Answer<'_> {
     }
 }
 
-/// A requested wait.
-struct RequestedWait {
-    server: Server,
-    wait: Wait,
-    states: Vec<AgentState>,
-    socket: PathBuf,
-    typing: Option<Typing>,
-    may_leave_enter: bool,
-    answers: Option<String>,
-}
-
 /// Waits, and writes the outcome to the client.
 pub(super) fn wait(
     context: &ApiContext,
@@ -103,111 +128,179 @@ pub(super) fn wait(
         body: Mutex::new(None),
         has_lines: accepted.is_some_and(|accepted| accepted.contains(LINES)),
     };
-    let requested = match read(context, (request, body), stop) {
+    let requested = match RequestedWait::read(context, (body, request.socket()), stop) {
         Ok(requested) => requested,
         Err(response) => return output.end(&response),
     };
     output.begin()?;
-    let (running, cancelled) = stop_pair();
-    let (follower_sender, followers) = bounded(1);
-    let (match_sender, matches) = bounded(1);
-    let monitor = WaitMonitor {
-        output,
-        stop: stop.clone(),
-        clock: context.clock.clone(),
-        followers,
-        match_sender,
-        _running: running,
-    };
-    let answer = move || {
-        let response = requested.answer(context, output, (follower_sender, matches), &cancelled);
-        match response {
-            Some(response) => output.end(&response),
-            None if is_gone(stream) => Err(io::ErrorKind::BrokenPipe.into()),
-            None => output.end(&Response::problem(503, "the observer ends")),
-        }
-    };
-    let (monitored, answered) =
-        run_beside("td-api-wait", || monitor.run(), answer).map_err(io::Error::other)?;
-    monitored.map_err(io::Error::other)?;
-    answered.map_err(io::Error::other)?
+    match requested.run(context, output, stop) {
+        Ok(Some(outcome)) => output.end(&Response::json(&outcome.to_json(None))),
+        Ok(None) if is_gone(stream) => Err(io::ErrorKind::BrokenPipe.into()),
+        Ok(None) => output.end(&Response::problem(503, "the observer ends")),
+        Err(response) => output.end(&response),
+    }
 }
 
-fn read(
-    context: &ApiContext,
-    (request, body): (&Request, &[u8]),
-    stop: &Stop,
-) -> Result<RequestedWait, Response> {
-    let invalid = |error: crate::Error| Response::problem(400, &error.to_string());
-    let spec: WaitSpec = panes::parsed(body)?;
-    let target = Target::parse(&spec.target).map_err(invalid)?;
-    let wait = spec.wait(target.clone(), "").map_err(invalid)?;
-    let states = spec.state.iter().map(|name| {
-        AgentState::from_name(name).ok_or_else(|| {
-            let names = AgentState::ALL.map(AgentState::as_str).join(", ");
-            let why = format!("state: {name:?} is no state of an agent; there are {names}");
-            Response::problem(400, &why)
-        })
-    });
-    let states = states.collect::<Result<Vec<_>, _>>()?;
-    let typing = match &spec.send {
-        Some(text) => {
-            context.panes.check_input()?;
-            Some(Typing::text(text, spec.enter.unwrap_or(true)).map_err(invalid)?)
+/// A face of this process that waits.
+#[cfg(feature = "mcp")]
+struct OwnFace<'a> {
+    begun: &'a (dyn Fn() -> bool + Sync),
+    stop: &'a Stop,
+}
+
+#[cfg(feature = "mcp")]
+impl WaitClient for OwnFace<'_> {
+    fn report(&self, report: WaitReport) -> io::Result<()> {
+        if report == WaitReport::Begun && !(self.begun)() {
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
-        None => None,
-    };
-    let (panes, clock) = (&context.panes, &context.clock);
-    let (socket, found) = panes.find(&target, request.socket(), (stop, clock))?;
-    Ok(RequestedWait {
-        server: found.server,
-        wait,
-        states,
-        socket,
-        typing,
-        may_leave_enter: spec.enter.is_none(),
-        answers: spec.answers.clone(),
-    })
+        Ok(())
+    }
+
+    fn is_gone(&self) -> bool {
+        is_stopped(self.stop)
+    }
+}
+
+/// Waits for a face of this process; see [`Observer::wait`](super::Observer::wait).
+///
+/// # Errors
+/// The reason in words.
+#[cfg(feature = "mcp")]
+pub(super) fn wait_here(
+    context: &ApiContext,
+    (server, body): (&Path, &serde_json::Value),
+    begun: &(dyn Fn() -> bool + Sync),
+    stop: &Stop,
+) -> Result<Option<WaitOutcome>, String> {
+    let client = OwnFace { begun, stop };
+    let body = body.to_string();
+    let requested = RequestedWait::read(context, (body.as_bytes(), Some(server)), stop);
+    let outcome = requested.and_then(|requested| requested.run(context, &client, stop));
+    outcome.map_err(|response| response.detail())
+}
+
+/// A requested wait.
+struct RequestedWait {
+    server: Server,
+    wait: Wait,
+    states: Vec<AgentState>,
+    socket: PathBuf,
+    typing: Option<Typing>,
+    /// The client types a text itself.
+    is_sent: bool,
+    may_leave_enter: bool,
+    answers: Option<String>,
 }
 
 impl RequestedWait {
-    /// Waits; returns `None` if the wait was cancelled.
-    fn answer(
+    /// Reads a request, for a server if there are several.
+    ///
+    /// # Errors
+    /// The response to send instead.
+    pub fn read(
+        context: &ApiContext,
+        (body, server): (&[u8], Option<&Path>),
+        stop: &Stop,
+    ) -> Result<Self, Response> {
+        let invalid = |error: crate::Error| Response::problem(400, &error.to_string());
+        let spec: WaitSpec = panes::parsed(body)?;
+        let target = Target::parse(&spec.target).map_err(invalid)?;
+        let wait = spec.wait(target.clone(), "").map_err(invalid)?;
+        let states = spec.state.iter().map(|name| {
+            AgentState::from_name(name).ok_or_else(|| {
+                let names = AgentState::ALL.map(AgentState::as_str).join(", ");
+                let why = format!("state: {name:?} is no state of an agent; there are {names}");
+                Response::problem(400, &why)
+            })
+        });
+        let states = states.collect::<Result<Vec<_>, _>>()?;
+        let typing = match &spec.send {
+            Some(text) => {
+                context.panes.check_input()?;
+                Some(Typing::text(text, spec.enter.unwrap_or(true)).map_err(invalid)?)
+            }
+            None => None,
+        };
+        let (panes, clock) = (&context.panes, &context.clock);
+        let (socket, found) = panes.find(&target, server, (stop, clock))?;
+        Ok(Self {
+            server: found.server,
+            wait,
+            states,
+            socket,
+            typing,
+            is_sent: spec.send.is_some() || spec.sent.is_some(),
+            may_leave_enter: spec.enter.is_none(),
+            answers: spec.answers.clone(),
+        })
+    }
+
+    /// Waits, and returns the redacted outcome; `None` if the wait was cancelled.
+    ///
+    /// # Errors
+    /// The response to send instead.
+    pub fn run(
         self,
         context: &ApiContext,
-        output: &Answer<'_>,
+        client: &dyn WaitClient,
+        stop: &Stop,
+    ) -> Result<Option<WaitOutcome>, Response> {
+        let (running, cancelled) = stop_pair();
+        let (follower_sender, followers) = bounded(1);
+        let (match_sender, matches) = bounded(1);
+        let monitor = WaitMonitor {
+            client,
+            stop: stop.clone(),
+            clock: context.clock.clone(),
+            followers,
+            match_sender,
+            _running: running,
+        };
+        let outcome = move || self.outcome(context, client, (follower_sender, matches), &cancelled);
+        let (monitored, outcome) =
+            run_beside("td-api-wait", || monitor.run(), outcome).map_err(|error| failed(&error))?;
+        let panicked = |panicked: Panicked| Response::problem(500, &panicked.to_string());
+        monitored.map_err(panicked)?;
+        outcome.map_err(panicked)?
+    }
+
+    fn outcome(
+        self,
+        context: &ApiContext,
+        client: &dyn WaitClient,
         (follower_sender, matches): (Sender<StateFollower>, Receiver<WaitMatch>),
         cancelled: &Stop,
-    ) -> Option<Response> {
+    ) -> Result<Option<WaitOutcome>, Response> {
         let clock = &context.clock;
         let sessions = context.sessions.clone();
-        let waiter = match Waiter::beside(self.server.clone(), sessions, clock.clone()) {
-            Ok(waiter) => waiter,
-            Err(error) => return Some(failed(&error)),
-        };
+        let waiter = Waiter::beside(self.server.clone(), sessions, clock.clone())
+            .map_err(|error| failed(&error))?;
         let wait = if self.states.is_empty() {
             self.wait
         } else {
             self.wait.other(matches)
         };
         let started = match waiter.start_until_stopped(&wait, cancelled) {
-            Ok(started) => started?,
+            Ok(Some(started)) => started,
+            Ok(None) => return Ok(None),
             // The target existed a moment ago, so it is gone.
             Err(error) if error.is_invalid_input() => {
-                return Some(Response::problem(404, &error.to_string()));
+                return Err(Response::problem(404, &error.to_string()));
             }
-            Err(error) => return Some(failed(&error)),
+            Err(error) => return Err(failed(&error)),
         };
         let follower = (!self.states.is_empty()).then(|| {
             let panes = TargetPanes::of(&started, &context.feed);
             let mut matcher = StateMatcher::new(self.states);
-            if self.typing.is_some() {
+            if self.is_sent {
                 matcher.sent();
             }
-            StateFollower::begin(&context.feed, matcher, panes, self.typing.is_some())
+            StateFollower::begin(&context.feed, matcher, panes, self.is_sent)
         });
-        // A client that is gone is noticed by the monitor.
-        let _ = output.line("{\"wait\":\"begun\"}");
+        if client.report(WaitReport::Begun).is_err() {
+            return Ok(None);
+        }
         // Type only now, when the screens and states are known, so that everything after the text is
         // observed.
         if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
@@ -219,29 +312,28 @@ impl RequestedWait {
             let row_of = |pane: &PaneId| Ok(context.row_of(pane, &self.socket));
             let panes = started.panes();
             let sent = typed.send((&self.server, &panes), &row_of, (cancelled, clock));
-            if let Err(error) = sent {
-                return Some(refused(&error));
-            }
+            sent.map_err(|error| refused(&error))?;
         }
         if let Some(follower) = follower {
             // The monitor may have ended with the client.
             let _ = follower_sender.send(follower);
         }
-        let report_loss = || drop(output.line("{\"wait\":\"lost_lines\"}"));
+        // A client that is gone is noticed by the monitor.
+        let report_loss = || drop(client.report(WaitReport::LostLines));
         match started.finish_reporting(report_loss) {
-            Ok(outcome) if outcome.end == WaitEnd::Interrupted => None,
+            Ok(outcome) if outcome.end == WaitEnd::Interrupted => Ok(None),
             Ok(mut outcome) => {
                 outcome.redact(&context.panes.rules);
-                Some(Response::json(&outcome.to_json(None)))
+                Ok(Some(outcome))
             }
-            Err(error) => Some(failed(&error)),
+            Err(error) => Err(failed(&error)),
         }
     }
 }
 
 /// Monitors agent states, the client and the observer during a wait.
 struct WaitMonitor<'a> {
-    output: &'a Answer<'a>,
+    client: &'a dyn WaitClient,
     stop: Stop,
     clock: Clock,
     /// Receives the follower of states. Disconnected when the wait is over.
@@ -255,10 +347,10 @@ impl WaitMonitor<'_> {
     fn run(self) {
         let mut follower: Option<StateFollower> = None;
         let mut alive_at = self.clock.now();
-        while !is_stopped(&self.stop) && !is_gone(self.output.stream) {
+        while !is_stopped(&self.stop) && !self.client.is_gone() {
             if alive_at + ALIVE <= self.clock.now() {
                 alive_at = self.clock.now();
-                let _ = self.output.line("");
+                let _ = self.client.report(WaitReport::Alive);
             }
             let Some(states) = &mut follower else {
                 match self.followers.recv_deadline(self.clock.now() + CHECK) {

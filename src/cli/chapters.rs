@@ -36,6 +36,7 @@ pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "streaming": "stream or poll: how panes are observed",
     "tui": "the terminal UI: views, keys, answers",
     "page": "the web page, also on a phone, and the API over TCP",
+    "mcp": "MCP and the skill: agents that supervise agents",
     "waiting": "wait for a line, an end, silence or a signal",
     "running": "run a command and keep what it prints",
     "kernels": "run code on Jupyter kernels, and listen to them",

@@ -18,6 +18,8 @@ use super::failure::Failure;
 use super::kernel::TypedKernel;
 use super::log::TypedLog;
 use super::loops::TypedLoop;
+#[cfg(feature = "mcp")]
+use super::mcp::{SKILL_EXAMPLES, TypedMcp};
 #[cfg(feature = "notify")]
 use super::notify::TypedNotify;
 use super::observer::{STOP_EXAMPLES, TypedService, TypedStart};
@@ -104,6 +106,13 @@ pub(super) enum Command {
     /// Serve the board as a web page, also to a phone, and the API over TCP
     #[cfg(feature = "serve")]
     Serve(Box<TypedServe>),
+    /// Serve agents that supervise agents, by MCP on standard input and output
+    #[cfg(feature = "mcp")]
+    Mcp(Box<TypedMcp>),
+    /// Print a skill file that teaches an agent this command line
+    #[cfg(feature = "mcp")]
+    #[command(after_help = SKILL_EXAMPLES)]
+    Skill,
     /// Start the observer with your login, by systemd
     Service(TypedService),
     /// Show, check or begin the configuration
@@ -240,6 +249,10 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ("tui", &["no_log", "json", "quiet"]),
     #[cfg(feature = "serve")]
     ("serve", &["no_log", "json", "color", "quiet"]),
+    #[cfg(feature = "mcp")]
+    ("mcp", &["no_log", "json", "color", "quiet"]),
+    #[cfg(feature = "mcp")]
+    ("skill", ALL),
     ("service", &["no_log", "json", "color", "quiet"]),
     (
         "config",
@@ -380,7 +393,7 @@ fn refused(matches: &ArgMatches) -> Option<Failure> {
         }
         "config" => format!("--config names a configuration, and {name} uses none: leave it out"),
         "data_dir" => format!("--data-dir chooses a history, and {name} uses none: leave it out"),
-        "no_log" if matches!(name, "start" | "tui" | "serve" | "service") => {
+        "no_log" if matches!(name, "start" | "tui" | "serve" | "mcp" | "service") => {
             "the observer always keeps a history: leave --no-log out".to_owned()
         }
         "no_log" => format!("--no-log keeps no history, and {name} writes none: leave it out"),

@@ -32,6 +32,8 @@ mod watch;
 mod watch_observer;
 
 mod announced;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod observer;
 mod private_file;
 #[cfg(feature = "serve")]
@@ -120,6 +122,8 @@ fn takes_several_servers(command: &Command) -> bool {
         Command::Tui(_) => true,
         #[cfg(feature = "serve")]
         Command::Serve(_) => true,
+        #[cfg(feature = "mcp")]
+        Command::Mcp(_) => true,
         _ => false,
     }
 }
@@ -183,6 +187,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Tui(typed) => tui::run(options, *typed, None),
         #[cfg(feature = "serve")]
         Command::Serve(typed) => serve::run(options, *typed),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(typed) => mcp::run(options, *typed),
+        #[cfg(feature = "mcp")]
+        Command::Skill => mcp::print_skill(),
         Command::Config(typed) => config::run(&options, &typed, &command_line::command()),
         #[cfg(feature = "notify")]
         Command::Notify(typed) => notify::run(&options, &typed),

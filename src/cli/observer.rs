@@ -4,28 +4,30 @@ mod announcement;
 mod args;
 mod background;
 mod foreground;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 mod private;
 mod service;
 mod team_servers;
 
 use std::io::Write;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::options::{Options, WhichServer};
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 use crate::api::Observer;
 
 pub(super) use announcement::{Announcement, is_running, left_behind, running};
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
+pub(super) use args::TypedOwnObserver;
 pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "mcp", feature = "serve"))]
 pub(super) use foreground::wait_until_observing;
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
 
@@ -38,7 +40,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
 }
 
 /// Finds the observer of a data directory; the error is the reason why there is none, in words.
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 pub(super) fn find(data: &Path) -> Result<Observer, String> {
     match running(data) {
         Ok(Some(known)) => Ok(Observer::At(known.socket)),

@@ -180,7 +180,7 @@ fn set(name: &str) -> Option<OsString> {
 
 /// Returns the socket in the value of `TMUX`, which consists of a path, a pid and a session. The path may
 /// contain commas.
-fn socket_of(tmux: &str) -> &Path {
+pub(super) fn socket_of(tmux: &str) -> &Path {
     Path::new(tmux.rsplitn(3, ',').last().unwrap_or(tmux))
 }
 

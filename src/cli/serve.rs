@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueHint;
-use crossbeam_channel::select_biased;
+use crossbeam_channel::{never, select_biased};
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ use tempfile::NamedTempFile;
 
 use super::announced::{Announced, ProcessLock};
 use super::failure::Failure;
-use super::observer::{self, PrivateObserver, TypedStart};
-use super::options::{Options, SourceKind, TypedKeeping};
+use super::observer::{self, PrivateObserver, TypedOwnObserver, TypedStart};
+use super::options::Options;
 use super::output;
 use super::private_file::{private_line, replace};
 use super::signals::Signals;
@@ -72,15 +72,8 @@ pub(super) struct TypedServe {
     /// The address of a proxy with TLS in front, https://…, which the link then has
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
-    /// If the server runs its own observer: read the output files of background agents in this directory
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub agents: Vec<PathBuf>,
-    /// If the server runs its own observer: the way in which panes are observed: auto, or poll, which
-    /// changes nothing in tmux
-    #[arg(long, value_name = "HOW", value_enum, default_value = "auto")]
-    pub source: SourceKind,
     #[command(flatten)]
-    pub keeping: TypedKeeping,
+    pub own: TypedOwnObserver,
 }
 
 /// What the link of a running server consists of. The token stays in its file.
@@ -135,14 +128,7 @@ pub(super) fn run(options: Options, typed: TypedServe) -> Result<ExitCode, Failu
         .map_err(|cause| failure!("serve: cannot listen at {}: {cause}", typed.listen))?;
     let signals = Signals::catch(|| {})?;
     let options = Arc::new(options);
-    let own = TypedStart {
-        foreground: true,
-        agents: typed.agents,
-        source: typed.source,
-        allow_input: typed.allow_input,
-        keeping: typed.keeping,
-        detached: false,
-    };
+    let own = typed.own.start(typed.allow_input);
     let private = private(&options, own, &data)?;
     let served = Served {
         pid: std::process::id(),
@@ -228,9 +214,13 @@ impl Serving {
         let server = Server::on_tcp(listener, Arc::new(site), &self.clock)?;
         let told = self.tell();
         while told.is_ok() && !has_ended() {
+            let check = match private {
+                Some(_) => self.clock.after(CHECK),
+                None => never(),
+            };
             select_biased! {
                 recv(signals.first) -> _ => break,
-                recv(self.clock.after(CHECK)) -> _ => {}
+                recv(check) -> _ => {}
             }
         }
         self.lock.withdraw();

@@ -19,10 +19,7 @@ use crate::api::{dismiss_row, get_board, get_problems};
 use crate::board::{Attention, Place, Row, listed};
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::face::{
-    BoardTable, NAME_WIDTH, is_cut_of, one_line, row_names, server_ends, server_names,
-    terminal_size,
-};
+use crate::face::{BoardTable, NAME_WIDTH, is_among, names_of, one_line, row_names, terminal_size};
 use crate::feed::board_of_history;
 use crate::history::DataDir;
 use crate::thread::park;
@@ -342,45 +339,6 @@ pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, F
         rows: rows_of(rows),
         others: rows_of(others),
     })
-}
-
-/// Returns true if a target is one of these names, also as a table cuts it.
-fn is_among(names: &[String], target: &str) -> bool {
-    let mut names = names.iter();
-    names.any(|name| name == target || is_cut_of(target, name))
-}
-
-/// Returns the names by which each row can be selected: as faces show it in full, and its label; that of its session,
-/// also with its pane; and its pane; if there are several servers, these also with the server as a prefix; the id of
-/// its execution; and the end of its server, if it ended with that.
-fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
-    let all = rows.iter().zip(row_names(rows, usize::MAX));
-    let all = all.zip(server_names(rows));
-    let names = all.map(|((row, full), server)| {
-        let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
-        let with_pane = pane.as_ref().map(|pane| format!("{} {pane}", row.name));
-        let own = std::iter::once(row.name.clone()).chain(with_pane);
-        // A narrow table shows the label alone, and the pane behind one that is not unique.
-        let own_server = server.as_ref().map(|server| format!("{server}:"));
-        let on_server = own_server.and_then(|server| full.strip_prefix(&server));
-        let session = format!("{}:", row.name);
-        let after_session = on_server.unwrap_or(&full).strip_prefix(&session);
-        let label = after_session.map(str::to_owned);
-        let own: Vec<String> = own.chain(pane).chain(label).collect();
-        let prefixed = server.map(|server| own.iter().map(move |name| format!("{server}:{name}")));
-        let prefixed: Vec<String> = prefixed.into_iter().flatten().collect();
-        let id = row.execution_id.to_string();
-        let mut names = vec![full];
-        names.extend(own.into_iter().chain(prefixed).chain([id]));
-        names
-    });
-    let mut names: Vec<Vec<String>> = names.collect();
-    for end in server_ends(rows) {
-        for index in &end.members {
-            names[*index].push(end.name());
-        }
-    }
-    names
 }
 
 /// Returns the pane that a face shows by this name, or in whose foreground runs what it shows by this name, if the

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::command_line::{self, Command, NotParsed};
 use super::failure::Failure;
-use super::observer::{self, PrivateObserver, TypedStart};
+use super::observer::{self, PrivateObserver};
 use super::options::Options;
 use super::signals::Signals;
 use super::tui_args::TypedTui;
@@ -60,14 +60,7 @@ pub(super) fn run(
             DataDir::new(data)
                 .prepare()
                 .map_err(|error| super::options::unusable(error, true))?;
-            let start = TypedStart {
-                foreground: true,
-                agents: typed.agents,
-                source: typed.source,
-                allow_input: allows_input,
-                keeping: typed.keeping,
-                detached: false,
-            };
+            let start = typed.own.start(allows_input);
             Some(PrivateObserver::start(options.clone(), start)?)
         }
     };

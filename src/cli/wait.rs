@@ -23,7 +23,7 @@ use super::output;
 use super::signals::Signals;
 use super::status::pane_named;
 use crate::agent::Markers;
-use crate::api::{Input, get_rows};
+use crate::api::{Input, SILENCE, get_rows};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -291,7 +291,7 @@ impl BoardRows {
 
     /// Returns the present row of a pane.
     fn row_of(&self, pane: &PaneId) -> Result<Option<Row>, Error> {
-        let rows = get_rows(&self.api, ask::SILENCE)?;
+        let rows = get_rows(&self.api, SILENCE)?;
         let is_of_pane = |row: &Row| {
             let server = row.server.as_deref().map(Path::new);
             row.pane.as_ref() == Some(pane) && server == Some(&self.server) && !row.has_ended()

@@ -88,16 +88,15 @@ pub(crate) use junit::JunitReport;
 pub(crate) use lines::{Applied, LastRevisions, Survey};
 pub(crate) use local_time::LocalTime;
 pub(crate) use markdown_export::MarkdownExport;
+#[cfg(feature = "cli")]
+pub(crate) use row_names::NAME_WIDTH;
 #[cfg(feature = "tui")]
 use row_names::name_width;
-pub(crate) use row_names::row_names;
-#[cfg(feature = "cli")]
-pub(crate) use row_names::{NAME_WIDTH, is_cut_of};
+pub(crate) use row_names::{is_among, names_of, row_names};
 #[cfg(feature = "notify")]
 pub(crate) use sanitize::with_ellipsis;
 pub(crate) use sanitize::{is_unsafe, one_line, sanitized};
 #[cfg(feature = "tui")]
-use server_ends::ServerEnd;
-pub(crate) use server_ends::{server_ends, server_names};
+use server_ends::{ServerEnd, server_ends};
 pub(crate) use text_export::TextExport;
 pub(crate) use tree::{Tree, TreeOptions};

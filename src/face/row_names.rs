@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::LocalTime;
 use super::sanitize::{one_line, with_ellipsis};
-use super::server_ends::server_names;
+use super::server_ends::{server_ends, server_names};
 use crate::board::{ExecutionKind, Row};
 use crate::event::{ExecutionId, PaneId};
 use crate::timestamp::Timestamp;
@@ -195,6 +195,45 @@ fn time_of(id: &ExecutionId) -> Option<Timestamp> {
     let (_, time) = id.as_str().rsplit_once('@')?;
     let seconds: i64 = time.split('-').next()?.parse().ok()?;
     Some(Timestamp::from_micros(seconds.checked_mul(1_000_000)?))
+}
+
+/// Returns true if a target is one of these names, also as a table cuts it.
+pub(crate) fn is_among(names: &[String], target: &str) -> bool {
+    let mut names = names.iter();
+    names.any(|name| name == target || is_cut_of(target, name))
+}
+
+/// Returns the names by which each row can be selected: as faces show it in full, and its label; that of its session,
+/// also with its pane; and its pane; if there are several servers, these also with the server as a prefix; the id of
+/// its execution; and the end of its server, if it ended with that.
+pub(crate) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
+    let all = rows.iter().zip(row_names(rows, usize::MAX));
+    let all = all.zip(server_names(rows));
+    let names = all.map(|((row, full), server)| {
+        let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
+        let with_pane = pane.as_ref().map(|pane| format!("{} {pane}", row.name));
+        let own = std::iter::once(row.name.clone()).chain(with_pane);
+        // A narrow table shows the label alone, and the pane behind one that is not unique.
+        let own_server = server.as_ref().map(|server| format!("{server}:"));
+        let on_server = own_server.and_then(|server| full.strip_prefix(&server));
+        let session = format!("{}:", row.name);
+        let after_session = on_server.unwrap_or(&full).strip_prefix(&session);
+        let label = after_session.map(str::to_owned);
+        let own: Vec<String> = own.chain(pane).chain(label).collect();
+        let prefixed = server.map(|server| own.iter().map(move |name| format!("{server}:{name}")));
+        let prefixed: Vec<String> = prefixed.into_iter().flatten().collect();
+        let id = row.execution_id.to_string();
+        let mut names = vec![full];
+        names.extend(own.into_iter().chain(prefixed).chain([id]));
+        names
+    });
+    let mut names: Vec<Vec<String>> = names.collect();
+    for end in server_ends(rows) {
+        for index in &end.members {
+            names[*index].push(end.name());
+        }
+    }
+    names
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ pub mod tui {}
 #[doc = include_str!("page.md")]
 pub mod page {}
 
+#[doc = include_str!("mcp.md")]
+pub mod mcp {}
+
 #[doc = include_str!("waiting.md")]
 pub mod waiting {}
 

@@ -51,6 +51,10 @@ pub(crate) use self::command::ByteSink;
 pub(crate) use self::foreground::{Front, Program, foreground};
 #[cfg(feature = "cli")]
 pub(crate) use self::os::age;
+#[cfg(feature = "cli")]
+pub(crate) use self::os::ancestors;
+#[cfg(feature = "mcp")]
+pub(crate) use self::os::variable as variable_of;
 pub(crate) use self::os::{
     ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, arguments, directory,
     name as process_name, stat,

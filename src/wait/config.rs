@@ -361,6 +361,13 @@ impl WaitMatch {
         }
     }
 
+    /// Returns the name of the agent's state, for a state.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn state(&self) -> Option<&str> {
+        let state = self.pattern.as_deref();
+        state.filter(|_| self.condition == WaitCondition::State)
+    }
+
     pub(crate) fn of(condition: WaitCondition) -> Self {
         Self {
             condition,

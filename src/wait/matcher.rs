@@ -606,7 +606,7 @@ impl Pattern {
     }
 
     /// Returns true if a line has a match that ends after its first `from` bytes.
-    pub(super) fn matches(&self, line: &str, from: usize) -> bool {
+    pub(crate) fn matches(&self, line: &str, from: usize) -> bool {
         match &self.0 {
             PatternKind::Text(text) => {
                 // A match may begin in the known part.

@@ -2,3 +2,4 @@
 
 pub mod client;
 mod official;
+mod typing;

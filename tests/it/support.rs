@@ -50,6 +50,7 @@ pub fn within<T, E>(ceiling: Duration, mut attempt: impl FnMut() -> Result<T, E>
 }
 
 /// Returns a file in the directory of `.ci/peers`; says so if it is not there.
+#[allow(clippy::print_stderr)]
 pub fn peer(file: &str) -> Option<PathBuf> {
     let fetched = std::env::var_os("TD_PEERS").map(PathBuf::from).or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -476,8 +477,12 @@ fn count_ceiling(count: usize) -> Duration {
     Duration::from_secs(10) * u32::try_from(count).unwrap()
 }
 
+/// Answers a question in a pane with a text: its pane, the text and the id of the question. Returns if it was typed, or
+/// the problem, if it was neither typed nor refused.
+pub type Answer = Box<dyn FnMut(&str, &str, &str) -> Result<bool, String> + Send>;
+
 /// Races in one pane.
-fn race(home: &Home, lane: usize, count: usize) -> Races {
+fn race(home: &Home, (lane, mut answer_with): (usize, Answer), count: usize) -> Races {
     let directory = home.directory().join(format!("lane-{lane}"));
     fs::create_dir(&directory).unwrap();
     fs::write(directory.join("racer.sh"), RACER).unwrap();
@@ -510,14 +515,13 @@ fn race(home: &Home, lane: usize, count: usize) -> Races {
         let number: String = asks.chars().filter(char::is_ascii_digit).collect();
         thread::sleep(Duration::from_millis(dice.roll(500)));
         let (answer, before) = (format!("answer-{number}-{tries}"), nanos());
-        let (status, problem) = input(home, &pane, &json!({"text": answer, "answers": id}));
-        match status {
-            200 => races.typed += 1,
-            409 => races.refused += 1,
-            _ => races.wrong.push(format!("{status} {problem}")),
-        }
-        if status == 200 {
-            sent.insert(answer, (before, nanos()));
+        match answer_with(&pane, &answer, id) {
+            Ok(true) => {
+                races.typed += 1;
+                sent.insert(answer, (before, nanos()));
+            }
+            Ok(false) => races.refused += 1,
+            Err(problem) => races.wrong.push(problem),
         }
     }
     thread::sleep(Duration::from_millis(500));
@@ -555,19 +559,15 @@ fn race(home: &Home, lane: usize, count: usize) -> Races {
     races
 }
 
-/// Questions, answers, deaths and sends race. `TD_TYPING_RACES` sets their number.
-#[test]
-fn no_answer_reaches_another_question_or_process() {
-    let count = std::env::var("TD_TYPING_RACES").ok();
-    let count: usize = count.map_or(100, |count| count.parse().unwrap());
-    let home = Home::new();
-    home.server.new_session("keep", 80, 20, "exec cat");
-    home.start_with(&["--allow-input"]);
-    let lanes = 4;
+/// Questions, answers, deaths and sends race, at least `count` times, in as many panes as there are ways to answer.
+/// `TD_TYPING_RACES` sets another number.
+pub fn race_all(home: &Home, answers: Vec<Answer>, count: usize) {
+    let given = std::env::var("TD_TYPING_RACES").ok();
+    let count: usize = given.map_or(count, |count| count.parse().unwrap());
+    let lanes = answers.len();
     let all: Vec<Races> = thread::scope(|scope| {
-        let home = &home;
         let race = |lane| scope.spawn(move || race(home, lane, count.div_ceil(lanes)));
-        let running: Vec<_> = (0..lanes).map(race).collect();
+        let running: Vec<_> = answers.into_iter().enumerate().map(race).collect();
         running
             .into_iter()
             .map(|lane| lane.join().unwrap())
@@ -588,4 +588,24 @@ fn no_answer_reaches_another_question_or_process() {
         typed >= count / 10 && refused >= count / 10,
         "{typed} typed, {refused} refused"
     );
+}
+
+#[test]
+fn no_answer_reaches_another_question_or_process() {
+    let home = Arc::new(Home::new());
+    home.server.new_session("keep", 80, 20, "exec cat");
+    home.start_with(&["--allow-input"]);
+    let answers = (0..4).map(|_| {
+        let home = Arc::clone(&home);
+        let answer: Answer = Box::new(move |pane, text, id| {
+            let (status, problem) = input(&home, pane, &json!({"text": text, "answers": id}));
+            match status {
+                200 => Ok(true),
+                409 => Ok(false),
+                _ => Err(format!("{status} {problem}")),
+            }
+        });
+        answer
+    });
+    race_all(&home, answers.collect(), 100);
 }

@@ -1,4 +1,4 @@
-//! The arguments of `start`, `stop` and `service`.
+//! The arguments of `start`, `stop` and `service`, and of faces with an observer of their own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,6 +27,35 @@ pub(in crate::cli) struct TypedStart {
     /// Leave the terminal of the starting process
     #[arg(long, hide = true)]
     pub detached: bool,
+}
+
+/// What a face is given for an observer of its own, if none runs.
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct TypedOwnObserver {
+    /// Without an observer: read the output files of background agents in this directory; repeat for several
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub agents: Vec<PathBuf>,
+    /// Without an observer: the way in which panes are observed: auto, or poll, which changes nothing in tmux
+    #[arg(long, value_name = "HOW", value_enum, default_value = "auto")]
+    pub source: SourceKind,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
+}
+
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
+impl TypedOwnObserver {
+    /// Returns the start of the observer.
+    pub fn start(self, allow_input: bool) -> TypedStart {
+        TypedStart {
+            foreground: true,
+            agents: self.agents,
+            source: self.source,
+            allow_input,
+            keeping: self.keeping,
+            detached: false,
+        }
+    }
 }
 
 impl TypedStart {

@@ -60,8 +60,11 @@ pub(super) enum Audience {
     /// The face of this process, which finds the observer here. Another observer may run at the same time,
     /// because each run has a lock.
     #[cfg_attr(
-        not(any(feature = "tui", feature = "serve")),
-        expect(dead_code, reason = "the terminal UI and the page read it")
+        not(any(feature = "mcp", feature = "tui", feature = "serve")),
+        expect(
+            dead_code,
+            reason = "the MCP server, the terminal UI and the page read it"
+        )
     )]
     Face(Arc<OnceLock<ApiContext>>),
 }

@@ -43,6 +43,7 @@ impl PrivateObserver {
     }
 
     /// Returns true if the observer has ended by itself: it could not begin, or its data directory is gone.
+    #[cfg(any(feature = "mcp", feature = "serve"))]
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }

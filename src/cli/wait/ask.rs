@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::args::TypedWait;
 use super::private::{PrivateWatch, StateCondition};
-use crate::api::{percent_encoded, post_lines};
+use crate::api::{SILENCE, WaitLine, WaitReport, percent_encoded, post_lines};
 use crate::cli::failure::Failure;
 use crate::cli::observer;
 use crate::cli::options::{Options, SourceKind};
@@ -21,10 +21,7 @@ use crate::cli::output::print_message;
 use crate::clock::Clock;
 use crate::thread::{Handle, Stop, StopGuard, is_stopped, spawn, stop_pair};
 use crate::tmux::{Server, Target};
-use crate::wait::{Lead, WaitMatch, WaitOutcome};
-
-/// The silence after which an observer counts as stopped: four times the interval of its signs of life.
-pub(super) const SILENCE: Duration = Duration::from_secs(2);
+use crate::wait::{Lead, WaitMatch};
 
 /// The silence after which the observer is not awaited any more once the timeout of the wait has passed.
 const LATE_SILENCE: Duration = Duration::from_millis(700);
@@ -195,18 +192,15 @@ fn ask(
     };
     let on_line = |line: &[u8]| {
         heard_at.set(Some(clock.now()));
-        let Ok(line) = serde_json::from_slice::<Value>(line) else {
-            return;
-        };
-        match line.get("wait").and_then(Value::as_str) {
-            Some("begun") => say_begun(),
-            Some("lost_lines") => drop(reports.try_send(Lead::LostLines)),
-            Some(_) => {}
-            None => match WaitOutcome::from_json(&line) {
-                // The wait may have ended for another reason.
-                Some(outcome) => drop(reports.try_send(Lead::Outcome(Box::new(outcome)))),
-                None => log::info!("the observer refuses the wait: {line}"),
-            },
+        match WaitLine::parse(line) {
+            Some(WaitLine::Report(WaitReport::Begun)) => say_begun(),
+            Some(WaitLine::Report(WaitReport::LostLines)) => {
+                drop(reports.try_send(Lead::LostLines));
+            }
+            // The wait may have ended for another reason.
+            Some(WaitLine::Outcome(outcome)) => drop(reports.try_send(Lead::Outcome(outcome))),
+            Some(WaitLine::Refusal(why)) => log::info!("the observer refuses the wait: {why}"),
+            Some(WaitLine::Report(WaitReport::Alive)) | None => {}
         }
     };
     let answered = post_lines(

@@ -1,17 +1,38 @@
-//! The server of the Model Context Protocol: what agents read of other agents.
+//! The MCP server: the board, the histories, waits and input, for agents that supervise agents.
 //!
 //! ```text
-//! cursor (pure): places in the output of a run, as texts that clients keep
-//! read:          the log of a row ─> its lines, each once
-//! search:        the logs of all runs ─> lines that match, the newest first
+//! standard input ─ td-mcp-in ─> Session ─┬─ initialize, tools/list …: answered at once
+//!                                        └─ tools/call: td-mcp-call, one for each ─┐
+//! standard output <─ td-mcp-out <────────────────────────────────────────────────────┘
+//! td-mcp-channel: the board ─> notifications/claude/channel
 //! ```
+//!
+//! There is no synchronous crate for servers, so the protocol is written on `serde_json`: [`message`], [`protocol`] and
+//! [`tools`] are pure. Each call runs on its own thread, which ends when the client cancels the call.
 
-#[cfg_attr(not(test), allow(dead_code, reason = "the server's tools use them"))]
+mod message;
+mod protocol;
+mod refusal;
+mod result;
+mod rows;
+mod tools;
+
 mod cursor;
-#[cfg_attr(not(test), allow(dead_code, reason = "the server's tools use them"))]
 mod read;
-#[cfg_attr(not(test), allow(dead_code, reason = "the server's tools use them"))]
 mod search;
+
+mod arguments;
+mod call;
+mod channel;
+mod context;
+mod earlier;
+mod history;
+mod panes;
+mod send;
+mod server;
+mod session;
+mod streams;
+mod wait;
 
 #[cfg(test)]
 mod read_tests;
@@ -19,3 +40,17 @@ mod read_tests;
 mod search_tests;
 #[cfg(test)]
 mod test_logs;
+
+use crossbeam_channel::Receiver;
+
+use crate::error::Result;
+pub(crate) use server::McpServer;
+use session::Session;
+
+/// Serves the client at standard input and output until it closes the input, or `ended` has a message.
+///
+/// # Errors
+/// If a thread cannot be started.
+pub(crate) fn run(server: McpServer, ended: &Receiver<i32>) -> Result<()> {
+    Session::start(server)?.serve(ended)
+}

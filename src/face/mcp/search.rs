@@ -7,6 +7,9 @@ use std::time::UNIX_EPOCH;
 
 use regex::Regex;
 use serde::Serialize;
+use serde_json::json;
+
+use super::result::cost;
 
 use super::cursor::{Cursor, SearchCursor};
 use super::read::is_zero;
@@ -60,7 +63,7 @@ pub(super) struct SearchRequest<'a> {
     pub since: Option<Timestamp>,
     /// The maximum number of matches; defaults to 20.
     pub limit: Option<usize>,
-    /// The maximum size of the matches as JSON, in bytes; at least one match is returned.
+    /// The maximum size of the matches in a result, in bytes; at least one match is returned.
     pub budget: usize,
     /// The last match of an earlier result, to continue with older ones.
     pub cursor: Option<&'a SearchCursor>,
@@ -290,9 +293,7 @@ impl<'a> Search<'a> {
         let (mut matches, mut last, mut room) = (Vec::new(), None, budget);
         let count = self.matches.len();
         for (place, found) in self.matches.into_iter().rev() {
-            let json = serde_json::to_string(&found).unwrap_or_default();
-            // With the comma.
-            let cost = json.len() + 1;
+            let cost = cost(&json!(found));
             if cost > room && !matches.is_empty() {
                 break;
             }

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::hooks::{HookFiles, file_of, pid_namespace};
 use crate::agent::{HookChange, HookFile, HookInput};
-use crate::child::stat;
+use crate::process::ancestors;
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
@@ -98,19 +98,6 @@ const LOCK_EXTENSION: &str = "lock";
 
 fn lock_of(directory: &Path, session: &str) -> PathBuf {
     directory.join(format!("{session}.{LOCK_EXTENSION}"))
-}
-
-/// Returns the parent of this process, the parent of that, and so on. The agent is among them.
-fn ancestors() -> Vec<u32> {
-    let parent = |pid: &u32| {
-        let parent = stat(*pid)?.parent;
-        (parent > 1).then_some(parent)
-    };
-    let own = std::process::id();
-    // Between a hook and its agent stand a shell or two.
-    std::iter::successors(parent(&own), parent)
-        .take(16)
-        .collect()
 }
 
 fn create(directory: &Path) -> io::Result<()> {

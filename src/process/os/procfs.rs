@@ -46,6 +46,30 @@ pub(crate) fn directory(pid: u32) -> Option<String> {
 }
 
 /// Returns the kernel's name of the file at the standard output of a process, such as `/dev/pts/3` or
+/// Returns the parent of this process, the parent of that, and so on, at most 16 of them.
+#[cfg(feature = "cli")]
+pub(crate) fn ancestors() -> Vec<u32> {
+    let parent = |pid: &u32| {
+        let parent = stat(*pid)?.parent;
+        (parent > 1).then_some(parent)
+    };
+    let own = std::process::id();
+    std::iter::successors(parent(&own), parent)
+        .take(16)
+        .collect()
+}
+
+/// Returns the value of a variable in the environment with which a process began.
+#[cfg(feature = "mcp")]
+pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables
+        .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    let value = std::str::from_utf8(value).ok()?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
 /// `pipe:[42]`.
 pub(crate) fn standard_output(pid: u32) -> Option<String> {
     let file = fs::read_link(format!("/proc/{pid}/fd/1")).ok()?;
