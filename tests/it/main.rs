@@ -48,7 +48,7 @@ mod layers;
 mod logger;
 mod loops;
 mod losses;
-#[cfg(feature = "cli")]
+#[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "notify")]
 mod notifications;

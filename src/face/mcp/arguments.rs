@@ -100,10 +100,21 @@ pub(super) struct SendAndWait {
 
 /// Reads the arguments of a tool.
 pub(super) fn read<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Refusal> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        Refusal::of_arguments(
-            format!("the arguments cannot be used: {error}"),
-            "see the tool's input schema, and call it again",
-        )
+    parse(&arguments).map_err(|why| {
+        // The parser does not name an argument whose value is wrong: without that one, its words are others.
+        let is_wrong = |name: &&String| {
+            let mut others = arguments.clone();
+            others.remove(*name);
+            parse::<T>(&others).err().as_ref() != Some(&why)
+        };
+        let reason = match arguments.keys().find(is_wrong) {
+            Some(name) => format!("{name}: {why}"),
+            None => why,
+        };
+        Refusal::of_arguments(reason, "see the tool's input schema, and call it again")
     })
+}
+
+fn parse<T: DeserializeOwned>(arguments: &Map<String, Value>) -> Result<T, String> {
+    T::deserialize(arguments).map_err(|error| error.to_string())
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::message::notification;
-use super::rows::short;
 use super::server::McpServer;
+use super::short::short;
 use super::streams::Output;
 use crate::board::{Attention, Row, listed};
 use crate::error::Result;

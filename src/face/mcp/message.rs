@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::short::short;
+
 /// The code of an error: the line is no JSON.
 pub(super) const PARSE_ERROR: i64 = -32700;
 /// The code of an error: the message is no request.
@@ -15,6 +17,9 @@ pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// The longest id that is answered, in bytes: clients count, or send a UUID.
 const ID_BYTES_MAX: usize = 256;
+
+/// The longest words of an error, in characters: they repeat what the client has sent.
+const MESSAGE_CHARS_MAX: usize = 600;
 
 /// A message of the client.
 #[derive(Debug, PartialEq)]
@@ -48,10 +53,10 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub fn new(code: i64, message: impl Into<String>) -> Self {
+    pub fn new(code: i64, message: impl AsRef<str>) -> Self {
         Self {
             code,
-            message: message.into(),
+            message: short(message.as_ref(), MESSAGE_CHARS_MAX),
             data: None,
         }
     }
@@ -63,13 +68,18 @@ impl Problem {
         }
     }
 
-    /// Returns the answer to a request; `null` is the id of what has none.
+    /// Returns the answer to a request; `null` is the id of what has none. The schema of the protocol knows no such id, so
+    /// that answer is without.
     pub fn response(self, id: &Value) -> Value {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = self.data {
             error["data"] = data;
         }
-        json!({"jsonrpc": "2.0", "id": id, "error": error})
+        if id.is_null() {
+            json!({"jsonrpc": "2.0", "error": error})
+        } else {
+            json!({"jsonrpc": "2.0", "id": id, "error": error})
+        }
     }
 }
 

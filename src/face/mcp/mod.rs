@@ -15,6 +15,7 @@ mod protocol;
 mod refusal;
 mod result;
 mod rows;
+mod short;
 mod tools;
 
 mod cursor;

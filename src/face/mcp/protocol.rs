@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::message::{INVALID_PARAMS, Problem, UNSUPPORTED_VERSION};
+use super::short::short;
 
 /// The versions that begin with `initialize`, the newest last.
 const HANDSHAKE_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -22,6 +23,9 @@ const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The time for which a client may keep the list of tools, which changes with the program only.
 const KEPT_MS: u64 = 3_600_000;
+
+/// The longest version that is repeated, in characters: versions are dates.
+const VERSION_CHARS_MAX: usize = 40;
 
 /// The era of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl Era {
         };
         if !STATELESS_VERSIONS.contains(&version) {
             let why = "this version of the protocol is not supported";
-            let data = json!({"supported": STATELESS_VERSIONS, "requested": version});
+            let data = json!({"supported": STATELESS_VERSIONS, "requested": short(version, VERSION_CHARS_MAX)});
             return Err(Problem::new(UNSUPPORTED_VERSION, why).with_data(data));
         }
         if !meta.get(CAPABILITIES_KEY).is_some_and(Value::is_object) {

@@ -5,6 +5,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::short::short;
+
+/// The longest reason, in characters: it repeats what the client has sent.
+const REASON_CHARS_MAX: usize = 600;
+
 /// The reason why a tool does nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Refusal {
@@ -17,16 +22,16 @@ pub(super) struct Refusal {
 impl Refusal {
     pub fn new(reason: impl AsRef<str>, advice: impl Into<String>) -> Self {
         Self {
-            reason: without_quotations(reason.as_ref()),
+            reason: short(&without_quotations(reason.as_ref()), REASON_CHARS_MAX),
             advice: advice.into(),
             question: None,
         }
     }
 
     /// Returns the refusal of arguments that the client has chosen, which are repeated in it.
-    pub fn of_arguments(reason: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub fn of_arguments(reason: impl AsRef<str>, advice: impl Into<String>) -> Self {
         Self {
-            reason: reason.into(),
+            reason: short(reason.as_ref(), REASON_CHARS_MAX),
             advice: advice.into(),
             question: None,
         }

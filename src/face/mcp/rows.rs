@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::result::Budget;
+use super::short::short;
 use crate::board::{Attention, ExecutionKind, Place, Row};
-use crate::face::sanitize::{one_line, sanitized};
+use crate::face::sanitize::sanitized;
 use crate::text::first_chars;
 use crate::timestamp::Timestamp;
 
@@ -22,17 +23,6 @@ const LABEL_CHARS_MAX: usize = 100;
 
 /// The maximum number of choices: menus of agents have up to a dozen.
 const CHOICES_MAX: usize = 16;
-
-/// Returns a text in one line without control characters, at most so long.
-pub(super) fn short(text: &str, chars_max: usize) -> String {
-    let line = one_line(text);
-    let first = first_chars(&line, chars_max);
-    if first.len() == line.len() {
-        line
-    } else {
-        format!("{first}…")
-    }
-}
 
 /// Returns the open question of a row, if there is one. Its whole text is long.
 pub(super) fn question_of(row: &Row, is_whole: bool) -> Option<Value> {

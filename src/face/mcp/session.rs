@@ -17,10 +17,10 @@ use crate::error::Result;
 use crate::thread::{Handle, Stop, StopGuard, stop_pair};
 
 /// The time at the end in which calls that do not wait may answer: clients give a server two seconds.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const LAST_ANSWERS: Duration = Duration::from_millis(700);
 
 /// The time after that in which answers are written, and threads end.
-const END: Duration = Duration::from_millis(500);
+const END: Duration = Duration::from_millis(300);
 
 /// What the model is told of the server.
 const INSTRUCTIONS: &str = "\

@@ -38,7 +38,7 @@ use crate::support::{CEILING, wait_for};
 pub const RESULT_BYTES_MAX: usize = 4096;
 
 /// The greatest size of any other message, in bytes.
-const MESSAGE_BYTES_MAX: usize = 16 << 10;
+const MESSAGE_BYTES_MAX: usize = 16_000;
 
 /// The last messages that a failure shows.
 const SHOWN_MAX: usize = 30;
@@ -266,7 +266,11 @@ impl Client {
         while let Some(message) = self.read(CEILING) {
             self.unread.push_back(message);
         }
-        self.stderr.take().unwrap().join().unwrap();
+        // What the server has left behind may keep its output open, which then is a fault.
+        let stderr = self.stderr.take().unwrap();
+        wait_for("the end of standard error", CEILING, || {
+            stderr.is_finished().then_some(()).ok_or(())
+        });
         let unread = self.unread.iter().map(|message| format!("{message}\n"));
         Output {
             status,
@@ -343,16 +347,20 @@ impl Client {
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
             return;
         };
-        let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) else {
+        let Some(id) = message.get("id") else {
             return;
         };
+        let is_answer = message.get("result").is_some() || message.get("error").is_some();
+        if is_answer && message.get("method").is_none() {
+            return;
+        }
         let params = &message["params"];
         let asked = Asked {
             era: Era::of(&message),
-            method: method.to_owned(),
+            method: message["method"].as_str().unwrap_or_default().to_owned(),
             tool: params["name"].as_str().map(str::to_owned),
             progress_token: params["_meta"].get("progressToken").cloned(),
-            is_limited: !params["arguments"]["limit"].is_null(),
+            is_limited: params["arguments"]["limit"].is_u64(),
             times: 1 + self
                 .asked
                 .get(&id.to_string())
