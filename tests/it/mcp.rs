@@ -8,6 +8,7 @@ mod malformed;
 mod many_waits;
 mod official;
 mod typing;
+mod waits;
 
 use std::fs;
 use std::time::Duration;

@@ -8,6 +8,7 @@ use super::cursor::Cursor;
 use super::read::{self, OutputReader};
 use crate::board::Row;
 use crate::clock::Clock;
+use crate::event::PaneId;
 use crate::history::DataDir;
 use crate::thread::park;
 use crate::wait::Pattern;
@@ -26,6 +27,7 @@ pub(super) struct Lines {
     stops: Vec<Pattern>,
     /// The place from which the lines count.
     from: Cursor,
+    has_cursor: bool,
 }
 
 /// A line that matches.
@@ -77,37 +79,40 @@ impl Lines {
             wanted,
             stops: regexes("stop")?,
             from,
+            has_cursor: cursor.is_some(),
         }))
     }
 
-    /// Returns the first line in the log that matches.
-    pub fn first(&self, is_over: &dyn Fn() -> bool) -> Option<Line> {
+    /// Returns true if lines from before the wait count.
+    pub fn has_cursor(&self) -> bool {
+        self.has_cursor
+    }
+
+    /// Returns the pane.
+    pub fn pane(&self) -> Option<&PaneId> {
+        self.row.pane.as_ref()
+    }
+
+    /// Begins to look for a line that matches.
+    pub fn search<'a>(&'a self, is_over: &'a dyn Fn() -> bool) -> Option<LineSearch<'a>> {
         if self.wanted.is_empty() && self.stops.is_empty() {
             return None;
         }
         let reader = OutputReader::new(&self.data, &self.row, &self.from, is_over);
-        let mut reader = reader.map_err(|error| log::debug!("{error:?}")).ok()?;
-        while let Ok(Some(line)) = reader.next_line() {
-            let text = line.text.text;
-            let matches = |patterns: &[Pattern]| patterns.iter().any(|of| of.matches(&text, 0));
-            let is_stop = matches(&self.stops);
-            if is_stop || matches(&self.wanted) {
-                let cursor = reader.cursor();
-                return Some(Line {
-                    text,
-                    is_stop,
-                    cursor,
-                });
-            }
-        }
-        None
+        let reader = reader.map_err(|error| log::debug!("{error:?}")).ok()?;
+        Some(LineSearch {
+            known: reader.begun_line().unwrap_or_default(),
+            lines: self,
+            reader,
+        })
     }
 
     /// Returns the place after the line that has ended the wait, once it is in the log, or else the end of the log.
     pub fn after_match(&self, clock: &Clock, is_over: &dyn Fn() -> bool) -> Option<Cursor> {
         let until: Instant = clock.now() + LOGGED_WITHIN;
-        while !is_over() {
-            if let Some(line) = self.first(is_over) {
+        let mut search = self.search(is_over);
+        while let Some(search) = search.as_mut().filter(|_| !is_over()) {
+            if let Some(line) = search.next() {
                 return Some(line.cursor);
             }
             if clock.now() >= until {
@@ -121,5 +126,44 @@ impl Lines {
     /// Returns the end of the log.
     pub fn end(&self) -> Option<Cursor> {
         read::end(&self.data, &self.row).ok()
+    }
+}
+
+/// A search in lines that grow.
+pub(super) struct LineSearch<'a> {
+    lines: &'a Lines,
+    reader: OutputReader<'a>,
+    /// The line that had begun at the cursor: what it had then does not match.
+    known: String,
+}
+
+impl LineSearch<'_> {
+    /// Returns the next line that matches, if there is one now: a whole line, or one that has begun, such as a prompt.
+    pub fn next(&mut self) -> Option<Line> {
+        while let Ok(Some(line)) = self.reader.next_line() {
+            let known = std::mem::take(&mut self.known);
+            if let Some(found) = self.matching(line.text.text, &known) {
+                return Some(found);
+            }
+        }
+        while let Some(line) = self.reader.next_rewritten() {
+            if let Some(found) = self.matching(line.text, &line.before) {
+                return Some(found);
+            }
+        }
+        let begun = self.reader.open_line()?;
+        self.matching(begun, &self.known)
+    }
+
+    fn matching(&self, text: String, known: &str) -> Option<Line> {
+        let same = text.bytes().zip(known.bytes());
+        let from = same.take_while(|(new, old)| new == old).count();
+        let matches = |patterns: &[Pattern]| patterns.iter().any(|of| of.matches(&text, from));
+        let is_stop = matches(&self.lines.stops);
+        (is_stop || matches(&self.lines.wanted)).then(|| Line {
+            is_stop,
+            cursor: self.reader.cursor(),
+            text,
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Reads the output of a row after a cursor, from the log of its run: each line once.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::AddAssign;
 
 use serde::Serialize;
@@ -280,6 +281,28 @@ pub(super) struct OutputReader<'a> {
     /// The losses before the next line.
     losses: Losses,
     is_at_end: bool,
+    /// The last texts of the latest lines.
+    texts: BTreeMap<i64, String>,
+    /// What has been written over lines that were taken, or are before the first cursor.
+    rewritten: VecDeque<Rewritten>,
+}
+
+/// A line that was written over.
+pub(super) struct Rewritten {
+    /// The text that it had, if it is known.
+    pub before: String,
+    pub text: String,
+}
+
+/// The lines whose texts are kept: those that a program may still write over are on the screen.
+const TEXTS_MAX: usize = 500;
+
+fn keep(texts: &mut BTreeMap<i64, String>, number: i64, text: &str) -> Option<String> {
+    let before = texts.insert(number, text.to_owned());
+    if texts.len() > TEXTS_MAX {
+        texts.pop_first();
+    }
+    before
 }
 
 impl<'a> OutputReader<'a> {
@@ -297,9 +320,17 @@ impl<'a> OutputReader<'a> {
         check_run(data, row)?;
         let mut log = RowLog::new(data, row, is_over);
         let mut content = Content::new(LineView::Output, LocalTime::of_system());
+        let mut texts = BTreeMap::new();
         if at.seq > 1 {
             for envelope in &log.before(at.seq, &before(row)).events {
-                content.push(envelope, &mut |_| {});
+                content.push(envelope, &mut |change| match change {
+                    Change::Line(line) => {
+                        if let Some(number) = line.number {
+                            keep(&mut texts, number, &line.text.text);
+                        }
+                    }
+                    Change::Revised(number, text) => drop(keep(&mut texts, number, &text.text)),
+                });
             }
         }
         Ok(Self {
@@ -311,7 +342,14 @@ impl<'a> OutputReader<'a> {
             pending_losses: Vec::new(),
             losses: Losses::default(),
             is_at_end: false,
+            texts,
+            rewritten: VecDeque::new(),
         })
+    }
+
+    /// Returns the next line that was written over since the cursor, though the line itself is before it or was taken.
+    pub fn next_rewritten(&mut self) -> Option<Rewritten> {
+        self.rewritten.pop_front()
     }
 
     /// Returns the next line; `None` at the present end of the log, and once `is_over` returned true.
@@ -347,6 +385,11 @@ impl<'a> OutputReader<'a> {
     pub fn open_line(&self) -> Option<String> {
         let open = self.content.open_line().filter(|_| self.is_at_end)?;
         Some(plain(open.text))
+    }
+
+    /// Returns the line that has begun and not ended, at the last event that was read.
+    pub fn begun_line(&self) -> Option<String> {
+        Some(plain(self.content.open_line()?.text))
     }
 
     /// Reads some events.
@@ -385,11 +428,29 @@ impl<'a> OutputReader<'a> {
         let losses = losses.filter(|(at, losses)| *at >= end && *losses != Losses::default());
         self.pending_losses.extend(losses);
         self.pending_losses.sort_by_key(|(at, _)| *at);
-        let pending = &mut self.pending;
+        let (pending, texts, rewritten) = (&mut self.pending, &mut self.texts, &mut self.rewritten);
         for envelope in &page.events {
-            self.content.push(envelope, &mut |change| match change {
-                Change::Line(line) if line.at < end => {}
-                change => {
+            self.content.push(envelope, &mut |change| {
+                match &change {
+                    Change::Line(line) => {
+                        if let Some(number) = line.number {
+                            keep(texts, number, &line.text.text);
+                        }
+                    }
+                    Change::Revised(number, text) => {
+                        let before = keep(texts, *number, &text.text);
+                        let is_taken = !pending.iter().any(|line| line.number == Some(*number));
+                        if is_taken && envelope.seq.is_some_and(|seq| seq >= end.seq) {
+                            rewritten.truncate(TEXTS_MAX);
+                            rewritten.push_back(Rewritten {
+                                before: before.unwrap_or_default(),
+                                text: plain(text.text.clone()),
+                            });
+                        }
+                    }
+                }
+                let is_before = matches!(&change, Change::Line(line) if line.at < end);
+                if !is_before {
                     pending.apply(change);
                 }
             });

@@ -4,7 +4,7 @@
 //! ends the others. An agent's turn is followed in its events, as `td-observe ask` follows it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select_biased};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::arguments::{SendAndWait, Texts, WaitFor};
 use super::context::Context;
 use super::cursor::Cursor;
-use super::earlier::{Line, Lines};
+use super::earlier::{Line, LineSearch, Lines};
 use super::history::refused;
 use super::panes::Found;
 use super::read;
@@ -29,12 +29,15 @@ use crate::error::Error;
 use crate::event::{AgentState, PaneId};
 use crate::face::sanitize::sanitized;
 use crate::feed::Next;
-use crate::thread::{Handle, Stop, is_stopped, lock, run_beside, spawn, stop_pair};
+use crate::thread::{Handle, Stop, lock, run_beside, spawn, stop_pair};
 use crate::tmux::Target;
 use crate::wait::{FollowedTurn, TurnEnd, WaitEnd, WaitOutcome, WaitSpec};
 
 /// The interval of progress: clients that hear of it do not give up.
 const PROGRESS: Duration = Duration::from_secs(5);
+
+/// The interval at which the log is searched for lines that were printed before the wait.
+const SEARCH: Duration = Duration::from_millis(150);
 
 /// The interval at which a turn checks whether it is cancelled.
 const CHECK: Duration = Duration::from_millis(100);
@@ -134,8 +137,12 @@ impl TargetWait {
 /// The server and the outcome of a target's wait; `None` if it was cancelled.
 type Outcome = (PathBuf, Result<Option<WaitOutcome>, String>);
 
-/// Called once everything that is printed counts; the wait ends if it returns false.
-type Begun = Arc<dyn Fn() -> bool + Send + Sync>;
+/// What ends a wait.
+enum First {
+    /// A line that was printed between the cursor and the wait.
+    Earlier(Line),
+    Outcome(PathBuf, WaitOutcome),
+}
 
 /// Waits for what happens in one of several panes.
 pub(super) fn wait_for(
@@ -188,7 +195,7 @@ fn lines_of(
     context: &Context<'_>,
     rows: &[Row],
     (conditions, cursor): (&Value, Option<Cursor>),
-) -> Result<Option<Arc<Lines>>, Refusal> {
+) -> Result<Option<Lines>, Refusal> {
     let is_meant = |row: &&Row| match cursor {
         Some(cursor) => cursor.position_in(&row.execution_id).is_ok(),
         None => rows.len() == 1,
@@ -204,7 +211,7 @@ fn lines_of(
         };
     };
     let lines = Lines::new(&context.server.data, row, (conditions, cursor));
-    Ok(lines.map_err(|error| refused(&error))?.map(Arc::new))
+    lines.map_err(|error| refused(&error))
 }
 
 /// Returns the target of a wait for a channel, which belongs to a server and to no pane: the client's own pane lives as
@@ -242,7 +249,7 @@ struct Waiting<'a> {
     /// The longest time, in milliseconds.
     total: Option<u64>,
     /// The lines that were printed before the wait, and count.
-    lines: Option<Arc<Lines>>,
+    lines: Option<Lines>,
     /// The pane, if there is only one.
     names_one: Option<PaneId>,
 }
@@ -259,26 +266,11 @@ impl Drop for Threads {
 impl Waiting<'_> {
     /// Waits, and returns the fields of the result.
     fn fields(&self, waits: Vec<TargetWait>) -> Result<Map<String, Value>, Refusal> {
-        let begun_at = self.context.clock().now();
-        let found: Arc<Mutex<Option<Line>>> = Arc::default();
-        let begun: Begun = match &self.lines {
-            Some(lines) => {
-                let (lines, found) = (Arc::clone(lines), Arc::clone(&found));
-                let stop = self.context.stop.clone();
-                Arc::new(move || {
-                    let line = lines.first(&|| is_stopped(&stop));
-                    let is_none = line.is_none();
-                    *lock(&found) = line;
-                    is_none
-                })
-            }
-            None => Arc::new(|| true),
+        let begun = self.context.clock().now();
+        let (server, outcome) = match self.first_of(waits)? {
+            First::Earlier(line) => return Ok(self.earlier_fields(&line, begun)),
+            First::Outcome(server, outcome) => (server, outcome),
         };
-        let outcome = self.first_of(waits, &begun);
-        if let Some(line) = lock(&found).take() {
-            return Ok(self.earlier_fields(&line, begun_at));
-        }
-        let (server, outcome) = outcome?;
         let is_match = matches!(outcome.end, WaitEnd::Matched(_) | WaitEnd::Stopped(_));
         let mut fields = self.context.outcome(self.observer, (server, outcome));
         if let Some(pane) = self
@@ -317,18 +309,14 @@ impl Waiting<'_> {
             ("elapsed_ms".to_owned(), json!(elapsed)),
             ("cursor".to_owned(), json!(line.cursor)),
         ]);
-        if let Some(pane) = &self.names_one {
+        if let Some(pane) = self.lines.as_ref().and_then(Lines::pane) {
             fields.insert("pane".to_owned(), json!(pane.as_str()));
         }
         fields
     }
 
     /// Returns the first outcome with a match, or else the one that says most.
-    fn first_of(
-        &self,
-        waits: Vec<TargetWait>,
-        begun: &Begun,
-    ) -> Result<(PathBuf, WaitOutcome), Refusal> {
+    fn first_of(&self, waits: Vec<TargetWait>) -> Result<First, Refusal> {
         let count = waits.len();
         let (sender, outcomes) = bounded::<Outcome>(count);
         // Dropped in the opposite order: the waits are stopped before their threads are joined.
@@ -339,9 +327,8 @@ impl Waiting<'_> {
             body["target"] = json!(wait.target);
             let (observer, sender) = (self.observer.clone(), sender.clone());
             let (stop, clock) = (stop.clone(), self.context.clock().clone());
-            let begun = Arc::clone(begun);
             let thread = spawn("td-mcp-wait", move || {
-                let outcome = observer.wait(&wait.server, &body, &*begun, (&stop, &clock));
+                let outcome = observer.wait(&wait.server, &body, &|| true, (&stop, &clock));
                 // The call may be over.
                 let _ = sender.send((wait.server, outcome));
             });
@@ -353,22 +340,38 @@ impl Waiting<'_> {
         self.until_over(&outcomes)
     }
 
-    fn until_over(&self, outcomes: &Receiver<Outcome>) -> Result<(PathBuf, WaitOutcome), Refusal> {
-        let begun = self.context.clock().now();
+    fn until_over(&self, outcomes: &Receiver<Outcome>) -> Result<First, Refusal> {
+        let clock = self.context.clock();
+        let begun = clock.now();
+        let mut report_at = begun + PROGRESS;
         let mut best = None;
         let mut failed = None;
+        let is_over = || self.context.is_cancelled();
+        let lines = self.lines.as_ref().filter(|lines| lines.has_cursor());
+        let mut search = lines.and_then(|lines| lines.search(&is_over));
         loop {
+            if let Some(line) = search.as_mut().and_then(LineSearch::next) {
+                return Ok(First::Earlier(line));
+            }
+            if report_at <= clock.now() {
+                report_at += PROGRESS;
+                self.context.report_wait(begun, self.total);
+            }
+            // What was printed just before the wait may be in the log a moment later.
+            let due = match search {
+                Some(_) => report_at.min(clock.now() + SEARCH),
+                None => report_at,
+            };
             let outcome = select_biased! {
                 recv(self.context.stop) -> _ => return Err(cancelled()),
                 recv(outcomes) -> outcome => outcome,
-                recv(self.context.clock().after(PROGRESS)) -> _ => {
-                    self.context.report_wait(begun, self.total);
-                    continue;
-                }
+                recv(clock.at(due)) -> _ => continue,
             };
             match outcome {
                 Ok((server, Ok(Some(outcome)))) => match outcome.end {
-                    WaitEnd::Matched(_) | WaitEnd::Stopped(_) => return Ok((server, outcome)),
+                    WaitEnd::Matched(_) | WaitEnd::Stopped(_) => {
+                        return Ok(First::Outcome(server, outcome));
+                    }
                     _ => best = Some(better(best, (server, outcome))),
                 },
                 Ok((_, Ok(None))) => {}
@@ -377,7 +380,7 @@ impl Waiting<'_> {
             }
         }
         match (best, failed) {
-            (Some(best), _) => Ok(best),
+            (Some((server, outcome)), _) => Ok(First::Outcome(server, outcome)),
             (None, Some(why)) => Err(Refusal::new(
                 why,
                 "call list_panes: the pane, or the observer, may be gone",
