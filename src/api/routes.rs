@@ -340,8 +340,9 @@ fn label(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// The most simultaneous long responses: three quarters of all connections.
-const SLOTS_MAX: usize = 48;
+/// The most simultaneous long responses: the rest of the connections answers short requests, each in milliseconds. A model
+/// that supervises fifty panes waits in all of them at once.
+const SLOTS_MAX: usize = 56;
 
 /// Counts long responses. Clones share the counter.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,6 @@
 //! Lines that were printed between two waits: found in the log of a pane, from a cursor on.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,6 +16,12 @@ use crate::wait::Pattern;
 
 /// The time within which a line that has matched is in the log: it must have settled.
 const LOGGED_WITHIN: Duration = Duration::from_millis(400);
+
+/// The most lines that are read for the output of a wait: a flood is told by what the pane shows.
+const READ_MAX: usize = 20_000;
+
+/// The most lines of the output of a wait: what fits is less.
+const OUTPUT_LINES: usize = 100;
 
 /// The interval at which it is looked for.
 const CHECK: Duration = Duration::from_millis(20);
@@ -121,6 +128,30 @@ impl Lines {
             park(Some(CHECK));
         }
         self.end()
+    }
+
+    /// Returns what was printed since the beginning, at most its last lines; `None` if that is too much to read.
+    pub fn output(&self, is_over: &dyn Fn() -> bool) -> Option<String> {
+        let mut reader = OutputReader::new(&self.data, &self.row, &self.from, is_over).ok()?;
+        let known = reader.begun_line();
+        let mut last = VecDeque::new();
+        let mut read = 0;
+        while let Ok(Some(line)) = reader.next_line() {
+            read += 1;
+            if read > READ_MAX || is_over() {
+                return None;
+            }
+            if last.len() == OUTPUT_LINES {
+                last.pop_front();
+            }
+            last.push_back(line.text.text);
+        }
+        last.extend(
+            reader
+                .open_line()
+                .filter(|line| Some(line) != known.as_ref()),
+        );
+        Some(Vec::from(last).join("\n"))
     }
 
     /// Returns the end of the log.

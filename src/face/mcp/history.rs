@@ -83,6 +83,11 @@ pub(super) fn read_output(
         read::read_output(&context.server.data, &row, &request, &is_over)
     });
     let mut fields = fields_of(&read.map_err(|error| refused(&error))?);
+    if cursor.is_none() && fields.get("output").and_then(Value::as_str) == Some("") {
+        let advice =
+            "nothing was printed since the pane is observed; with screen, you see what it shows";
+        fields.insert("advice".to_owned(), json!(advice));
+    }
     fields.insert("id".to_owned(), json!(row.key().to_string()));
     if let Some(pane) = &row.pane {
         fields.insert("pane".to_owned(), json!(pane.as_str()));

@@ -45,6 +45,16 @@ pub(super) struct Found {
     pub target: Option<(PathBuf, String)>,
 }
 
+/// What tmux has of a name.
+#[derive(Debug, PartialEq)]
+enum InTmux {
+    /// These panes of the server at a socket.
+    Panes(PathBuf, Vec<PaneId>),
+    None,
+    /// No server is known yet, or none answers.
+    Unknown,
+}
+
 impl Context<'_> {
     /// Returns the observer, which may have just been started.
     pub fn observer(&self) -> Result<Observer, Refusal> {
@@ -98,7 +108,7 @@ impl Context<'_> {
             let rows = self.rows(observer)?;
             let is_late = self.clock().now() >= until || self.is_cancelled();
             let places = self.panes_of(observer, &rows, name)?;
-            if let Some((socket, panes)) = places {
+            if let InTmux::Panes(socket, panes) = places {
                 let is_meant = |row: &&Row| {
                     let place = row.place().filter(|_| !row.has_ended());
                     place.is_some_and(|place| {
@@ -120,7 +130,7 @@ impl Context<'_> {
                         target: None,
                     });
                 }
-                if is_late {
+                if is_late || places == InTmux::None {
                     let reason = format!("there is no pane {name:?}");
                     let advice =
                         "list_panes shows what there is, search_history also what has ended";
@@ -131,17 +141,13 @@ impl Context<'_> {
         }
     }
 
-    /// Returns the panes of a target, and the socket of its server; `None` if tmux has none of this name.
-    fn panes_of(
-        &self,
-        observer: &Observer,
-        rows: &[Row],
-        name: &str,
-    ) -> Result<Option<(PathBuf, Vec<PaneId>)>, Refusal> {
+    /// Returns what tmux itself has of a name.
+    fn panes_of(&self, observer: &Observer, rows: &[Row], name: &str) -> Result<InTmux, Refusal> {
         let Ok(target) = Target::parse(name) else {
-            return Ok(None);
+            return Ok(InTmux::None);
         };
         let mut found = Vec::new();
+        let mut has_answered = false;
         for socket in sockets(observer, rows) {
             let server = Server::socket(&socket)
                 .with_timeout(TMUX_TIME)
@@ -149,6 +155,7 @@ impl Context<'_> {
             let Ok(listing) = Listing::fetch(&server, self.clock()) else {
                 continue;
             };
+            has_answered = true;
             let panes = target.resolve(&listing);
             if !panes.is_empty() {
                 let panes = panes.iter().map(|state| state.pane()).collect();
@@ -160,7 +167,11 @@ impl Context<'_> {
             let advice = "give the id of its row, as list_panes shows it";
             return Err(Refusal::of_arguments(reason, advice));
         }
-        Ok(found.pop())
+        Ok(match found.pop() {
+            Some((socket, panes)) => InTmux::Panes(socket, panes),
+            None if has_answered => InTmux::None,
+            None => InTmux::Unknown,
+        })
     }
 
     /// Finds the one live pane that a client names, with its row.

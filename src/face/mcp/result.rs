@@ -103,8 +103,16 @@ impl Budget {
         }
     }
 
-    /// Cuts a text to what fits, and returns what is cut off from its beginning.
+    /// Returns the end of a text that fits: whole lines, if one fits.
     pub fn fit_end(self, text: &str) -> String {
+        let rest = self.fit_bytes(text);
+        match rest.split_once('\n') {
+            Some((_, lines)) if rest.len() < text.len() && !lines.is_empty() => lines.to_owned(),
+            _ => rest,
+        }
+    }
+
+    fn fit_bytes(self, text: &str) -> String {
         let mut begin = text.len().saturating_sub(self.text_bytes());
         loop {
             while !text.is_char_boundary(begin) {

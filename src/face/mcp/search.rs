@@ -107,7 +107,9 @@ pub(super) struct Match {
 pub(super) fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp> {
     let point = text.parse().ok().or_else(|| ago(text, now));
     let point = point.or_else(|| local_time(text, now));
-    point.ok_or_else(|| Error::invalid("since: write 12h, 2d or a time as 2026-01-21T10:00:00Z"))
+    point.ok_or_else(|| {
+        Error::invalid("since is no time: write 12h, 2d or a time as 2026-01-21T10:00:00Z")
+    })
 }
 
 /// Searches the lines of rows or of all runs, until `is_over` returns true.

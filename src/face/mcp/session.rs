@@ -86,7 +86,8 @@ impl Session {
         };
         let clock = &self.server.clock;
         self.calls.cancel_waits();
-        if is_at_end {
+        // Nobody reads the last answers of a server whose output is blocked.
+        if is_at_end && !self.output.is_blocked() {
             self.calls.finish(clock.now() + LAST_ANSWERS);
         }
         self.calls.cancel();

@@ -219,6 +219,11 @@ impl Output {
         let _ = self.messages.try_send(message);
     }
 
+    /// Returns true if the client does not read as fast as messages come.
+    pub fn is_blocked(&self) -> bool {
+        self.messages.is_full()
+    }
+
     /// Returns the channel that is closed when the client does not read any more.
     pub fn broken(&self) -> &Stop {
         &self.broken

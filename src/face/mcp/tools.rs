@@ -183,7 +183,7 @@ impl Tool {
         let outcome = json!({
             "outcome": {"enum": ["found", "stopped", "ended", "timed_out", "lost"]},
             "condition": text, "pane": text, "line": text, "state": text, "exit_status": count,
-            "question": question, "answer": text, "output": text, "lost_lines": flag,
+            "question": question, "answer": text, "output": text, "may_have_missed": flag,
             "elapsed_ms": count, "cursor": text,
         });
         let sent = json!({"typed": flag, "pane": text, "question": question});

@@ -34,7 +34,7 @@ use crate::tmux::Target;
 use crate::wait::{FollowedTurn, TurnEnd, WaitEnd, WaitOutcome, WaitSpec};
 
 /// The interval of progress: clients that hear of it do not give up.
-const PROGRESS: Duration = Duration::from_secs(5);
+const PROGRESS: Duration = Duration::from_secs(2);
 
 /// The interval at which the log is searched for lines that were printed before the wait.
 const SEARCH: Duration = Duration::from_millis(150);
@@ -187,7 +187,12 @@ pub(super) fn wait_for(
             .then(|| rows[0].pane.clone())
             .flatten(),
     };
-    Ok(ToolResult::new(waiting.fields(waits)?))
+    let mut fields = waiting.fields(waits)?;
+    if names.is_empty() {
+        // A channel has no pane.
+        fields.remove("output");
+    }
+    Ok(ToolResult::new(fields))
 }
 
 /// Returns the lines that count, of the row that the cursor belongs to, or of the only one.
@@ -272,14 +277,6 @@ impl Waiting<'_> {
             First::Outcome(server, outcome) => (server, outcome),
         };
         let is_match = matches!(outcome.end, WaitEnd::Matched(_) | WaitEnd::Stopped(_));
-        let mut fields = self.context.outcome(self.observer, (server, outcome));
-        if let Some(pane) = self
-            .names_one
-            .as_ref()
-            .filter(|_| !fields.contains_key("pane"))
-        {
-            fields.insert("pane".to_owned(), json!(pane.as_str()));
-        }
         let is_over = || self.context.is_cancelled();
         let cursor = self.lines.as_ref().and_then(|lines| {
             if is_match {
@@ -288,6 +285,17 @@ impl Waiting<'_> {
                 lines.end()
             }
         });
+        // The line that has matched is in the log by now.
+        let output = self.lines.as_ref().and_then(|lines| lines.output(&is_over));
+        let outcome = (server, outcome);
+        let mut fields = self.context.outcome(self.observer, outcome, output);
+        if let Some(pane) = self
+            .names_one
+            .as_ref()
+            .filter(|_| !fields.contains_key("pane"))
+        {
+            fields.insert("pane".to_owned(), json!(pane.as_str()));
+        }
         if let Some(cursor) = cursor {
             fields.insert("cursor".to_owned(), json!(cursor));
         }
@@ -305,7 +313,6 @@ impl Waiting<'_> {
             ("condition".to_owned(), json!("text")),
             ("output".to_owned(), json!(&text)),
             ("line".to_owned(), json!(text)),
-            ("lost_lines".to_owned(), json!(false)),
             ("elapsed_ms".to_owned(), json!(elapsed)),
             ("cursor".to_owned(), json!(line.cursor)),
         ]);
@@ -383,7 +390,7 @@ impl Waiting<'_> {
             (Some((server, outcome)), _) => Ok(First::Outcome(server, outcome)),
             (None, Some(why)) => Err(Refusal::new(
                 why,
-                "call list_panes: the pane, or the observer, may be gone",
+                "call again, or list_panes for what has changed",
             )),
             (None, None) => Err(cancelled()),
         }
@@ -434,11 +441,13 @@ impl Context<'_> {
         self.report(progress, &format!("waiting for {seconds} s"));
     }
 
-    /// Returns the fields of an outcome in a pane of the tmux server at a socket.
+    /// Returns the fields of an outcome in a pane of the tmux server at a socket, with what was printed during the wait, if
+    /// that is known.
     fn outcome(
         &self,
         observer: &Observer,
         (server, outcome): (PathBuf, WaitOutcome),
+        output: Option<String>,
     ) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
@@ -491,7 +500,9 @@ impl Context<'_> {
                 }
             }
         }
-        put("lost_lines", json!(outcome.lost_lines));
+        if outcome.lost_lines {
+            put("may_have_missed", json!(true));
+        }
         let elapsed = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
         put("elapsed_ms", json!(elapsed));
         if let Some(advice) = advice {
@@ -500,12 +511,14 @@ impl Context<'_> {
         let mut budget = Budget::new(false);
         // The rest of the result has its room first.
         budget.take(&Value::Object(fields.clone()));
-        let lines: Vec<String> = outcome
-            .last_lines
-            .iter()
-            .map(|line| sanitized(line))
-            .collect();
-        let output = budget.fit_end(&lines.join("\n"));
+        let is_line = matches!(&outcome.end, WaitEnd::Matched(found) if found.text.is_some() && found.state().is_none());
+        // What a full-screen program shows is in no log.
+        let output = output.filter(|output| !output.is_empty() || !is_line);
+        let output = output.unwrap_or_else(|| {
+            let lines = outcome.last_lines.iter().map(|line| sanitized(line));
+            lines.collect::<Vec<_>>().join("\n")
+        });
+        let output = budget.fit_end(&output);
         fields.insert("output".to_owned(), json!(output));
         fields
     }
@@ -544,7 +557,10 @@ pub(super) fn send_and_wait(
     check(&conditions, "%0")?;
     let observer = context.observer()?;
     let (row, place) = context.pane_to_type(&observer, &arguments.pane)?;
+    let lines = Lines::new(&context.server.data, &row, (&conditions, None));
+    let lines = lines.map_err(|error| refused(&error))?;
     let sending = Sending {
+        lines: lines.as_ref(),
         context,
         observer: &observer,
         place: &place,
@@ -577,6 +593,8 @@ struct Sending<'a> {
     place: &'a Place,
     input: &'a Input<'a>,
     conditions: &'a Value,
+    /// The lines after the text.
+    lines: Option<&'a Lines>,
 }
 
 impl Sending<'_> {
@@ -621,10 +639,24 @@ impl Sending<'_> {
             return Err(self.refused(&error));
         }
         match outcome {
-            Ok(Some(outcome)) => Ok(self.context.outcome(self.observer, (server, outcome))),
+            Ok(Some(outcome)) => {
+                let is_over = || self.context.is_cancelled();
+                let output = self.output(&outcome, &is_over);
+                let outcome = (server, outcome);
+                Ok(self.context.outcome(self.observer, outcome, output))
+            }
             Ok(None) => Err(cancelled()),
             Err(why) => Err(failure(why)),
         }
+    }
+
+    /// Returns what was printed after the text, once that is in the log.
+    fn output(&self, outcome: &WaitOutcome, is_over: &dyn Fn() -> bool) -> Option<String> {
+        let lines = self.lines?;
+        if matches!(&outcome.end, WaitEnd::Matched(found) if found.text.is_some()) {
+            lines.after_match(self.context.clock(), is_over);
+        }
+        lines.output(is_over)
     }
 
     /// Prompts an agent, or answers it, and follows its turn.

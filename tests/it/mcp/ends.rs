@@ -23,7 +23,7 @@ const END: Duration = Duration::from_secs(4);
 const WAITS: usize = 50;
 
 /// An observer has 48 places for the waits and streams of all its clients.
-const WAITS_OBSERVED: usize = 40;
+const WAITS_OBSERVED: usize = 50;
 
 /// The memory that a server may take while its client reads nothing, in KiB.
 const GROWTH_KIB_MAX: u64 = 16 << 10;
