@@ -7,6 +7,7 @@ mod listed;
 mod malformed;
 mod many_waits;
 mod official;
+mod skill;
 mod typing;
 mod waits;
 

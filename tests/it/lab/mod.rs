@@ -3,13 +3,16 @@
 //! Runs where `$TD_LAB` names the directory in which the lab of the shared material is installed
 //! (`../shared/agents-lab/lab install`), as root, in its own network namespace; elsewhere it prints a
 //! notice that it is skipped. Real agents need a machine without other load: `.ci/run` tests them last.
-//! `TD_LAB_AGENTS` selects the agents (`joins` for several at once, `hooks`, `told` for notifications, `phone` for the web page); defaults to all.
+//! `TD_LAB_AGENTS` selects the agents (`joins` for several at once, `hooks`, `told` for notifications, `phone` for the web page,
+//! `mcp` for agents that supervise another one); defaults to all.
 //! `TD_LAB_EVENTS` prints the reported events.
 
 mod counts;
 mod hooks;
 mod install;
 mod joins;
+#[cfg(feature = "mcp")]
+mod mcp;
 #[cfg(feature = "serve")]
 mod phone;
 mod scenes;
@@ -89,6 +92,11 @@ fn inside() {
     if is_wanted("hooks") {
         eprintln!("== hooks");
         hooks::play();
+    }
+    #[cfg(feature = "mcp")]
+    if is_wanted("mcp") {
+        eprintln!("== mcp");
+        mcp::play();
     }
     #[cfg(feature = "serve")]
     if is_wanted("phone") {
