@@ -22,9 +22,6 @@ const END: Duration = Duration::from_secs(4);
 
 const WAITS: usize = 50;
 
-/// An observer has 48 places for the waits and streams of all its clients.
-const WAITS_OBSERVED: usize = 50;
-
 /// The memory that a server may take while its client reads nothing, in KiB.
 const GROWTH_KIB_MAX: u64 = 16 << 10;
 
@@ -49,9 +46,7 @@ fn command(home: &Home) -> Command {
 /// Calls waits of all kinds, and waits until they have begun.
 #[track_caller]
 fn start_waits(home: &Home, client: &mut Client) {
-    let has_observer = home.data().join("observer.json").exists();
-    let count = if has_observer { WAITS_OBSERVED } else { WAITS };
-    for number in 0..count {
+    for number in 0..WAITS {
         let condition = match number % 4 {
             2 => json!({"pane": "web", "text": "never"}),
             1 => json!({"pane": "web", "regex": "nev+er"}),
@@ -60,7 +55,7 @@ fn start_waits(home: &Home, client: &mut Client) {
         };
         client.call_with_progress("wait_for", condition);
     }
-    if let Err(left) = channels(home, count.div_ceil(4)) {
+    if let Err(left) = channels(home, WAITS.div_ceil(4)) {
         panic!("only {left:#?}: {:#?}", client.rest());
     }
 }
