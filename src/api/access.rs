@@ -16,6 +16,9 @@ use crate::event::{ExecutionId, PaneId};
 use crate::feed::{Reader, Selection, StartPoint};
 use crate::thread::Stop;
 
+/// The reason why there is no observer yet.
+pub(crate) const STARTING: &str = "the observer is starting";
+
 /// Finds the running observer; the error is the reason why there is none.
 pub(crate) type FindObserver = Arc<dyn Fn() -> std::result::Result<Observer, String> + Send + Sync>;
 

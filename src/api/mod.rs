@@ -39,9 +39,9 @@ mod tcp;
 mod access;
 pub(crate) mod client;
 
-#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
-pub(crate) use access::FindObserver;
 pub(crate) use access::Observer;
+#[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
+pub(crate) use access::{FindObserver, STARTING};
 #[cfg(feature = "serve")]
 pub(crate) use beside::input_beside;
 pub(crate) use client::{

@@ -10,7 +10,7 @@ use super::observer::{self, PrivateObserver, TypedOwnObserver};
 use super::options::{Options, WhichServer, own_place, socket_of};
 use super::output;
 use super::signals::Signals;
-use crate::api::{FindObserver, Observer};
+use crate::api::{Observer, STARTING};
 use crate::board::Place;
 use crate::clock::Clock;
 use crate::face::mcp::{McpServer, run as serve};
@@ -72,77 +72,106 @@ pub(super) fn run(mut options: Options, typed: TypedMcp) -> Result<ExitCode, Fai
         .prepare()
         .map_err(|error| super::options::unusable(error, true))?;
     let signals = Signals::catch(|| {})?;
-    let (options, only) = (Arc::new(options), typed.only.clone());
-    let (allows_input, has_channel) = (typed.allow_input, typed.channel);
-    let private = Arc::new(OwnObserver::default());
+    let observers = Arc::new(Observers {
+        options: Arc::new(options),
+        typed: typed.own,
+        data: data.clone(),
+        own: Mutex::default(),
+    });
+    // The first call need not wait for it.
     if observer::running(&data)?.is_none() {
-        private.start(Arc::clone(&options), typed.own)?;
+        observers.start(&mut lock(&observers.own))?;
     }
+    let finder = Arc::clone(&observers);
     let server = McpServer {
-        find: finder(&private, data.clone()),
+        find: Arc::new(move || finder.find()),
         data: DataDir::new(data),
-        allows_input,
-        only,
+        allows_input: typed.allow_input,
+        only: typed.only,
         own,
-        has_channel,
+        has_channel: typed.channel,
         clock: Clock::system(),
     };
     let served = serve(server, &signals.first);
-    let observed = private.end();
+    let observed = observers.end();
     served?;
     observed
 }
 
-/// The observer of this process, if none ran at its start.
-#[derive(Default)]
-struct OwnObserver {
-    running: Mutex<Option<PrivateObserver>>,
-    /// Set once it observes the panes that were there before.
-    observes: OnceLock<()>,
+/// The observer of the data directory, or one of this process while there is none.
+struct Observers {
+    options: Arc<Options>,
+    typed: TypedOwnObserver,
+    data: PathBuf,
+    own: Mutex<Option<OwnObserver>>,
 }
 
-impl OwnObserver {
-    fn start(&self, options: Arc<Options>, typed: TypedOwnObserver) -> Result<(), Failure> {
-        // Whether the client may type is decided by this server.
-        let started = PrivateObserver::start(options, typed.start(false))?;
-        *lock(&self.running) = Some(started);
-        Ok(())
-    }
+/// The observer of this process.
+struct OwnObserver {
+    running: PrivateObserver,
+    /// Set once it observes the panes that were there before.
+    observes: Arc<OnceLock<()>>,
+}
 
-    /// Finds the observer; `None` if there is none in this process.
-    fn find(&self) -> Option<Result<Observer, String>> {
-        let running = lock(&self.running);
-        let own = running.as_ref()?;
-        if own.has_ended() {
-            return Some(Err("the observer has ended".to_owned()));
+impl Observers {
+    /// Finds the observer anew for each call: the user may have started or ended his.
+    fn find(&self) -> Result<Observer, String> {
+        let mut own = lock(&self.own);
+        if let Ok(found) = observer::find(&self.data) {
+            let replaced = own.take();
+            drop(own);
+            // It continues the runs of the one that ends.
+            if let Some(Err(failure)) = replaced.map(|own| own.running.end()) {
+                log::warn!("{}", failure.text());
+            }
+            return Ok(found);
         }
-        let found = own.finder()().ok_or_else(|| "the observer is starting".to_owned());
-        drop(running);
-        if let Ok(Observer::Here(context)) = &found {
+        if let Some(ended) = own.take_if(|own| own.running.has_ended()) {
+            let why = ended.running.end().err();
+            let why = why.map_or_else(String::new, |failure| format!(": {}", failure.text()));
+            return Err(format!("the observer has ended{why}"));
+        }
+        if own.is_none() {
+            let started = self.start(&mut own);
+            started.map_err(|failure| failure.text().to_owned())?;
+        }
+        let Some((found, observes)) = own.as_ref().and_then(OwnObserver::found) else {
+            return Err(STARTING.to_owned());
+        };
+        drop(own);
+        if let Observer::Here(context) = &found {
             // The first call waits, and the others with it.
-            self.observes.get_or_init(|| {
+            observes.get_or_init(|| {
                 let (servers, clock) = (&context.panes.servers, &context.clock);
                 let never = crossbeam_channel::never();
                 observer::wait_until_observing(servers, &context.feed, clock, &never);
             });
         }
-        Some(found)
+        Ok(found)
+    }
+
+    fn start(&self, own: &mut Option<OwnObserver>) -> Result<(), Failure> {
+        // Whether the client may type is decided by this server.
+        let start = self.typed.clone().start(false);
+        *own = Some(OwnObserver {
+            running: PrivateObserver::start(Arc::clone(&self.options), start)?,
+            observes: Arc::default(),
+        });
+        Ok(())
     }
 
     fn end(&self) -> Result<ExitCode, Failure> {
-        let running = lock(&self.running).take();
-        let ended = running.map(PrivateObserver::end).transpose();
+        let own = lock(&self.own).take();
+        let ended = own.map(|own| own.running.end()).transpose();
         ended.map(|code| code.unwrap_or(ExitCode::SUCCESS))
     }
 }
 
-/// Returns the function that finds the observer anew for each call: it may have been started or ended since.
-fn finder(private: &Arc<OwnObserver>, data: PathBuf) -> FindObserver {
-    let private = Arc::clone(private);
-    Arc::new(move || match private.find() {
-        Some(found) => found,
-        None => observer::find(&data),
-    })
+impl OwnObserver {
+    fn found(&self) -> Option<(Observer, Arc<OnceLock<()>>)> {
+        let found = self.running.finder()()?;
+        Some((found, Arc::clone(&self.observes)))
+    }
 }
 
 /// Returns the pane of the client, which may have left out the variables that name it: those with which one of the

@@ -315,7 +315,7 @@ pub(super) fn parse_execution_id(text: &str) -> Result<String, String> {
 }
 
 /// Rotation, retention and redaction, for every command that writes runs.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "History options")]
 pub(super) struct TypedKeeping {
     /// Sync the log to the disk: none, interval (once a second) or always
@@ -384,7 +384,7 @@ impl TypedKeeping {
 }
 
 /// The options for secrets.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Secrets")]
 pub(super) struct TypedSecrets {
     /// A file with more rules for secrets [default: redact.toml in the data directory]

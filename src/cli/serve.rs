@@ -21,7 +21,7 @@ use super::options::Options;
 use super::output;
 use super::private_file::{private_line, replace};
 use super::signals::Signals;
-use crate::api::{FindObserver, Gate, Observer, PublicUrl, Server, Slots, Token};
+use crate::api::{FindObserver, Gate, Observer, PublicUrl, STARTING, Server, Slots, Token};
 use crate::child::{DetachedStart, start_detached};
 use crate::clock::Clock;
 use crate::face::page::{PageData, Site};
@@ -243,7 +243,7 @@ impl Serving {
 /// Returns the function that finds the observer anew for each request: it may have been started or ended since.
 fn finder(private: Option<&PrivateObserver>, data: PathBuf) -> FindObserver {
     match private.map(PrivateObserver::finder) {
-        Some(own) => Arc::new(move || own().ok_or_else(|| "the observer is starting".to_owned())),
+        Some(own) => Arc::new(move || own().ok_or_else(|| STARTING.to_owned())),
         None => Arc::new(move || observer::find(&data)),
     }
 }

@@ -13,6 +13,7 @@ use super::observer::{self, PrivateObserver};
 use super::options::Options;
 use super::signals::Signals;
 use super::tui_args::TypedTui;
+use crate::api::STARTING;
 use crate::child::open_log;
 use crate::clock::Clock;
 use crate::face::is_dumb;
@@ -105,7 +106,7 @@ fn show(
     let own = private.map(PrivateObserver::finder);
     let data_path = data.clone();
     let find = move || match &own {
-        Some(own) => own().ok_or_else(|| "the observer is starting".to_owned()),
+        Some(own) => own().ok_or_else(|| STARTING.to_owned()),
         None => observer::find(&data_path),
     };
     let variable = |name: &str| std::env::var(name).ok();

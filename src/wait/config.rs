@@ -218,6 +218,19 @@ pub struct WaitOutcome {
     pub(crate) lines_before: Vec<String>,
 }
 
+impl WaitOutcome {
+    /// Returns true if a line has ended the wait.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn has_line(&self) -> bool {
+        match &self.end {
+            WaitEnd::Matched(found) | WaitEnd::Stopped(found) => {
+                found.text.is_some() && found.state().is_none()
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The end of a wait.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -6,6 +6,7 @@ mod ends;
 mod listed;
 mod malformed;
 mod many_waits;
+mod observers;
 mod official;
 mod skill;
 mod typing;

@@ -31,7 +31,7 @@ pub(in crate::cli) struct TypedStart {
 
 /// What a face is given for an observer of its own, if none runs.
 #[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct TypedOwnObserver {
     /// Without an observer: read the output files of background agents in this directory; repeat for several
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

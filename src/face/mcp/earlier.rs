@@ -23,6 +23,9 @@ const READ_MAX: usize = 20_000;
 /// The most lines of the output of a wait: what fits is less.
 const OUTPUT_LINES: usize = 100;
 
+/// The time for which the log of a program that has ended must rest: its end is logged within a tick.
+const REST: Duration = Duration::from_millis(100);
+
 /// The interval at which it is looked for.
 const CHECK: Duration = Duration::from_millis(20);
 
@@ -35,6 +38,16 @@ pub(super) struct Lines {
     /// The place from which the lines count.
     from: Cursor,
     has_cursor: bool,
+}
+
+/// What was printed.
+pub(super) struct Printed {
+    /// The last lines.
+    pub text: String,
+    /// There are lines before them.
+    pub is_cut: bool,
+    /// The place after them.
+    pub cursor: Cursor,
 }
 
 /// A line that matches.
@@ -130,15 +143,15 @@ impl Lines {
         self.end()
     }
 
-    /// Returns what was printed since the beginning, at most its last lines; `None` if that is too much to read.
-    pub fn output(&self, is_over: &dyn Fn() -> bool) -> Option<String> {
+    /// Returns what was printed since the beginning; `None` if that is too much to read.
+    pub fn output(&self, is_over: &dyn Fn() -> bool) -> Option<Printed> {
         let mut reader = OutputReader::new(&self.data, &self.row, &self.from, is_over).ok()?;
         let known = reader.begun_line();
         let mut last = VecDeque::new();
-        let mut read = 0;
+        let mut count = 0;
         while let Ok(Some(line)) = reader.next_line() {
-            read += 1;
-            if read > READ_MAX || is_over() {
+            count += 1;
+            if count > READ_MAX || is_over() {
                 return None;
             }
             if last.len() == OUTPUT_LINES {
@@ -146,12 +159,28 @@ impl Lines {
             }
             last.push_back(line.text.text);
         }
-        last.extend(
-            reader
-                .open_line()
-                .filter(|line| Some(line) != known.as_ref()),
-        );
-        Some(Vec::from(last).join("\n"))
+        let begun = reader.open_line();
+        last.extend(begun.filter(|line| Some(line) != known.as_ref()));
+        Some(Printed {
+            is_cut: count > OUTPUT_LINES,
+            text: Vec::from(last).join("\n"),
+            cursor: reader.cursor(),
+        })
+    }
+
+    /// Returns what was printed until a program has ended, once the log does not grow any more.
+    pub fn last_output(&self, clock: &Clock, is_over: &dyn Fn() -> bool) -> Option<Printed> {
+        let until = clock.now() + LOGGED_WITHIN;
+        let mut printed = self.output(is_over)?;
+        while clock.now() < until && !is_over() {
+            park(Some(REST));
+            let later = self.output(is_over)?;
+            if later.cursor == printed.cursor {
+                break;
+            }
+            printed = later;
+        }
+        Some(printed)
     }
 
     /// Returns the end of the log.

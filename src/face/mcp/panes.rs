@@ -11,7 +11,7 @@ use super::context::Context;
 use super::refusal::Refusal;
 use super::result::{Budget, ToolResult};
 use super::rows::{Around, question_of, rows_that_fit};
-use crate::api::{Observer, is_just_answered};
+use crate::api::{Observer, STARTING, is_just_answered};
 use crate::board::{Attention, Place, Row, listed};
 use crate::event::PaneId;
 use crate::face::{is_among, names_of};
@@ -20,6 +20,9 @@ use crate::tmux::{Listing, Server, Target};
 
 /// The time for which an observer is awaited that has just been started.
 const OBSERVER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The time for which an observer may be found that does not answer.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// The time for which a pane is awaited that may have just been made: a session is found within a second.
 const PANE_WITHIN: Duration = Duration::from_millis(2_500);
@@ -58,11 +61,23 @@ enum InTmux {
 impl Context<'_> {
     /// Returns the observer, which may have just been started.
     pub fn observer(&self) -> Result<Observer, Refusal> {
-        let until = self.clock().now() + OBSERVER_WITHIN;
+        let now = self.clock().now();
+        let (until, late) = (now + OBSERVER_WITHIN, now + ANSWERS_WITHIN);
         loop {
             match (self.server.find)() {
-                Ok(observer) => return Ok(observer),
-                Err(_) if self.clock().now() < until && !self.is_cancelled() => park(Some(CHECK)),
+                Ok(observer) => match observer.board(None, Duration::ZERO) {
+                    Ok(_) => return Ok(observer),
+                    // It has just been ended or killed, and another one is found next.
+                    Err(_) if self.clock().now() < late && !self.is_cancelled() => {
+                        park(Some(CHECK));
+                    }
+                    Err(error) => return Err(not_answering(&error)),
+                },
+                Err(why)
+                    if why == STARTING && self.clock().now() < until && !self.is_cancelled() =>
+                {
+                    park(Some(CHECK));
+                }
                 Err(why) => {
                     return Err(Refusal::new(
                         why,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::cursor::Cursor;
 use crate::board::{ExecutionKind, Row};
 use crate::error::{Error, Result};
-use crate::event::{Envelope, GapEvidence, LogGapRange, TdEvent};
+use crate::event::{Envelope, GapEvidence, GapReason, LogGapRange, TdEvent};
 use crate::face::local_time::LocalTime;
 use crate::face::row_log::{AROUND, Around, RowLog, is_shown};
 use crate::face::sanitize::sanitized;
@@ -109,8 +109,10 @@ impl Losses {
                 lost_lines: *lost_lines,
                 unknown_losses: 0,
             },
-            // A possible gap is rather none: a resize or a cleared screen.
-            TdEvent::OutputGap { evidence, .. } if *evidence == GapEvidence::Confirmed => {
+            // Other possible gaps are rather none: a resize or a cleared screen.
+            TdEvent::OutputGap {
+                evidence, reason, ..
+            } if *evidence == GapEvidence::Confirmed || *reason == GapReason::Closed => {
                 Self::UNKNOWN
             }
             TdEvent::LogGap { .. } => Self::UNKNOWN,

@@ -33,7 +33,9 @@ pub(super) fn question_of(row: &Row, is_whole: bool) -> Option<Value> {
     question.insert("asks".to_owned(), json!(short(asks, ASKS_CHARS_MAX)));
     if let Some(dialogue) = row.dialogue.as_deref() {
         if is_whole && !dialogue.text.is_empty() {
-            let text = sanitized(first_chars(&dialogue.text, TEXT_CHARS_MAX));
+            let text = first_chars(&dialogue.text, TEXT_CHARS_MAX);
+            let text: Vec<String> = text.lines().map(sanitized).collect();
+            let text = text.join("\n");
             question.insert("text".to_owned(), json!(text));
         }
         let choices = dialogue.choices.iter().take(CHOICES_MAX).map(|choice| {

@@ -59,7 +59,7 @@ impl Tool {
                 "Finds lines in all that panes printed, also before they ended, newest first. The cursor of a match, given to read_output, begins at that line."
             }
             Self::WaitFor => {
-                "Waits in one of several panes for text, an agent's state, the end of a turn or program, silence or a tmux channel. Misses no line; text already shown does not count. For a command that you start yourself, use send_and_wait; if you only want its output, run it in your shell. On timed_out, call again with the returned cursor."
+                "Waits in one of several panes for text, an agent's state, the end of a turn or program, silence or a tmux channel: the first of the given conditions. Misses no line; text already shown does not count. output is what was printed meanwhile, or its end (output_is_cut). For a command that you start yourself, use send_and_wait; if you only want its output, run it in your shell. On timed_out, call again with the returned cursor."
             }
             Self::SendInput => {
                 "Types text and Enter, or keys, into a pane. A waiting pane takes input only with answers, the id of its present question."
@@ -80,7 +80,7 @@ impl Tool {
             "description": "any of these states of its agent",
         });
         let turn = "its agent ends its turn, or asks";
-        let timeout = json!({"type": "integer", "minimum": 0, "default": TIMEOUT_MS});
+        let timeout = json!({"type": "integer", "minimum": 0, "default": TIMEOUT_MS, "description": "up to a day, if your client waits so long"});
         let answers = "id of the question that this answers";
         let (properties, required) = match self {
             Self::ListPanes => (
@@ -135,7 +135,7 @@ impl Tool {
                     "pane": {"type": "string", "description": pane},
                     "text": {"type": "string", "description": "several lines arrive as one paste; the key of a choice answers a question"},
                     "keys": {"type": "array", "items": text, "description": "instead of text: tmux key names, such as Escape, C-c"},
-                    "enter": {"type": "boolean", "description": "false: no Enter after text"},
+                    "enter": {"type": "boolean", "description": "false: no Enter after text; by default none follows the key of a choice"},
                     "answers": {"type": "string", "description": answers},
                 }),
                 json!(["pane"]),
@@ -143,8 +143,8 @@ impl Tool {
             Self::SendAndWait => (
                 json!({
                     "pane": {"type": "string", "description": pane},
-                    "text": text,
-                    "enter": {"type": "boolean"},
+                    "text": {"type": "string", "description": "to a question: the key of a choice, or a text"},
+                    "enter": {"type": "boolean", "description": "false: no Enter; by default none follows the key of a choice"},
                     "answers": {"type": "string", "description": answers},
                     "contains": {"type": "string", "description": "a later line contains it; give one condition"},
                     "regex": {"type": "string", "description": "a later line matches"},
@@ -184,7 +184,7 @@ impl Tool {
             "outcome": {"enum": ["found", "stopped", "ended", "timed_out", "lost"]},
             "condition": text, "pane": text, "line": text, "state": text, "exit_status": count,
             "question": question, "answer": text, "output": text, "may_have_missed": flag,
-            "elapsed_ms": count, "cursor": text,
+            "output_is_cut": flag, "elapsed_ms": count, "cursor": text,
         });
         let sent = json!({"typed": flag, "pane": text, "question": question});
         let (mut properties, required) = match self {

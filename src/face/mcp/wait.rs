@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::arguments::{SendAndWait, Texts, WaitFor};
 use super::context::Context;
 use super::cursor::Cursor;
-use super::earlier::{Line, LineSearch, Lines};
+use super::earlier::{Line, LineSearch, Lines, Printed};
 use super::history::refused;
 use super::panes::Found;
 use super::read;
@@ -31,7 +31,7 @@ use crate::face::sanitize::sanitized;
 use crate::feed::Next;
 use crate::thread::{Handle, Stop, lock, run_beside, spawn, stop_pair};
 use crate::tmux::Target;
-use crate::wait::{FollowedTurn, TurnEnd, WaitEnd, WaitOutcome, WaitSpec};
+use crate::wait::{FollowedTurn, TurnEnd, WaitCondition, WaitEnd, WaitOutcome, WaitSpec};
 
 /// The interval of progress: clients that hear of it do not give up.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -278,17 +278,18 @@ impl Waiting<'_> {
         };
         let is_match = matches!(outcome.end, WaitEnd::Matched(_) | WaitEnd::Stopped(_));
         let is_over = || self.context.is_cancelled();
-        let cursor = self.lines.as_ref().and_then(|lines| {
-            if is_match {
-                lines.after_match(self.context.clock(), &is_over)
-            } else {
-                lines.end()
-            }
-        });
+        let lines = self.lines.as_ref();
+        let matched = lines.filter(|_| is_match && outcome.has_line());
+        let matched = matched.and_then(|lines| lines.after_match(self.context.clock(), &is_over));
         // The line that has matched is in the log by now.
-        let output = self.lines.as_ref().and_then(|lines| lines.output(&is_over));
+        let printed = lines.and_then(|lines| self.context.printed(lines, &outcome));
+        let cursor = match (matched, &printed) {
+            (Some(cursor), _) => Some(cursor),
+            (None, Some(printed)) => Some(printed.cursor),
+            (None, None) => lines.and_then(Lines::end),
+        };
         let outcome = (server, outcome);
-        let mut fields = self.context.outcome(self.observer, outcome, output);
+        let mut fields = self.context.outcome(self.observer, outcome, printed);
         if let Some(pane) = self
             .names_one
             .as_ref()
@@ -392,7 +393,8 @@ impl Waiting<'_> {
                 why,
                 "call again, or list_panes for what has changed",
             )),
-            (None, None) => Err(cancelled()),
+            (None, None) if self.context.is_cancelled() => Err(cancelled()),
+            (None, None) => Err(Refusal::new("the observer has ended", "call again")),
         }
     }
 }
@@ -441,13 +443,28 @@ impl Context<'_> {
         self.report(progress, &format!("waiting for {seconds} s"));
     }
 
+    /// Returns what was printed during a wait, if the log has it.
+    fn printed(&self, lines: &Lines, outcome: &WaitOutcome) -> Option<Printed> {
+        let is_over = || self.is_cancelled();
+        let has_ended = match &outcome.end {
+            WaitEnd::Ended(_) => true,
+            WaitEnd::Matched(found) => found.condition == WaitCondition::Exit,
+            _ => false,
+        };
+        if has_ended {
+            lines.last_output(self.clock(), &is_over)
+        } else {
+            lines.output(&is_over)
+        }
+    }
+
     /// Returns the fields of an outcome in a pane of the tmux server at a socket, with what was printed during the wait, if
     /// that is known.
     fn outcome(
         &self,
         observer: &Observer,
         (server, outcome): (PathBuf, WaitOutcome),
-        output: Option<String>,
+        printed: Option<Printed>,
     ) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
@@ -511,14 +528,20 @@ impl Context<'_> {
         let mut budget = Budget::new(false);
         // The rest of the result has its room first.
         budget.take(&Value::Object(fields.clone()));
-        let is_line = matches!(&outcome.end, WaitEnd::Matched(found) if found.text.is_some() && found.state().is_none());
+        let is_line = outcome.has_line();
         // What a full-screen program shows is in no log.
-        let output = output.filter(|output| !output.is_empty() || !is_line);
-        let output = output.unwrap_or_else(|| {
-            let lines = outcome.last_lines.iter().map(|line| sanitized(line));
-            lines.collect::<Vec<_>>().join("\n")
-        });
-        let output = budget.fit_end(&output);
+        let printed = printed.filter(|printed| !printed.text.is_empty() || !is_line);
+        let (text, is_cut) = printed.map_or_else(
+            || {
+                let lines = outcome.last_lines.iter().map(|line| sanitized(line));
+                (lines.collect::<Vec<_>>().join("\n"), false)
+            },
+            |printed| (printed.text, printed.is_cut),
+        );
+        let output = budget.fit_end(&text);
+        if is_cut || output.len() < text.len() {
+            fields.insert("output_is_cut".to_owned(), json!(true));
+        }
         fields.insert("output".to_owned(), json!(output));
         fields
     }
@@ -640,23 +663,19 @@ impl Sending<'_> {
         }
         match outcome {
             Ok(Some(outcome)) => {
-                let is_over = || self.context.is_cancelled();
-                let output = self.output(&outcome, &is_over);
+                let printed = self.lines.and_then(|lines| {
+                    if outcome.has_line() {
+                        let is_over = || self.context.is_cancelled();
+                        lines.after_match(self.context.clock(), &is_over);
+                    }
+                    self.context.printed(lines, &outcome)
+                });
                 let outcome = (server, outcome);
-                Ok(self.context.outcome(self.observer, outcome, output))
+                Ok(self.context.outcome(self.observer, outcome, printed))
             }
             Ok(None) => Err(cancelled()),
             Err(why) => Err(failure(why)),
         }
-    }
-
-    /// Returns what was printed after the text, once that is in the log.
-    fn output(&self, outcome: &WaitOutcome, is_over: &dyn Fn() -> bool) -> Option<String> {
-        let lines = self.lines?;
-        if matches!(&outcome.end, WaitEnd::Matched(found) if found.text.is_some()) {
-            lines.after_match(self.context.clock(), is_over);
-        }
-        lines.output(is_over)
     }
 
     /// Prompts an agent, or answers it, and follows its turn.
@@ -707,6 +726,15 @@ impl Sending<'_> {
         }
     }
 
+    /// Returns the present state of the agent.
+    fn state(&self) -> Option<String> {
+        let rows = self.context.rows(self.observer).ok()?;
+        let row = rows
+            .iter()
+            .find(|row| row.place().as_ref() == Some(self.place))?;
+        Some(row.state.as_str().to_owned())
+    }
+
     fn turn_fields(
         &self,
         turn: &FollowedTurn,
@@ -724,6 +752,9 @@ impl Sending<'_> {
         let advice = match end {
             Some(TurnEnd::Answered) => {
                 put("condition", json!("turn"));
+                if let Some(state) = self.state() {
+                    put("state", json!(state));
+                }
                 (turn.answer().is_empty()).then_some("its answer was not read: see read_output")
             }
             Some(TurnEnd::Asks(_)) => {
