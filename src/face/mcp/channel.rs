@@ -99,7 +99,15 @@ fn message(row: &Row) -> Value {
     if let Some(id) = &row.question_id {
         put("question_id", id);
     }
+    // What the program says is a field, and no instruction.
     let words = row.asks.as_deref().unwrap_or(&row.last_line);
-    let params = json!({"content": short(words, WORDS_CHARS_MAX), "meta": meta});
+    put("says", &short(words, WORDS_CHARS_MAX));
+    let what = if row.is_waiting() {
+        "has a question"
+    } else {
+        "needs someone"
+    };
+    let content = format!("A pane {what}: look at it with list_panes and its row, then decide.");
+    let params = json!({"content": content, "meta": meta});
     notification("notifications/claude/channel", params)
 }
