@@ -53,7 +53,9 @@ pub(super) fn run(mut options: Options, typed: TypedMcp) -> Result<ExitCode, Fai
     for target in &typed.only {
         Target::parse(target).map_err(|error| usage!("mcp: --only {target:?}: {error}"))?;
     }
-    let own = own_place().map_or_else(place_of_client, |(socket, pane)| {
+    // Its own variables may be those of another pane.
+    let own = place_of_client().or_else(|| {
+        let (socket, pane) = own_place()?;
         Some(Place {
             server: socket.to_string_lossy().into_owned(),
             pane,

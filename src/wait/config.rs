@@ -219,6 +219,15 @@ pub struct WaitOutcome {
 }
 
 impl WaitOutcome {
+    /// Returns the pane in which the wait has ended.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn pane(&self) -> Option<&PaneId> {
+        match &self.end {
+            WaitEnd::Matched(found) | WaitEnd::Stopped(found) => found.pane.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Returns true if a line has ended the wait.
     #[cfg(feature = "mcp")]
     pub(crate) fn has_line(&self) -> bool {

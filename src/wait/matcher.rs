@@ -355,13 +355,32 @@ impl Matcher {
                 return None;
             }
         }
-        if self.is_moved(number, text) || self.echo.is_typed(number, text) {
+        if self.is_moved(number, text) {
             return None;
+        }
+        if self.echo.is_typed(number, text) {
+            return self.match_prompt(number, text);
         }
         let found = match piece {
             None => self.match_text(number, text, known_bytes)?,
             Some(piece) => self.match_continued(number, piece, text, known_bytes)?,
         };
+        Some(LineMatch {
+            line: Some(self.outcome_line(number)),
+            ..found
+        })
+    }
+
+    /// Matches a known prompt that has come back, if it is meant: its sign is part of the match. A word in it, such as the
+    /// name of the directory, is not printed anew by each command.
+    fn match_prompt(&self, number: i64, text: &str) -> Option<LineMatch> {
+        let begin = text.trim_end().strip_suffix(PROMPT_ENDS)?;
+        if self.baseline.contains_key(&number) || !self.echo.is_prompt(number, text) {
+            return None;
+        }
+        let found = self.first_match(number, text, |pattern| {
+            pattern.matches(text, 0) && !pattern.matches(begin, 0)
+        })?;
         Some(LineMatch {
             line: Some(self.outcome_line(number)),
             ..found
@@ -520,6 +539,13 @@ impl EchoDetector {
             }
             self.prompts.push_back(prompt.to_owned());
         }
+    }
+
+    /// Returns true if a line is a known prompt, and nothing was typed at it.
+    pub fn is_prompt(&self, number: i64, text: &str) -> bool {
+        let is_text = |prompt: &String| prompt == text.trim_end();
+        let here = self.prompt_lines.iter().find(|(line, _)| *line == number);
+        here.is_some_and(|(_, prompt)| is_text(prompt)) || self.prompts.iter().any(is_text)
     }
 
     /// Returns true if a line was typed.
@@ -1001,6 +1027,27 @@ mod tests {
         assert_eq!(found(&mut matcher, &[], &typed), None);
         let run = [(1, "$ echo DONE"), (2, "DONE"), (3, "$ ")];
         assert_eq!(found(&mut matcher, &[], &run), Some(2));
+    }
+
+    #[test]
+    fn a_prompt_that_comes_back_matches_if_its_sign_is_meant() {
+        for (pattern, is_found) in [
+            (Pattern::text("build$").unwrap(), true),
+            (Pattern::regex(r"^~/build\$ ?$").unwrap(), true),
+            (Pattern::text("build").unwrap(), false),
+            (Pattern::text("make").unwrap(), false),
+        ] {
+            let patterns = Patterns {
+                wanted: vec![pattern],
+                stops: Vec::new(),
+            };
+            let prompt = "~/build$ ";
+            let mut matcher = Matcher::with_baseline(patterns, &[(1, prompt)], (1, prompt));
+            assert_eq!(found(&mut matcher, &[], &[(1, "~/build$ make")]), None);
+            let back = [(1, "~/build$ make"), (2, "~/build$")];
+            let line = is_found.then_some(2);
+            assert_eq!(found(&mut matcher, &[], &back), line);
+        }
     }
 
     #[test]

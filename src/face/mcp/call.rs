@@ -14,7 +14,7 @@ use super::result::ToolResult;
 use super::server::McpServer;
 use super::streams::Output;
 use super::tools::Tool;
-use super::{arguments, history, panes, send, wait};
+use super::{arguments, history, panes, send, send_and_wait, wait};
 use crate::thread::{Handle, Stop, StopGuard, lock, spawn, stop_pair};
 
 /// The most calls at once. Fifty waits are common for who supervises as many panes.
@@ -192,6 +192,6 @@ fn run(context: &Context<'_>, call: &Call) -> Result<ToolResult, Refusal> {
         Tool::SearchHistory => history::search_history(context, arguments::read(arguments)?),
         Tool::WaitFor => wait::wait_for(context, arguments::read(arguments)?),
         Tool::SendInput => send::send_input(context, arguments::read(arguments)?),
-        Tool::SendAndWait => wait::send_and_wait(context, arguments::read(arguments)?),
+        Tool::SendAndWait => send_and_wait::send_and_wait(context, arguments::read(arguments)?),
     }
 }

@@ -1,6 +1,7 @@
 //! Places in the output of runs, as texts that clients keep and send again; they survive restarts of the observer
 //! and of the server (pure).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -65,6 +66,58 @@ impl FromStr for Cursor {
 impl Serialize for Cursor {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Places in the output of several runs, at most one in each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursors(BTreeMap<u64, Position>);
+
+impl Cursors {
+    /// Adds a place; of two in a run, the earlier one counts.
+    pub(super) fn add(&mut self, cursor: Cursor) {
+        let at = self.0.entry(cursor.run).or_insert(cursor.at);
+        *at = cursor.at.min(*at);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the place in a run.
+    pub(super) fn of_run(&self, run: &ExecutionId) -> Option<Cursor> {
+        let run = run_hash(run);
+        let at = *self.0.get(&run)?;
+        Some(Cursor { run, at })
+    }
+
+    /// Returns any place, for the error that it is in none of the runs that are meant.
+    pub(super) fn first(&self) -> Option<Cursor> {
+        let (run, at) = self.0.first_key_value()?;
+        Some(Cursor { run: *run, at: *at })
+    }
+}
+
+impl fmt::Display for Cursors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (count, (run, at)) in self.0.iter().enumerate() {
+            let separator = if count == 0 { "" } else { "," };
+            let cursor = Cursor { run: *run, at: *at };
+            write!(f, "{separator}{cursor}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Cursors {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut cursors = Self::default();
+        for part in text.split(',') {
+            cursors.add(part.parse()?);
+        }
+        Ok(cursors)
     }
 }
 

@@ -108,6 +108,11 @@ impl Lines {
         self.has_cursor
     }
 
+    /// Returns the place from which the lines count.
+    pub fn begin(&self) -> Cursor {
+        self.from
+    }
+
     /// Returns the pane.
     pub fn pane(&self) -> Option<&PaneId> {
         self.row.pane.as_ref()

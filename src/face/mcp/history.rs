@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{ReadOutput, SearchHistory};
 use super::context::Context;
-use super::cursor::{Cursor, SearchCursor};
+use super::cursor::{Cursors, SearchCursor};
 use super::read::{self, ReadRequest};
 use super::refusal::Refusal;
 use super::result::{Budget, ToolResult};
@@ -46,11 +46,10 @@ impl Context<'_> {
         match rows.pop() {
             Some(row) if rows.is_empty() => Ok(row),
             Some(last) => {
-                let ids = rows.iter().chain([&last]).map(|row| row.key().to_string());
-                let ids: Vec<String> = ids.collect();
+                drop(last);
                 Err(Refusal::of_arguments(
-                    format!("{name:?} has {} panes", ids.len()),
-                    format!("give the id of one of them: {}", ids.join(", ")),
+                    format!("{name:?} has {} panes", rows.len() + 1),
+                    "give the id of one of them, as list_panes shows them for this pane",
                 ))
             }
             None => Err(Refusal::of_arguments(
@@ -66,13 +65,17 @@ pub(super) fn read_output(
     context: &Context<'_>,
     arguments: ReadOutput,
 ) -> Result<ToolResult, Refusal> {
-    let cursor = arguments.cursor.as_deref().map(str::parse::<Cursor>);
-    let cursor = cursor.transpose().map_err(|error| refused(&error))?;
+    let cursors = arguments.cursor.as_deref().map(str::parse::<Cursors>);
+    let cursors = cursors.transpose().map_err(|error| refused(&error))?;
+    let cursors = cursors.unwrap_or_default();
     let observer = context.observer()?;
     if arguments.screen {
         return screen(context, &observer, &arguments);
     }
     let row = context.one_history(&observer, &arguments.pane)?;
+    let cursor = cursors
+        .of_run(&row.execution_id)
+        .or_else(|| cursors.first());
     let is_over = || context.is_cancelled();
     let read = Budget::new(arguments.limit.is_some()).fit(|budget| {
         let request = ReadRequest {
@@ -152,10 +155,10 @@ fn fields_of(result: &impl Serialize) -> Map<String, Value> {
 
 /// Returns the refusal of a cursor, a pattern or a time that the client has given, or of a history that cannot be read.
 pub(super) fn refused(error: &Error) -> Refusal {
-    let text = error.to_string();
-    // What to do stands after the first colon.
-    match text.split_once(": ").filter(|_| error.is_invalid_input()) {
-        Some((reason, advice)) => Refusal::of_arguments(reason, advice),
-        None => Refusal::of_arguments(text, "list_panes shows what there is"),
-    }
+    let advice = if error.is_invalid_input() {
+        "change this argument, or leave it out, and call again"
+    } else {
+        "list_panes shows what there is"
+    };
+    Refusal::of_arguments(error.to_string(), advice)
 }

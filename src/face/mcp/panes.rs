@@ -124,13 +124,10 @@ impl Context<'_> {
             let is_late = self.clock().now() >= until || self.is_cancelled();
             let places = self.panes_of(observer, &rows, name)?;
             if let InTmux::Panes(socket, panes) = places {
-                let is_meant = |row: &&Row| {
-                    let place = row.place().filter(|_| !row.has_ended());
-                    place.is_some_and(|place| {
-                        Path::new(&place.server) == socket && panes.contains(&place.pane)
-                    })
-                };
-                let found: Vec<Row> = rows.iter().filter(is_meant).cloned().collect();
+                let found: Vec<Row> = panes
+                    .iter()
+                    .filter_map(|pane| row_in(&rows, &socket, pane, is_late))
+                    .collect();
                 if found.len() == panes.len() || is_late {
                     return Ok(Found {
                         rows: found,
@@ -242,6 +239,19 @@ fn sockets(observer: &Observer, rows: &[Row]) -> BTreeSet<PathBuf> {
         sockets.extend(context.panes.servers.iter().map(|of| of.socket.clone()));
     }
     sockets
+}
+
+/// Returns the row of a pane that tmux has. One that is kept after its program has a row that has ended, as has an earlier
+/// pane with its id, so that such a row counts only once the pane has had the time to get its own.
+fn row_in(rows: &[Row], socket: &Path, pane: &PaneId, is_late: bool) -> Option<Row> {
+    let is_there = |row: &&Row| {
+        let place = row.place();
+        place.is_some_and(|place| Path::new(&place.server) == socket && place.pane == *pane)
+    };
+    let rows = rows.iter().filter(is_there);
+    let live = rows.clone().find(|row| !row.has_ended());
+    let last = || rows.filter(|_| is_late).max_by_key(|row| row.since);
+    live.or_else(last).cloned()
 }
 
 /// Returns the rows with an id or a name; those that run, if there are any.

@@ -17,6 +17,8 @@ pub(super) struct Refusal {
     advice: String,
     /// The present question of the pane.
     question: Option<Value>,
+    /// Something was typed; `None` if nobody knows.
+    typed: Option<bool>,
 }
 
 impl Refusal {
@@ -25,6 +27,7 @@ impl Refusal {
             reason: short(&without_quotations(reason.as_ref()), REASON_CHARS_MAX),
             advice: advice.into(),
             question: None,
+            typed: Some(false),
         }
     }
 
@@ -34,7 +37,17 @@ impl Refusal {
             reason: short(reason.as_ref(), REASON_CHARS_MAX),
             advice: advice.into(),
             question: None,
+            typed: Some(false),
         }
+    }
+
+    /// Says that something was typed, or that nobody knows.
+    pub fn with_typed(self, typed: Option<bool>) -> Self {
+        Self { typed, ..self }
+    }
+
+    pub fn typed(&self) -> Option<bool> {
+        self.typed
     }
 
     pub fn with_question(self, question: Option<Value>) -> Self {

@@ -32,11 +32,12 @@ impl ToolResult {
         }
     }
 
-    /// Returns the result of a tool that does nothing. One that types says that it has typed nothing.
+    /// Returns the result of a tool that does nothing. One that types says if it has typed something.
     pub fn refused(refusal: Refusal, types: bool) -> Self {
+        let typed = refusal.typed().filter(|_| types);
         let mut fields = refusal.fields();
-        if types {
-            fields.insert("typed".to_owned(), json!(false));
+        if let Some(typed) = typed {
+            fields.insert("typed".to_owned(), json!(typed));
         }
         Self {
             fields,

@@ -227,13 +227,13 @@ impl Tool {
                 json!([]),
             ),
             Self::WaitFor => (outcome, json!([])),
-            Self::SendInput => (sent, json!(["typed"])),
+            Self::SendInput => (sent, json!([])),
             Self::SendAndWait => {
                 let mut properties = sent;
                 if let (Value::Object(all), Value::Object(more)) = (&mut properties, outcome) {
                     all.extend(more);
                 }
-                (properties, json!(["typed"]))
+                (properties, json!([]))
             }
         };
         // Every tool may refuse, with the reason and what to do instead.

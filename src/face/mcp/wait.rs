@@ -1,52 +1,37 @@
-//! Waits: for what others run, and for what follows a text that is typed.
+//! Waits for what others run.
 //!
 //! Each pane's wait runs in the observer, which streams it, and here on a thread `td-mcp-wait`; the first that is over
-//! ends the others. An agent's turn is followed in its events, as `td-observe ask` follows it.
+//! ends the others.
 
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select_biased};
 use serde_json::{Map, Value, json};
 
-use super::arguments::{SendAndWait, Texts, WaitFor};
+use super::arguments::{Texts, WaitFor};
 use super::context::Context;
-use super::cursor::Cursor;
-use super::earlier::{Line, LineSearch, Lines, Printed};
+use super::cursor::{Cursor, Cursors};
+use super::earlier::{Line, Lines};
 use super::history::refused;
+use super::outcome::{LINE_CHARS_MAX, PROGRESS, cancelled};
 use super::panes::Found;
-use super::read;
 use super::refusal::Refusal;
-use super::result::{Budget, ToolResult};
-use super::send::Typed;
+use super::result::ToolResult;
 use super::short::short;
 use super::tools::TIMEOUT_MS;
-use crate::agent::AgentProgram;
-use crate::api::{Input, Observer};
-use crate::board::{Place, Row, RowState};
-use crate::error::Error;
+use crate::api::Observer;
+use crate::board::Row;
 use crate::event::{AgentState, PaneId};
-use crate::face::sanitize::sanitized;
-use crate::feed::Next;
-use crate::thread::{Handle, Stop, lock, run_beside, spawn, stop_pair};
+use crate::thread::{Handle, spawn, stop_pair};
 use crate::tmux::Target;
-use crate::wait::{FollowedTurn, TurnEnd, WaitCondition, WaitEnd, WaitOutcome, WaitSpec};
-
-/// The interval of progress: clients that hear of it do not give up.
-const PROGRESS: Duration = Duration::from_secs(2);
+use crate::wait::{WaitEnd, WaitOutcome, WaitSpec};
 
 /// The interval at which the log is searched for lines that were printed before the wait.
 const SEARCH: Duration = Duration::from_millis(150);
 
-/// The interval at which a turn checks whether it is cancelled.
-const CHECK: Duration = Duration::from_millis(100);
-
 /// The most panes of one wait.
 const PANES_MAX: usize = 32;
-
-/// The longest line in a result, in characters.
-const LINE_CHARS_MAX: usize = 400;
 
 /// The longest wait: a day.
 const TIMEOUT_MS_MAX: u64 = 86_400_000;
@@ -61,7 +46,7 @@ const TURN_ENDS: [AgentState; 5] = [
 ];
 
 /// The conditions of a wait, as the observer takes them, without the target.
-fn conditions(arguments: &mut WaitFor) -> Value {
+pub(super) fn conditions(arguments: &mut WaitFor) -> Value {
     let texts = |texts: &mut Option<Texts>| texts.take().map_or_else(Vec::new, Texts::into_vec);
     let mut states = texts(&mut arguments.state);
     if arguments.turn {
@@ -87,7 +72,7 @@ fn conditions(arguments: &mut WaitFor) -> Value {
 }
 
 /// Checks the conditions of a wait as the observer will.
-fn check(conditions: &Value, target: &str) -> Result<(), Refusal> {
+pub(super) fn check(conditions: &Value, target: &str) -> Result<(), Refusal> {
     let invalid = |why: String| {
         let advice = "see the tool's input schema, and call it again";
         Refusal::of_arguments(why, advice)
@@ -114,19 +99,30 @@ fn check(conditions: &Value, target: &str) -> Result<(), Refusal> {
 struct TargetWait {
     server: PathBuf,
     target: String,
+    /// The pane, if the target has only one.
+    pane: Option<PaneId>,
 }
 
 impl TargetWait {
     /// Returns the waits for what a client names.
     fn of(found: Found) -> Vec<Self> {
         match found.target {
-            Some((server, target)) => vec![Self { server, target }],
+            Some((server, target)) => {
+                let mut panes = found.rows.into_iter().map(|row| row.pane);
+                let first = panes.next().flatten();
+                vec![Self {
+                    server,
+                    target,
+                    pane: first.filter(|_| panes.next().is_none()),
+                }]
+            }
             None => {
                 let live = found.rows.iter().filter(|row| !row.has_ended());
                 let places = live.filter_map(|row| row.place().or_else(|| row.in_pane.clone()));
                 let waits = places.map(|place| Self {
                     server: place.server.into(),
                     target: place.pane.as_str().to_owned(),
+                    pane: Some(place.pane),
                 });
                 waits.collect()
             }
@@ -134,14 +130,20 @@ impl TargetWait {
     }
 }
 
-/// The server and the outcome of a target's wait; `None` if it was cancelled.
-type Outcome = (PathBuf, Result<Option<WaitOutcome>, String>);
+/// The server, the pane, if it is one, and the outcome of a target's wait; `None` if it was cancelled.
+type Outcome = (Waited, Result<Option<WaitOutcome>, String>);
+
+/// What was waited for.
+struct Waited {
+    server: PathBuf,
+    pane: Option<PaneId>,
+}
 
 /// What ends a wait.
 enum First {
     /// A line that was printed between the cursor and the wait.
-    Earlier(Line),
-    Outcome(PathBuf, WaitOutcome),
+    Earlier(Line, Option<PaneId>),
+    Outcome(Waited, WaitOutcome),
 }
 
 /// Waits for what happens in one of several panes.
@@ -158,8 +160,8 @@ pub(super) fn wait_for(
         return Err(Refusal::of_arguments(reason, "wait for a session instead"));
     }
     check(&conditions, names.first().map_or("%0", |name| name))?;
-    let cursor = arguments.cursor.as_deref().map(str::parse::<Cursor>);
-    let cursor = cursor.transpose().map_err(|error| refused(&error))?;
+    let cursors = arguments.cursor.as_deref().map(str::parse::<Cursors>);
+    let cursors = cursors.transpose().map_err(|error| refused(&error))?;
     let observer = context.observer()?;
     let (mut waits, mut rows) = (Vec::new(), Vec::new());
     for name in &names {
@@ -176,16 +178,13 @@ pub(super) fn wait_for(
             "read_output shows what it printed",
         ));
     }
-    let lines = lines_of(context, &rows, (&conditions, cursor))?;
+    let lines = lines_of(context, &rows, (&conditions, &cursors.unwrap_or_default()))?;
     let waiting = Waiting {
         context,
         observer: &observer,
         conditions: &conditions,
         total: conditions["timeout_ms"].as_u64(),
         lines,
-        names_one: (waits.len() == 1 && rows.len() == 1)
-            .then(|| rows[0].pane.clone())
-            .flatten(),
     };
     let mut fields = waiting.fields(waits)?;
     if names.is_empty() {
@@ -195,28 +194,25 @@ pub(super) fn wait_for(
     Ok(ToolResult::new(fields))
 }
 
-/// Returns the lines that count, of the row that the cursor belongs to, or of the only one.
+/// Returns the lines that count, of each row.
 fn lines_of(
     context: &Context<'_>,
     rows: &[Row],
-    (conditions, cursor): (&Value, Option<Cursor>),
-) -> Result<Option<Lines>, Refusal> {
-    let is_meant = |row: &&Row| match cursor {
-        Some(cursor) => cursor.position_in(&row.execution_id).is_ok(),
-        None => rows.len() == 1,
-    };
-    let Some(row) = rows.iter().find(is_meant) else {
+    (conditions, cursors): (&Value, &Cursors),
+) -> Result<Vec<Lines>, Refusal> {
+    let is_known = |row: &Row| cursors.of_run(&row.execution_id).is_some();
+    if !cursors.is_empty() && !rows.iter().any(is_known) {
         let advice = "give the cursor of one of these panes, or none";
-        return match cursor {
-            Some(_) => Err(Refusal::of_arguments(
-                "the cursor belongs to another pane",
-                advice,
-            )),
-            None => Ok(None),
-        };
-    };
-    let lines = Lines::new(&context.server.data, row, (conditions, cursor));
-    lines.map_err(|error| refused(&error))
+        let reason = "the cursor belongs to another pane";
+        return Err(Refusal::of_arguments(reason, advice));
+    }
+    let lines = rows.iter().map(|row| {
+        let cursor = cursors.of_run(&row.execution_id);
+        Lines::new(&context.server.data, row, (conditions, cursor))
+    });
+    let lines = lines.collect::<crate::error::Result<Vec<_>>>();
+    let lines = lines.map_err(|error| refused(&error))?;
+    Ok(lines.into_iter().flatten().collect())
 }
 
 /// Returns the target of a wait for a channel, which belongs to a server and to no pane: the client's own pane lives as
@@ -243,6 +239,8 @@ fn any_target(
     Ok(place.map(|place| TargetWait {
         server: place.server.into(),
         target: place.pane.as_str().to_owned(),
+        // The channel is no pane's.
+        pane: None,
     }))
 }
 
@@ -253,10 +251,8 @@ struct Waiting<'a> {
     conditions: &'a Value,
     /// The longest time, in milliseconds.
     total: Option<u64>,
-    /// The lines that were printed before the wait, and count.
-    lines: Option<Lines>,
-    /// The pane, if there is only one.
-    names_one: Option<PaneId>,
+    /// The lines of each pane.
+    lines: Vec<Lines>,
 }
 
 /// The threads of a wait.
@@ -272,52 +268,83 @@ impl Waiting<'_> {
     /// Waits, and returns the fields of the result.
     fn fields(&self, waits: Vec<TargetWait>) -> Result<Map<String, Value>, Refusal> {
         let begun = self.context.clock().now();
-        let (server, outcome) = match self.first_of(waits)? {
-            First::Earlier(line) => return Ok(self.earlier_fields(&line, begun)),
-            First::Outcome(server, outcome) => (server, outcome),
+        let (waited, outcome) = match self.first_of(waits)? {
+            First::Earlier(line, pane) => {
+                return Ok(self.earlier_fields(&line, pane.as_ref(), begun));
+            }
+            First::Outcome(waited, outcome) => (waited, outcome),
         };
         let is_match = matches!(outcome.end, WaitEnd::Matched(_) | WaitEnd::Stopped(_));
         let is_over = || self.context.is_cancelled();
-        let lines = self.lines.as_ref();
+        let pane = outcome.pane().cloned().or(waited.pane);
+        let lines = self.lines_in(pane.as_ref());
         let matched = lines.filter(|_| is_match && outcome.has_line());
         let matched = matched.and_then(|lines| lines.after_match(self.context.clock(), &is_over));
         // The line that has matched is in the log by now.
         let printed = lines.and_then(|lines| self.context.printed(lines, &outcome));
-        let cursor = match (matched, &printed) {
-            (Some(cursor), _) => Some(cursor),
-            (None, Some(printed)) => Some(printed.cursor),
-            (None, None) => lines.and_then(Lines::end),
-        };
-        let outcome = (server, outcome);
+        let last = matched.or_else(|| Some(printed.as_ref()?.cursor));
+        let cursors = self.cursors((lines, last), is_match);
+        let has_one = is_match || self.lines.len() <= 1;
+        let outcome = (waited.server, outcome);
         let mut fields = self.context.outcome(self.observer, outcome, printed);
-        if let Some(pane) = self
-            .names_one
-            .as_ref()
-            .filter(|_| !fields.contains_key("pane"))
-        {
+        if let Some(pane) = pane.filter(|_| has_one) {
             fields.insert("pane".to_owned(), json!(pane.as_str()));
         }
-        if let Some(cursor) = cursor {
-            fields.insert("cursor".to_owned(), json!(cursor));
+        if !cursors.is_empty() {
+            fields.insert("cursor".to_owned(), json!(cursors.to_string()));
         }
         Ok(fields)
     }
 
+    /// Returns the lines of a pane, or of the only one.
+    fn lines_in(&self, pane: Option<&PaneId>) -> Option<&Lines> {
+        match &self.lines[..] {
+            [only] => Some(only),
+            all => all
+                .iter()
+                .find(|lines| pane.is_some() && lines.pane() == pane),
+        }
+    }
+
+    /// Returns the places from which the next wait continues: in the pane that has ended this one, and in the others where
+    /// they were, if they may have matched as well.
+    fn cursors(&self, (last, at): (Option<&Lines>, Option<Cursor>), is_match: bool) -> Cursors {
+        let mut cursors = Cursors::default();
+        for lines in &self.lines {
+            let is_last = last.is_some_and(|last| std::ptr::eq(last, lines));
+            let cursor = match at.filter(|_| is_last) {
+                Some(at) => Some(at),
+                None if is_match && !is_last => Some(lines.begin()),
+                None => lines.end(),
+            };
+            if let Some(cursor) = cursor {
+                cursors.add(cursor);
+            }
+        }
+        cursors
+    }
+
     /// Returns the result for a line that was printed before the wait.
-    fn earlier_fields(&self, line: &Line, begun: Instant) -> Map<String, Value> {
+    fn earlier_fields(
+        &self,
+        line: &Line,
+        pane: Option<&PaneId>,
+        begun: Instant,
+    ) -> Map<String, Value> {
         let elapsed = self.context.clock().now().saturating_duration_since(begun);
         let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let outcome = if line.is_stop { "stopped" } else { "found" };
         let text = short(&line.text, LINE_CHARS_MAX);
+        let cursors = self.cursors((self.lines_in(pane), Some(line.cursor)), true);
         let mut fields = Map::from_iter([
             ("outcome".to_owned(), json!(outcome)),
             ("condition".to_owned(), json!("text")),
             ("output".to_owned(), json!(&text)),
             ("line".to_owned(), json!(text)),
             ("elapsed_ms".to_owned(), json!(elapsed)),
-            ("cursor".to_owned(), json!(line.cursor)),
+            ("cursor".to_owned(), json!(cursors.to_string())),
         ]);
-        if let Some(pane) = self.lines.as_ref().and_then(Lines::pane) {
+        if let Some(pane) = pane {
             fields.insert("pane".to_owned(), json!(pane.as_str()));
         }
         fields
@@ -337,8 +364,12 @@ impl Waiting<'_> {
             let (stop, clock) = (stop.clone(), self.context.clock().clone());
             let thread = spawn("td-mcp-wait", move || {
                 let outcome = observer.wait(&wait.server, &body, &|| true, (&stop, &clock));
+                let waited = Waited {
+                    server: wait.server,
+                    pane: wait.pane,
+                };
                 // The call may be over.
-                let _ = sender.send((wait.server, outcome));
+                let _ = sender.send((waited, outcome));
             });
             threads.0.push(thread.map_err(|error| {
                 Refusal::new(error.to_string(), "wait for fewer panes, and call again")
@@ -355,20 +386,24 @@ impl Waiting<'_> {
         let mut best = None;
         let mut failed = None;
         let is_over = || self.context.is_cancelled();
-        let lines = self.lines.as_ref().filter(|lines| lines.has_cursor());
-        let mut search = lines.and_then(|lines| lines.search(&is_over));
+        let lines = self.lines.iter().filter(|lines| lines.has_cursor());
+        let searches = lines.filter_map(|lines| Some((lines.pane(), lines.search(&is_over)?)));
+        let mut searches: Vec<_> = searches.collect();
         loop {
-            if let Some(line) = search.as_mut().and_then(LineSearch::next) {
-                return Ok(First::Earlier(line));
+            for (pane, search) in &mut searches {
+                if let Some(line) = search.next() {
+                    return Ok(First::Earlier(line, pane.cloned()));
+                }
             }
             if report_at <= clock.now() {
                 report_at += PROGRESS;
                 self.context.report_wait(begun, self.total);
             }
             // What was printed just before the wait may be in the log a moment later.
-            let due = match search {
-                Some(_) => report_at.min(clock.now() + SEARCH),
-                None => report_at,
+            let due = if searches.is_empty() {
+                report_at
+            } else {
+                report_at.min(clock.now() + SEARCH)
             };
             let outcome = select_biased! {
                 recv(self.context.stop) -> _ => return Err(cancelled()),
@@ -399,16 +434,12 @@ impl Waiting<'_> {
     }
 }
 
-fn cancelled() -> Refusal {
-    Refusal::new("the call was cancelled", "")
-}
-
 /// Returns the outcome that says more: what was lost, then what may still come.
 fn better(
-    best: Option<(PathBuf, WaitOutcome)>,
-    other: (PathBuf, WaitOutcome),
-) -> (PathBuf, WaitOutcome) {
-    let rank = |(_, outcome): &(PathBuf, WaitOutcome)| match outcome.end {
+    best: Option<(Waited, WaitOutcome)>,
+    other: (Waited, WaitOutcome),
+) -> (Waited, WaitOutcome) {
+    let rank = |(_, outcome): &(Waited, WaitOutcome)| match outcome.end {
         WaitEnd::Lost => 2,
         WaitEnd::TimedOut => 1,
         _ => 0,
@@ -417,374 +448,4 @@ fn better(
         Some(best) if rank(&best) >= rank(&other) => best,
         _ => other,
     }
-}
-
-impl Context<'_> {
-    /// Tells the client of progress until the wait is over.
-    fn report_until(&self, is_over: &Stop, total: Option<u64>) {
-        let begun = self.clock().now();
-        loop {
-            select_biased! {
-                recv(is_over) -> _ => return,
-                recv(self.clock().after(PROGRESS)) -> _ => {}
-            }
-            self.report_wait(begun, total);
-        }
-    }
-
-    /// Tells the client that a wait goes on. Its longest time is in milliseconds.
-    fn report_wait(&self, begun: Instant, total: Option<u64>) {
-        let seconds = self
-            .clock()
-            .now()
-            .saturating_duration_since(begun)
-            .as_secs();
-        let progress = (seconds, total.map(|total| total.div_ceil(1_000)));
-        self.report(progress, &format!("waiting for {seconds} s"));
-    }
-
-    /// Returns what was printed during a wait, if the log has it.
-    fn printed(&self, lines: &Lines, outcome: &WaitOutcome) -> Option<Printed> {
-        let is_over = || self.is_cancelled();
-        let has_ended = match &outcome.end {
-            WaitEnd::Ended(_) => true,
-            WaitEnd::Matched(found) => found.condition == WaitCondition::Exit,
-            _ => false,
-        };
-        if has_ended {
-            lines.last_output(self.clock(), &is_over)
-        } else {
-            lines.output(&is_over)
-        }
-    }
-
-    /// Returns the fields of an outcome in a pane of the tmux server at a socket, with what was printed during the wait, if
-    /// that is known.
-    fn outcome(
-        &self,
-        observer: &Observer,
-        (server, outcome): (PathBuf, WaitOutcome),
-        printed: Option<Printed>,
-    ) -> Map<String, Value> {
-        let mut fields = Map::new();
-        let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
-        let (name, found, advice) = match &outcome.end {
-            WaitEnd::Matched(found) => ("found", Some(found), None),
-            WaitEnd::Stopped(found) => ("stopped", Some(found), None),
-            WaitEnd::Ended(why) => {
-                put("condition", json!(why.as_str()));
-                let advice = "nothing more can match; read_output shows what was printed";
-                ("ended", None, Some(advice))
-            }
-            WaitEnd::TimedOut => {
-                let advice =
-                    "nothing matched yet; call wait_for again with this cursor, or read_output";
-                ("timed_out", None, Some(advice))
-            }
-            WaitEnd::Lost => {
-                let advice =
-                    "lines were lost, perhaps with a match; read_output shows what there is";
-                ("lost", None, Some(advice))
-            }
-            WaitEnd::Interrupted => ("timed_out", None, None),
-        };
-        put("outcome", json!(name));
-        let mut advice = advice;
-        if let Some(found) = found {
-            put("condition", json!(found.condition.as_str()));
-            if let Some(pane) = &found.pane {
-                put("pane", json!(pane.as_str()));
-            }
-            // The question says more than its line.
-            let text = found.text.as_ref().filter(|_| found.state().is_none());
-            if let Some(text) = text {
-                put("line", json!(short(text, LINE_CHARS_MAX)));
-            }
-            if let Some(status) = found.exit_status {
-                put("exit_status", json!(status));
-            }
-            if let Some(answer) = &found.answer {
-                put("answer", json!(answer));
-            }
-            if let Some(state) = found.state() {
-                put("state", json!(state));
-                if state == AgentState::Waiting.as_str()
-                    && let Some(pane) = &found.pane
-                    && let Some(question) = self.question(observer, &place_of(&server, pane))
-                {
-                    put("question", question);
-                    advice = Some("answer with answers set to the question's id");
-                }
-            }
-        }
-        if outcome.lost_lines {
-            put("may_have_missed", json!(true));
-        }
-        let elapsed = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
-        put("elapsed_ms", json!(elapsed));
-        if let Some(advice) = advice {
-            put("advice", json!(advice));
-        }
-        let mut budget = Budget::new(false);
-        // The rest of the result has its room first.
-        budget.take(&Value::Object(fields.clone()));
-        let is_line = outcome.has_line();
-        // What a full-screen program shows is in no log.
-        let printed = printed.filter(|printed| !printed.text.is_empty() || !is_line);
-        let (text, is_cut) = printed.map_or_else(
-            || {
-                let lines = outcome.last_lines.iter().map(|line| sanitized(line));
-                (lines.collect::<Vec<_>>().join("\n"), false)
-            },
-            |printed| (printed.text, printed.is_cut),
-        );
-        let output = budget.fit_end(&text);
-        if is_cut || output.len() < text.len() {
-            fields.insert("output_is_cut".to_owned(), json!(true));
-        }
-        fields.insert("output".to_owned(), json!(output));
-        fields
-    }
-}
-
-fn place_of(server: &Path, pane: &PaneId) -> Place {
-    Place {
-        server: server.to_string_lossy().into_owned(),
-        pane: pane.clone(),
-    }
-}
-
-/// Types a text, and waits for what follows.
-pub(super) fn send_and_wait(
-    context: &Context<'_>,
-    arguments: SendAndWait,
-) -> Result<ToolResult, Refusal> {
-    let typed = Typed {
-        text: Some(&arguments.text),
-        keys: None,
-        enter: arguments.enter,
-        answers: arguments.answers.as_deref(),
-    };
-    let input = typed.input()?;
-    let mut wanted = WaitFor {
-        text: arguments.contains,
-        regex: arguments.regex,
-        state: arguments.state,
-        turn: arguments.turn,
-        idle_ms: arguments.idle_ms,
-        timeout_ms: arguments.timeout_ms,
-        ..WaitFor::default()
-    };
-    let mut conditions = conditions(&mut wanted);
-    conditions["sent"] = json!(arguments.text);
-    check(&conditions, "%0")?;
-    let observer = context.observer()?;
-    let (row, place) = context.pane_to_type(&observer, &arguments.pane)?;
-    let lines = Lines::new(&context.server.data, &row, (&conditions, None));
-    let lines = lines.map_err(|error| refused(&error))?;
-    let sending = Sending {
-        lines: lines.as_ref(),
-        context,
-        observer: &observer,
-        place: &place,
-        input: &input,
-        conditions: &conditions,
-    };
-    let mut fields = if arguments.turn && is_agent(&row) {
-        sending.turn(&row)?
-    } else {
-        sending.wait()?
-    };
-    fields.insert("typed".to_owned(), json!(true));
-    fields.insert("pane".to_owned(), json!(place.pane.as_str()));
-    if let Ok(cursor) = read::end(&context.server.data, &row) {
-        fields.insert("cursor".to_owned(), json!(cursor));
-    }
-    Ok(ToolResult::new(fields))
-}
-
-/// Returns true for a row of an agent, whose turns are followed in its events.
-fn is_agent(row: &Row) -> bool {
-    let is_named = row.agent.as_deref().is_some_and(AgentProgram::is_name);
-    is_named && matches!(row.state, RowState::Agent(_))
-}
-
-/// A text that is about to be typed, and awaited.
-struct Sending<'a> {
-    context: &'a Context<'a>,
-    observer: &'a Observer,
-    place: &'a Place,
-    input: &'a Input<'a>,
-    conditions: &'a Value,
-    /// The lines after the text.
-    lines: Option<&'a Lines>,
-}
-
-impl Sending<'_> {
-    fn refused(&self, error: &Error) -> Refusal {
-        let refused = (error, self.input.answers);
-        self.context
-            .refused_input(self.observer, self.place, refused)
-    }
-
-    /// Types, and waits in the observer.
-    fn wait(&self) -> Result<Map<String, Value>, Refusal> {
-        let mut body = self.conditions.clone();
-        body["target"] = json!(self.place.pane.as_str());
-        let failed = Mutex::new(None);
-        let begun = || match self.context.send(self.observer, self.place, self.input) {
-            Ok(_) => true,
-            Err(error) => {
-                *lock(&failed) = Some(error);
-                false
-            }
-        };
-        let server = PathBuf::from(&self.place.server);
-        let clock = self.context.clock();
-        let (over, is_over) = stop_pair();
-        let report = || {
-            self.context
-                .report_until(&is_over, self.conditions["timeout_ms"].as_u64())
-        };
-        let waited = run_beside("td-mcp-progress", report, || {
-            let _over = over;
-            self.observer
-                .wait(&server, &body, &begun, (self.context.stop, clock))
-        });
-        let failure = |why: String| {
-            let advice =
-                "it is not known whether the text was typed: look at the pane with read_output";
-            Refusal::new(why, advice)
-        };
-        let (_, waited) = waited.map_err(|error| failure(error.to_string()))?;
-        let outcome = waited.map_err(|panicked| failure(panicked.to_string()))?;
-        if let Some(error) = lock(&failed).take() {
-            return Err(self.refused(&error));
-        }
-        match outcome {
-            Ok(Some(outcome)) => {
-                let printed = self.lines.and_then(|lines| {
-                    if outcome.has_line() {
-                        let is_over = || self.context.is_cancelled();
-                        lines.after_match(self.context.clock(), &is_over);
-                    }
-                    self.context.printed(lines, &outcome)
-                });
-                let outcome = (server, outcome);
-                Ok(self.context.outcome(self.observer, outcome, printed))
-            }
-            Ok(None) => Err(cancelled()),
-            Err(why) => Err(failure(why)),
-        }
-    }
-
-    /// Prompts an agent, or answers it, and follows its turn.
-    fn turn(&self, row: &Row) -> Result<Map<String, Value>, Refusal> {
-        let (context, clock) = (self.context, self.context.clock());
-        let unreadable = |why: String| Refusal::new(why, "nothing was typed; call again");
-        let mut events = self
-            .observer
-            .events_of(&row.execution_id, None, clock)
-            .map_err(|error| unreadable(error.to_string()))?;
-        // The stream must have begun before the text is typed.
-        if let Err(unavailable) = events.next(clock.now()) {
-            return Err(unreadable(format!(
-                "the observer does not answer: {unavailable:?}"
-            )));
-        }
-        let (begun, since) = (clock.now(), clock.wall());
-        let total = self.conditions["timeout_ms"].as_u64().unwrap_or(TIMEOUT_MS);
-        let deadline = begun + Duration::from_millis(total);
-        let sent = context.send(self.observer, self.place, self.input);
-        sent.map_err(|error| self.refused(&error))?;
-        let answers = self.input.answers.map(str::to_owned);
-        let mut turn = FollowedTurn::begin(self.place.pane.clone(), since, answers);
-        let mut report_at = begun + PROGRESS;
-        loop {
-            let now = clock.now();
-            if context.is_cancelled() {
-                return Err(cancelled());
-            }
-            let end = turn.end(now).cloned();
-            if end.is_some() || deadline <= now {
-                return Ok(self.turn_fields(&turn, end, now.saturating_duration_since(begun)));
-            }
-            if report_at <= now {
-                report_at = now + PROGRESS;
-                context.report_wait(begun, Some(total));
-            }
-            let next = turn.deadline().into_iter().chain([deadline]);
-            match events.next(next.fold(now + CHECK, Instant::min)) {
-                Ok(Next::Event(event)) => turn.note(&event, clock.now()),
-                Ok(Next::Missed(_) | Next::Timeout) => {}
-                Ok(Next::End) => return Err(ended()),
-                Err(unavailable) => {
-                    log::info!("{unavailable:?}");
-                    return Err(ended());
-                }
-            }
-        }
-    }
-
-    /// Returns the present state of the agent.
-    fn state(&self) -> Option<String> {
-        let rows = self.context.rows(self.observer).ok()?;
-        let row = rows
-            .iter()
-            .find(|row| row.place().as_ref() == Some(self.place))?;
-        Some(row.state.as_str().to_owned())
-    }
-
-    fn turn_fields(
-        &self,
-        turn: &FollowedTurn,
-        end: Option<TurnEnd>,
-        elapsed: Duration,
-    ) -> Map<String, Value> {
-        let mut fields = Map::new();
-        let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
-        let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        put("elapsed_ms", json!(elapsed));
-        put(
-            "outcome",
-            json!(if end.is_some() { "found" } else { "timed_out" }),
-        );
-        let advice = match end {
-            Some(TurnEnd::Answered) => {
-                put("condition", json!("turn"));
-                if let Some(state) = self.state() {
-                    put("state", json!(state));
-                }
-                (turn.answer().is_empty()).then_some("its answer was not read: see read_output")
-            }
-            Some(TurnEnd::Asks(_)) => {
-                put("condition", json!("state"));
-                put("state", json!(AgentState::Waiting.as_str()));
-                if let Some(question) = self.context.question(self.observer, self.place) {
-                    put("question", question);
-                }
-                Some("it asks: answer with answers set to the question's id")
-            }
-            Some(TurnEnd::Failed(reason)) => {
-                put("condition", json!("state"));
-                put("state", json!(AgentState::Error.as_str()));
-                put("line", json!(short(&reason, LINE_CHARS_MAX)));
-                Some("its turn has failed: list_panes has its state now")
-            }
-            None => Some("it works on: wait_for with turn waits for the rest"),
-        };
-        if let Some(advice) = advice {
-            put("advice", json!(advice));
-        }
-        let mut budget = Budget::new(false);
-        budget.take(&Value::Object(fields.clone()));
-        let answer = budget.fit_end(&sanitized(turn.answer()));
-        fields.insert("answer".to_owned(), json!(answer));
-        fields
-    }
-}
-
-fn ended() -> Refusal {
-    let advice = "the text was typed; call list_panes for what it has led to";
-    Refusal::new("the observer has ended", advice)
 }

@@ -232,7 +232,7 @@ fn no_wait_of_a_model_misses_a_line_or_finds_an_old_one() {
 fn ends_and_channels_end_a_wait() {
     let home = Home::new();
     let server = &home.server;
-    server.new_session("keep", 80, 20, "exec cat");
+    let keep = server.new_session("keep", 80, 20, "exec cat");
     let mut client = Client::connected(&home, &[]);
     // A pane that is kept after its program.
     server.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
@@ -242,6 +242,8 @@ fn ends_and_channels_end_a_wait() {
         (&dead["outcome"], &dead["exit_status"]),
         (&json!("found"), &json!(3))
     );
+    let listed = client.tool("list_panes", json!({"pane": "dead"}));
+    assert_eq!(listed["panes"][0]["exit_status"], 3, "{listed}");
     let dead = client.tool("wait_for", json!({"pane": "dead", "text": "more"}));
     assert_eq!(dead["outcome"], "ended", "{dead}");
     server.tmux(&["set-option", "-g", "remain-on-exit", "off"]);
@@ -261,6 +263,23 @@ fn ends_and_channels_end_a_wait() {
         (&first["outcome"], &first["pane"]),
         (&json!("found"), &json!(slow))
     );
+    // What is printed between two waits in several panes, in either of them.
+    let both = json!({"panes": ["keep", "slow"], "text": "between", "timeout_ms": 100});
+    let nothing = client.tool("wait_for", both.clone());
+    assert_eq!(nothing["outcome"], "timed_out");
+    for (name, pane) in [("keep", &keep), ("slow", &slow)] {
+        let line = format!("between {name}\r\n");
+        server.terminal(pane).write_all(line.as_bytes()).unwrap();
+        let mut again = both.clone();
+        again["text"] = json!(line.trim_end());
+        again["cursor"] = nothing["cursor"].clone();
+        again["timeout_ms"] = json!(9_000);
+        let found = client.tool("wait_for", again);
+        assert_eq!(
+            (&found["outcome"], &found["pane"]),
+            (&json!("found"), &json!(pane))
+        );
+    }
     // A stop.
     let wait = json!({"pane": "slow", "text": "good", "stop": "^bad$", "cursor": cursor});
     let call = client.call("wait_for", wait);
