@@ -12,6 +12,7 @@
 
 mod message;
 mod protocol;
+mod redacted;
 mod refusal;
 mod result;
 mod rows;

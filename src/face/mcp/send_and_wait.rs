@@ -12,6 +12,7 @@ use super::earlier::Lines;
 use super::history::refused;
 use super::outcome::{LINE_CHARS_MAX, PROGRESS, cancelled};
 use super::read;
+use super::redacted::{self, Patterns};
 use super::refusal::Refusal;
 use super::result::{Budget, ToolResult};
 use super::send::Typed;
@@ -108,6 +109,7 @@ impl Sending<'_> {
     fn wait(&self) -> Result<Map<String, Value>, Refusal> {
         let mut body = self.conditions.clone();
         body["target"] = json!(self.place.pane.as_str());
+        let patterns = Patterns::of(self.conditions).map_err(|error| refused(&error))?;
         let failed = Mutex::new(None);
         let begun = || match self.context.send(self.observer, self.place, self.input) {
             Ok(_) => true,
@@ -125,8 +127,13 @@ impl Sending<'_> {
         };
         let waited = run_beside("td-mcp-progress", report, || {
             let _over = over;
-            self.observer
-                .wait(&server, &body, &begun, (self.context.stop, clock))
+            let what = (&*server, &body);
+            redacted::wait(
+                self.observer,
+                what,
+                (&patterns, &begun),
+                (self.context.stop, clock),
+            )
         });
         let failure = |why: String| {
             let advice =

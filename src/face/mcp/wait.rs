@@ -16,6 +16,7 @@ use super::earlier::{Line, Lines};
 use super::history::refused;
 use super::outcome::{LINE_CHARS_MAX, PROGRESS, cancelled};
 use super::panes::Found;
+use super::redacted::{self, Patterns};
 use super::refusal::Refusal;
 use super::result::ToolResult;
 use super::short::short;
@@ -352,6 +353,7 @@ impl Waiting<'_> {
 
     /// Returns the first outcome with a match, or else the one that says most.
     fn first_of(&self, waits: Vec<TargetWait>) -> Result<First, Refusal> {
+        let patterns = Patterns::of(self.conditions).map_err(|error| refused(&error))?;
         let count = waits.len();
         let (sender, outcomes) = bounded::<Outcome>(count);
         // Dropped in the opposite order: the waits are stopped before their threads are joined.
@@ -362,8 +364,11 @@ impl Waiting<'_> {
             body["target"] = json!(wait.target);
             let (observer, sender) = (self.observer.clone(), sender.clone());
             let (stop, clock) = (stop.clone(), self.context.clock().clone());
+            let patterns = patterns.clone();
             let thread = spawn("td-mcp-wait", move || {
-                let outcome = observer.wait(&wait.server, &body, &|| true, (&stop, &clock));
+                let what = (&*wait.server, &body);
+                let outcome =
+                    redacted::wait(&observer, what, (&patterns, &|| true), (&stop, &clock));
                 let waited = Waited {
                     server: wait.server,
                     pane: wait.pane,

@@ -229,6 +229,44 @@ fn no_wait_of_a_model_misses_a_line_or_finds_an_old_one() {
 }
 
 #[test]
+fn no_wait_tells_what_is_redacted() {
+    let home = Home::new();
+    let pane = home.server.new_session("keys", 100, 20, "exec cat");
+    // Put together here, so that this file has no key.
+    let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
+    let mut client = Client::connected(&home, &[]);
+    let cursor = client.tool("read_output", json!({"pane": "keys"}))["cursor"].clone();
+    let line = format!("token {key} end\r\n");
+    home.server
+        .terminal(&pane)
+        .write_all(line.as_bytes())
+        .unwrap();
+    for (text, outcome) in [(&key[..12], "timed_out"), ("token", "found")] {
+        let wait = json!({"pane": "keys", "text": text, "cursor": cursor, "timeout_ms": 700});
+        let answer = client.tool("wait_for", wait);
+        assert_eq!(answer["outcome"], outcome, "{answer}");
+        assert!(!answer.to_string().contains(&key[..12]), "{answer}");
+        // Also of a line that the wait itself has heard.
+        home.server
+            .terminal(&pane)
+            .write_all(line.as_bytes())
+            .unwrap();
+    }
+    let call = client.call(
+        "wait_for",
+        json!({"pane": "keys", "text": &key[..12], "timeout_ms": 700}),
+    );
+    for _ in 0..50 {
+        home.server
+            .terminal(&pane)
+            .write_all(line.as_bytes())
+            .unwrap();
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(client.outcome(call)["outcome"], "timed_out");
+}
+
+#[test]
 fn ends_and_channels_end_a_wait() {
     let home = Home::new();
     let server = &home.server;
