@@ -70,5 +70,5 @@ pub(crate) use server::{Server, socket_path};
 pub(crate) use stream::Stream;
 pub(crate) use typing::Input;
 #[cfg(feature = "mcp")]
-pub(crate) use typing::is_just_answered;
+pub(crate) use typing::{is_just_answered, is_without_enter};
 pub(crate) use wait::WaitReport;

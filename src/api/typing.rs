@@ -17,6 +17,15 @@ use crate::redact::{MARKER, Rules};
 use crate::thread::{Stop, lock};
 use crate::tmux::{Look, Moment, Permission, Server, Typing};
 
+/// The beginning of the error of a text that stands in the pane without its Enter.
+const WITHOUT_ENTER: &str = "the text was typed, but Enter was not pressed";
+
+/// Returns true if an error of [`Input::send`] says that the text was typed, without its Enter.
+#[cfg(feature = "mcp")]
+pub(crate) fn is_without_enter(error: &Error) -> bool {
+    error.is_invalid_input() && error.to_string().starts_with(WITHOUT_ENTER)
+}
+
 /// The resolution of a process's start time.
 const TICK_MICROS: i64 = 20_000;
 
@@ -320,7 +329,7 @@ impl Input<'_> {
                 ))
             }) {
                 Some(asks) => Err(Error::invalid(format!(
-                    "the text was typed, but Enter was not pressed, because a question came between: {asks}"
+                    "{WITHOUT_ENTER}, because a question came between: {asks}"
                 ))),
                 None => Ok(Permission::Program),
             };

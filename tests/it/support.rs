@@ -270,6 +270,18 @@ impl TmuxServer {
         child::run(&invocation, &Clock::system(), &never()).unwrap()
     }
 
+    /// Starts a session with a silent pane of this size, whose history has so many lines; returns its terminal.
+    pub fn silent_pane(&self, name: &str, (width, height): (u32, u32), history: u32) -> File {
+        let limit = history.to_string();
+        // New panes get the current limit.
+        self.tmux(&["set-option", "-g", "history-limit", &limit]);
+        let pane = self.new_session(name, width, height, "exec cat");
+        // From 3.7 on, a later global limit applies to panes whose session has no own limit.
+        let session = format!("={name}:");
+        self.tmux(&["set-option", "-t", &session, "history-limit", &limit]);
+        self.terminal(&pane)
+    }
+
     /// Starts a session; returns the id of its pane. `command` is for the shell.
     #[track_caller]
     pub fn new_session(&self, name: &str, width: u32, height: u32, command: &str) -> String {

@@ -3,16 +3,14 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::cursor::Cursor;
 use super::read::{self, OutputReader};
+use super::redacted::Patterns;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::history::DataDir;
 use crate::thread::park;
-use crate::wait::Pattern;
 
 /// The time within which a line that has matched is in the log: it must have settled.
 const LOGGED_WITHIN: Duration = Duration::from_millis(400);
@@ -29,12 +27,11 @@ const REST: Duration = Duration::from_millis(100);
 /// The interval at which it is looked for.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// The patterns of a wait, and the row whose lines they are to match.
-pub(super) struct Lines {
+/// The row whose lines count for a wait, and the patterns that they are to match.
+pub(super) struct LoggedLines {
     data: DataDir,
     row: Row,
-    wanted: Vec<Pattern>,
-    stops: Vec<Pattern>,
+    patterns: Patterns,
     /// The place from which the lines count.
     from: Cursor,
     has_cursor: bool,
@@ -60,8 +57,8 @@ pub(super) struct Line {
     pub cursor: Cursor,
 }
 
-impl Lines {
-    /// Returns the lines of a row that count for a wait with these conditions: those after a cursor, or after now. `None`
+impl LoggedLines {
+    /// Returns the lines of a row that count for a wait with these patterns: those after a cursor, or after now. `None`
     /// without a cursor, if the row has no log.
     ///
     /// # Errors
@@ -69,7 +66,7 @@ impl Lines {
     pub fn new(
         data: &DataDir,
         row: &Row,
-        (conditions, cursor): (&Value, Option<Cursor>),
+        (patterns, cursor): (&Patterns, Option<Cursor>),
     ) -> crate::error::Result<Option<Self>> {
         let from = match cursor {
             Some(cursor) => {
@@ -81,23 +78,10 @@ impl Lines {
                 Err(_) => return Ok(None),
             },
         };
-        let texts = |name: &str| {
-            let texts = conditions[name].as_array().into_iter().flatten();
-            texts.filter_map(Value::as_str).collect::<Vec<_>>()
-        };
-        let regexes = |name: &str| {
-            let regexes = texts(name).into_iter().map(Pattern::regex);
-            regexes.collect::<crate::error::Result<Vec<_>>>()
-        };
-        let mut wanted = regexes("regex")?;
-        for text in texts("text") {
-            wanted.push(Pattern::text(text)?);
-        }
         Ok(Some(Self {
             data: data.clone(),
             row: row.clone(),
-            wanted,
-            stops: regexes("stop")?,
+            patterns: patterns.clone(),
             from,
             has_cursor: cursor.is_some(),
         }))
@@ -120,7 +104,7 @@ impl Lines {
 
     /// Begins to look for a line that matches.
     pub fn search<'a>(&'a self, is_over: &'a dyn Fn() -> bool) -> Option<LineSearch<'a>> {
-        if self.wanted.is_empty() && self.stops.is_empty() {
+        if self.patterns.is_empty() {
             return None;
         }
         let reader = OutputReader::new(&self.data, &self.row, &self.from, is_over);
@@ -196,7 +180,7 @@ impl Lines {
 
 /// A search in lines that grow.
 pub(super) struct LineSearch<'a> {
-    lines: &'a Lines,
+    lines: &'a LoggedLines,
     reader: OutputReader<'a>,
     /// The line that had begun at the cursor: what it had then does not match.
     known: String,
@@ -223,10 +207,9 @@ impl LineSearch<'_> {
     fn matching(&self, text: String, known: &str) -> Option<Line> {
         let same = text.bytes().zip(known.bytes());
         let from = same.take_while(|(new, old)| new == old).count();
-        let matches = |patterns: &[Pattern]| patterns.iter().any(|of| of.matches(&text, from));
-        let is_stop = matches(&self.lines.stops);
-        (is_stop || matches(&self.lines.wanted)).then(|| Line {
-            is_stop,
+        let patterns = &self.lines.patterns;
+        patterns.match_line(&text, from).then(|| Line {
+            is_stop: patterns.stop_at(&text, from),
             cursor: self.reader.cursor(),
             text,
         })

@@ -7,7 +7,7 @@ use crossbeam_channel::select_biased;
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
-use super::earlier::{Lines, Printed};
+use super::earlier::{LoggedLines, Printed};
 use super::refusal::Refusal;
 use super::result::Budget;
 use super::short::short;
@@ -54,7 +54,7 @@ impl Context<'_> {
     }
 
     /// Returns what was printed during a wait, if the log has it.
-    pub fn printed(&self, lines: &Lines, outcome: &WaitOutcome) -> Option<Printed> {
+    pub fn printed(&self, lines: &LoggedLines, outcome: &WaitOutcome) -> Option<Printed> {
         let is_over = || self.is_cancelled();
         let has_ended = match &outcome.end {
             WaitEnd::Ended(_) => true,

@@ -286,7 +286,7 @@ pub(super) fn list(context: &Context<'_>, arguments: ListPanes) -> Result<ToolRe
     let has_servers = servers.len() > 1;
     let mut rows = match &arguments.pane {
         Some(name) => context.find(&observer, name)?.rows,
-        None => listed(rows.clone(), |_| false),
+        None => listed(rows, |_| false),
     };
     if arguments.needs_you {
         rows.retain(|row| row.attention() == Attention::NeedsYou);

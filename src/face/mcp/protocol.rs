@@ -85,7 +85,8 @@ impl Era {
 pub(super) struct Introduction {
     /// It sends notifications of its own accord, as Claude Code's channels are.
     pub has_channel: bool,
-    pub instructions: &'static str,
+    /// What a model is told, in parts.
+    pub instructions: &'static [&'static str],
 }
 
 impl Introduction {
@@ -109,7 +110,10 @@ impl Introduction {
         );
         result.insert("capabilities".to_owned(), self.capabilities());
         result.insert("serverInfo".to_owned(), server_info());
-        result.insert("instructions".to_owned(), json!(self.instructions));
+        result.insert(
+            "instructions".to_owned(),
+            json!(self.instructions.join(" ")),
+        );
         result
     }
 
@@ -118,7 +122,10 @@ impl Introduction {
         let mut result = Map::new();
         result.insert("supportedVersions".to_owned(), json!(STATELESS_VERSIONS));
         result.insert("capabilities".to_owned(), self.capabilities());
-        result.insert("instructions".to_owned(), json!(self.instructions));
+        result.insert(
+            "instructions".to_owned(),
+            json!(self.instructions.join(" ")),
+        );
         result
     }
 }
@@ -164,7 +171,7 @@ mod tests {
     fn a_handshake_agrees_on_a_version() {
         let introduction = Introduction {
             has_channel: false,
-            instructions: "",
+            instructions: &[],
         };
         for (asked, agreed) in [
             ("2024-11-05", "2024-11-05"),

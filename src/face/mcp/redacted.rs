@@ -17,7 +17,11 @@ use crate::wait::{Pattern, WaitCondition, WaitEnd, WaitOutcome};
 
 /// The patterns of a wait, as they match what a client may see.
 #[derive(Clone, Debug)]
-pub(super) struct Patterns(Vec<Pattern>);
+pub(super) struct Patterns {
+    wanted: Vec<Pattern>,
+    /// A line that matches one of these ends the wait without success.
+    stops: Vec<Pattern>,
+}
 
 impl Patterns {
     /// Returns the patterns in the conditions of a wait.
@@ -29,10 +33,30 @@ impl Patterns {
             let texts = conditions[name].as_array().into_iter().flatten();
             texts.filter_map(Value::as_str).collect::<Vec<_>>()
         };
-        let regexes = texts("regex").into_iter().chain(texts("stop"));
-        let regexes = regexes.map(Pattern::regex);
-        let patterns = texts("text").into_iter().map(Pattern::text).chain(regexes);
-        Ok(Self(patterns.collect::<CrateResult<_>>()?))
+        let regexes = |name| texts(name).into_iter().map(Pattern::regex);
+        let wanted = texts("text")
+            .into_iter()
+            .map(Pattern::text)
+            .chain(regexes("regex"));
+        Ok(Self {
+            wanted: wanted.collect::<CrateResult<_>>()?,
+            stops: regexes("stop").collect::<CrateResult<_>>()?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.stops.is_empty()
+    }
+
+    /// Returns true if a line has a match that ends after its first `from` bytes.
+    pub fn match_line(&self, line: &str, from: usize) -> bool {
+        let mut all = self.wanted.iter().chain(&self.stops);
+        all.any(|pattern| pattern.matches(line, from))
+    }
+
+    /// Returns true if such a match ends the wait without success.
+    pub fn stop_at(&self, line: &str, from: usize) -> bool {
+        self.stops.iter().any(|pattern| pattern.matches(line, from))
     }
 
     /// Returns true if an outcome is a line that does not match any more once it is redacted.
@@ -43,7 +67,7 @@ impl Patterns {
         let is_line = found.condition == WaitCondition::Text;
         let text = found.text.as_ref().filter(|_| is_line);
         let redacted = text.filter(|text| text.contains(MARKER));
-        redacted.is_some_and(|text| !self.0.iter().any(|pattern| pattern.matches(text, 0)))
+        redacted.is_some_and(|text| !self.match_line(text, 0))
     }
 }
 

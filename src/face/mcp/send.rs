@@ -8,7 +8,7 @@ use super::arguments::SendInput;
 use super::context::Context;
 use super::refusal::Refusal;
 use super::result::ToolResult;
-use crate::api::{Input, Observer};
+use crate::api::{Input, Observer, is_without_enter};
 use crate::board::{Place, Row};
 use crate::error::{Error, Result as CrateResult};
 use crate::event::PaneId;
@@ -114,7 +114,11 @@ impl Context<'_> {
         let open = question
             .as_ref()
             .and_then(|question| question["id"].as_str());
+        let has_typed = is_without_enter(error);
         let advice = match (open, answers) {
+            _ if has_typed => {
+                "the text stands in the pane without Enter: answer the question first, by its id, then look at the pane"
+            }
             _ if !error.is_invalid_input() => "call list_panes: the pane may be gone",
             (Some(open), Some(answers)) if open == answers => {
                 "give the key of one of the question's choices as text, or look at the pane with read_output and screen"
@@ -130,7 +134,10 @@ impl Context<'_> {
             }
             (None, None) => "call list_panes for the present state, then decide",
         };
-        Refusal::new(error.to_string(), advice).with_question(question)
+        let is_known = has_typed || error.is_invalid_input();
+        Refusal::new(error.to_string(), advice)
+            .with_question(question)
+            .with_typed(is_known.then_some(has_typed))
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{SendAndWait, WaitFor};
 use super::context::Context;
-use super::earlier::Lines;
+use super::earlier::LoggedLines;
 use super::history::refused;
 use super::outcome::{LINE_CHARS_MAX, PROGRESS, cancelled};
 use super::read;
@@ -58,10 +58,12 @@ pub(super) fn send_and_wait(
     check(&conditions, "%0")?;
     let observer = context.observer()?;
     let (row, place) = context.pane_to_type(&observer, &arguments.pane)?;
-    let lines = Lines::new(&context.server.data, &row, (&conditions, None));
+    let patterns = Patterns::of(&conditions).map_err(|error| refused(&error))?;
+    let lines = LoggedLines::new(&context.server.data, &row, (&patterns, None));
     let lines = lines.map_err(|error| refused(&error))?;
     let sending = Sending {
         lines: lines.as_ref(),
+        patterns: &patterns,
         context,
         observer: &observer,
         place: &place,
@@ -94,8 +96,9 @@ struct Sending<'a> {
     place: &'a Place,
     input: &'a Input<'a>,
     conditions: &'a Value,
+    patterns: &'a Patterns,
     /// The lines after the text.
-    lines: Option<&'a Lines>,
+    lines: Option<&'a LoggedLines>,
 }
 
 impl Sending<'_> {
@@ -109,14 +112,13 @@ impl Sending<'_> {
     fn wait(&self) -> Result<Map<String, Value>, Refusal> {
         let mut body = self.conditions.clone();
         body["target"] = json!(self.place.pane.as_str());
-        let patterns = Patterns::of(self.conditions).map_err(|error| refused(&error))?;
-        let failed = Mutex::new(None);
-        let begun = || match self.context.send(self.observer, self.place, self.input) {
-            Ok(_) => true,
-            Err(error) => {
-                *lock(&failed) = Some(error);
-                false
-            }
+        // `None` until something is typed.
+        let sent = Mutex::new(None);
+        let begun = || {
+            let typed = self.context.send(self.observer, self.place, self.input);
+            let is_typed = typed.is_ok();
+            *lock(&sent) = Some(typed);
+            is_typed
         };
         let server = PathBuf::from(&self.place.server);
         let clock = self.context.clock();
@@ -131,18 +133,23 @@ impl Sending<'_> {
             redacted::wait(
                 self.observer,
                 what,
-                (&patterns, &begun),
+                (self.patterns, &begun),
                 (self.context.stop, clock),
             )
         });
+        let sent = lock(&sent).take();
+        let has_typed = matches!(sent, Some(Ok(_)));
         let failure = |why: String| {
-            let advice =
-                "it is not known whether the text was typed: look at the pane with read_output";
-            Refusal::new(why, advice).with_typed(None)
+            let advice = if has_typed {
+                "the text was typed; read_output shows what followed"
+            } else {
+                "nothing was typed; call again"
+            };
+            Refusal::new(why, advice).with_typed(Some(has_typed))
         };
         let (_, waited) = waited.map_err(|error| failure(error.to_string()))?;
         let outcome = waited.map_err(|panicked| failure(panicked.to_string()))?;
-        if let Some(error) = lock(&failed).take() {
+        if let Some(Err(error)) = sent {
             return Err(self.refused(&error));
         }
         match outcome {
@@ -157,7 +164,7 @@ impl Sending<'_> {
                 let outcome = (server, outcome);
                 Ok(self.context.outcome(self.observer, outcome, printed))
             }
-            Ok(None) => Err(cancelled()),
+            Ok(None) => Err(failure("the observer has ended".to_owned())),
             Err(why) => Err(failure(why)),
         }
     }

@@ -45,14 +45,14 @@ impl Input {
         let (stop, stopped) = stop_pair();
         let (woken, wake) =
             io::pipe().map_err(|cause| Error::other("cannot open a pipe").because(cause))?;
-        let lines = Lines {
+        let reader = LineReader {
             sender,
             open: Some(open),
             stopped,
             line: Vec::new(),
             is_too_long: false,
         };
-        let thread = spawn("td-mcp-in", move || lines.read_all(&woken))?;
+        let thread = spawn("td-mcp-in", move || reader.read_all(&woken))?;
         Ok(Self {
             messages,
             closed,
@@ -70,7 +70,7 @@ impl Input {
 }
 
 /// Splits the input into lines.
-struct Lines {
+struct LineReader {
     sender: Sender<Incoming>,
     open: Option<StopGuard>,
     stopped: Stop,
@@ -82,7 +82,7 @@ struct Lines {
 /// Nobody takes messages any more.
 struct Stopped;
 
-impl Lines {
+impl LineReader {
     fn read_all(mut self, woken: &io::PipeReader) {
         let mut bytes = vec![0; 64 * 1024];
         loop {

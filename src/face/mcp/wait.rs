@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::arguments::{Texts, WaitFor};
 use super::context::Context;
 use super::cursor::{Cursor, Cursors};
-use super::earlier::{Line, Lines};
+use super::earlier::{Line, LoggedLines};
 use super::history::refused;
 use super::outcome::{LINE_CHARS_MAX, PROGRESS, cancelled};
 use super::panes::Found;
@@ -179,12 +179,14 @@ pub(super) fn wait_for(
             "read_output shows what it printed",
         ));
     }
-    let lines = lines_of(context, &rows, (&conditions, &cursors.unwrap_or_default()))?;
+    let patterns = Patterns::of(&conditions).map_err(|error| refused(&error))?;
+    let lines = lines_of(context, &rows, (&patterns, &cursors.unwrap_or_default()))?;
     let waiting = Waiting {
         context,
         observer: &observer,
         conditions: &conditions,
         total: conditions["timeout_ms"].as_u64(),
+        patterns,
         lines,
     };
     let mut fields = waiting.fields(waits)?;
@@ -199,8 +201,8 @@ pub(super) fn wait_for(
 fn lines_of(
     context: &Context<'_>,
     rows: &[Row],
-    (conditions, cursors): (&Value, &Cursors),
-) -> Result<Vec<Lines>, Refusal> {
+    (patterns, cursors): (&Patterns, &Cursors),
+) -> Result<Vec<LoggedLines>, Refusal> {
     let is_known = |row: &Row| cursors.of_run(&row.execution_id).is_some();
     if !cursors.is_empty() && !rows.iter().any(is_known) {
         let advice = "give the cursor of one of these panes, or none";
@@ -209,7 +211,7 @@ fn lines_of(
     }
     let lines = rows.iter().map(|row| {
         let cursor = cursors.of_run(&row.execution_id);
-        Lines::new(&context.server.data, row, (conditions, cursor))
+        LoggedLines::new(&context.server.data, row, (patterns, cursor))
     });
     let lines = lines.collect::<crate::error::Result<Vec<_>>>();
     let lines = lines.map_err(|error| refused(&error))?;
@@ -252,8 +254,9 @@ struct Waiting<'a> {
     conditions: &'a Value,
     /// The longest time, in milliseconds.
     total: Option<u64>,
+    patterns: Patterns,
     /// The lines of each pane.
-    lines: Vec<Lines>,
+    lines: Vec<LoggedLines>,
 }
 
 /// The threads of a wait.
@@ -298,7 +301,7 @@ impl Waiting<'_> {
     }
 
     /// Returns the lines of a pane, or of the only one.
-    fn lines_in(&self, pane: Option<&PaneId>) -> Option<&Lines> {
+    fn lines_in(&self, pane: Option<&PaneId>) -> Option<&LoggedLines> {
         match &self.lines[..] {
             [only] => Some(only),
             all => all
@@ -309,7 +312,11 @@ impl Waiting<'_> {
 
     /// Returns the places from which the next wait continues: in the pane that has ended this one, and in the others where
     /// they were, if they may have matched as well.
-    fn cursors(&self, (last, at): (Option<&Lines>, Option<Cursor>), is_match: bool) -> Cursors {
+    fn cursors(
+        &self,
+        (last, at): (Option<&LoggedLines>, Option<Cursor>),
+        is_match: bool,
+    ) -> Cursors {
         let mut cursors = Cursors::default();
         for lines in &self.lines {
             let is_last = last.is_some_and(|last| std::ptr::eq(last, lines));
@@ -353,7 +360,6 @@ impl Waiting<'_> {
 
     /// Returns the first outcome with a match, or else the one that says most.
     fn first_of(&self, waits: Vec<TargetWait>) -> Result<First, Refusal> {
-        let patterns = Patterns::of(self.conditions).map_err(|error| refused(&error))?;
         let count = waits.len();
         let (sender, outcomes) = bounded::<Outcome>(count);
         // Dropped in the opposite order: the waits are stopped before their threads are joined.
@@ -364,7 +370,7 @@ impl Waiting<'_> {
             body["target"] = json!(wait.target);
             let (observer, sender) = (self.observer.clone(), sender.clone());
             let (stop, clock) = (stop.clone(), self.context.clock().clone());
-            let patterns = patterns.clone();
+            let patterns = self.patterns.clone();
             let thread = spawn("td-mcp-wait", move || {
                 let what = (&*wait.server, &body);
                 let outcome =
@@ -416,11 +422,11 @@ impl Waiting<'_> {
                 recv(clock.at(due)) -> _ => continue,
             };
             match outcome {
-                Ok((server, Ok(Some(outcome)))) => match outcome.end {
+                Ok((waited, Ok(Some(outcome)))) => match outcome.end {
                     WaitEnd::Matched(_) | WaitEnd::Stopped(_) => {
-                        return Ok(First::Outcome(server, outcome));
+                        return Ok(First::Outcome(waited, outcome));
                     }
-                    _ => best = Some(better(best, (server, outcome))),
+                    _ => best = Some(better(best, (waited, outcome))),
                 },
                 Ok((_, Ok(None))) => {}
                 Ok((_, Err(why))) => failed = Some(why),
@@ -428,7 +434,7 @@ impl Waiting<'_> {
             }
         }
         match (best, failed) {
-            (Some((server, outcome)), _) => Ok(First::Outcome(server, outcome)),
+            (Some((waited, outcome)), _) => Ok(First::Outcome(waited, outcome)),
             (None, Some(why)) => Err(Refusal::new(
                 why,
                 "call again, or list_panes for what has changed",

@@ -57,7 +57,7 @@ fn a_line_in_a_flood_matches_or_is_reported_as_lost() {
     for (history, must_be_found) in [(2000, false), (40_000, true)] {
         let server = TmuxServer::new();
         server.new_session("first", 80, 24, "exec cat");
-        let mut terminal = pane(&server, "flood", 80, 24, history);
+        let mut terminal = server.silent_pane("flood", (80, 24), history);
         let waiter = Waiter::new(server.server()).unwrap();
         let wait = at("flood").pattern(Pattern::text("NEEDLE").unwrap());
         let started = waiter
@@ -105,24 +105,6 @@ impl Tally {
     }
 }
 
-/// Starts a session with a silent pane; returns its terminal.
-fn pane(server: &TmuxServer, name: &str, width: u32, height: u32, history: u32) -> File {
-    // New panes get the current limit.
-    server.tmux(&["set-option", "-g", "history-limit", &history.to_string()]);
-    let pane = server.new_session(name, width, height, "exec cat");
-    // From 3.7 on, a later global limit applies to panes whose session has no own limit.
-    let session = format!("={name}:");
-    let own = [
-        "set-option",
-        "-t",
-        &session,
-        "history-limit",
-        &history.to_string(),
-    ];
-    server.tmux(&own);
-    server.terminal(&pane)
-}
-
 /// A pane and its output.
 struct Stage {
     name: String,
@@ -157,7 +139,7 @@ impl Stage {
         let name = format!("stage-{at}");
         let height = 4 + dice.roll(20) as u32;
         Self {
-            terminal: pane(server, &name, width, height, history),
+            terminal: server.silent_pane(&name, (width, height), history),
             name,
             width: width.into(),
             dice,
