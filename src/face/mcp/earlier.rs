@@ -12,8 +12,9 @@ use crate::event::PaneId;
 use crate::history::DataDir;
 use crate::thread::park;
 
-/// The time within which a line that has matched is in the log: it must have settled.
-const LOGGED_WITHIN: Duration = Duration::from_millis(400);
+/// The time within which a line that has matched is in the log: a prompt has half a second to become a line. With less, the
+/// next wait would find one prompt of a thousand again.
+const LOGGED_WITHIN: Duration = Duration::from_millis(900);
 
 /// The most lines that are read for the output of a wait: a flood is told by what the pane shows.
 const READ_MAX: usize = 20_000;
