@@ -102,6 +102,15 @@ impl Which {
         }
     }
 
+    /// Returns the size of the log on the disk, in bytes; 0 if it cannot be read.
+    #[allow(dead_code, reason = "the exports that show their progress follow")]
+    pub fn log_bytes(&self) -> u64 {
+        match self {
+            Self::Run(run) => run.log_bytes(),
+            Self::File(path) => path.metadata().map_or(0, |about| about.len()),
+        }
+    }
+
     /// Returns an event that names the session of a run, if it is of one. The event in the log may be filtered out, or precede
     /// the part that is shown.
     pub fn session(&self) -> Option<TdEvent> {

@@ -52,6 +52,8 @@ mod export;
 mod log;
 mod log_once;
 mod log_show;
+#[allow(dead_code, reason = "the exports that show their progress follow")]
+mod progress;
 mod replay;
 mod runs;
 

@@ -222,7 +222,8 @@ fn duration(ms: u64) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
+/// Returns a number of bytes in words.
+pub(super) fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;

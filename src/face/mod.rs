@@ -79,10 +79,8 @@ use board_table::{age_of, agent_of, last_text, phases_of, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
 #[cfg(feature = "notify")]
 pub(crate) use conversation::conversation_text;
-#[cfg(feature = "tui")]
-pub(crate) use event_writer::is_dumb;
 pub(crate) use event_writer::{
-    EventWriter, Printer, Renderer, push_line, terminal_size, unless_broken_pipe,
+    EventWriter, Printer, Renderer, is_dumb, push_line, terminal_size, unless_broken_pipe,
 };
 pub(crate) use junit::JunitReport;
 pub(crate) use lines::{Applied, LastRevisions, Survey};

@@ -16,6 +16,8 @@ use crate::event::ExecutionId;
 use crate::history::dir_handle::{
     DirHandle, EVENTS, FileId, LOCK, METADATA, TrustedOwner, closed_files, sync_directory,
 };
+#[cfg(feature = "cli")]
+use crate::history::dir_handle::{RunFiles, open_closed};
 use crate::history::metadata::RunMetadata;
 use crate::history::name::{decode_name, encode_name};
 use crate::thread;
@@ -260,6 +262,23 @@ impl RunDirectory {
     /// Returns the directory of one iteration of a loop: `iterations/{n}`.
     pub fn iteration_path(&self, iteration: u32) -> PathBuf {
         self.path.join("iterations").join(iteration.to_string())
+    }
+
+    /// Returns the size of all event files on the disk, in bytes; unreadable files count as empty.
+    #[cfg(feature = "cli")]
+    pub(crate) fn log_bytes(&self) -> u64 {
+        let Ok(dir) = self.open_dir() else { return 0 };
+        let Ok(files) = RunFiles::list(&dir) else {
+            return 0;
+        };
+        let closed = files.closed.iter().filter_map(|closed| {
+            let (file, _) = open_closed(&dir, closed.number).ok()?;
+            Some(file)
+        });
+        let sizes = closed
+            .chain(files.newest)
+            .map(|file| file.metadata().map_or(0, |about| about.len()));
+        sizes.sum()
     }
 
     /// Returns `true` if the path exists.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -285,7 +286,7 @@ pub(super) enum FileBlocks {
         block_bytes: u64,
     },
     /// A compressed file, decompressed from its start.
-    Stream(BlockStream),
+    Stream(BlockStream, Arc<File>),
 }
 
 impl std::fmt::Debug for FileBlocks {
@@ -315,7 +316,16 @@ impl FileBlocks {
         let bytes = block_bytes.min(BLOCK_BYTES as u64) as usize;
         let packed = BufReader::with_capacity(bytes, Arc::clone(file));
         let stream = BlockStream::new(Box::new(MultiGzDecoder::new(packed)), bytes);
-        Ok(Self::Stream(stream))
+        Ok(Self::Stream(stream, Arc::clone(file)))
+    }
+
+    /// Returns how far the file is read, in bytes of the file as it is on the disk.
+    fn position(&self) -> u64 {
+        match self {
+            Self::Parts { range, .. } => range.start,
+            // The size of a file whose position is unknown does not matter to what follows.
+            Self::Stream(_, file) => (&**file).stream_position().unwrap_or_default(),
+        }
     }
 
     /// Returns `true` if this is known to be the end.
@@ -339,7 +349,7 @@ impl FileBlocks {
                 let (file, len) = (Arc::clone(file), *len);
                 Some(Ok(BlockSource::Part { file, part, len }))
             }
-            Self::Stream(stream) => {
+            Self::Stream(stream, _) => {
                 let mut block = Block::default();
                 match stream.next(&mut block) {
                     Ok(true) => Some(Ok(BlockSource::Block(block))),
@@ -371,6 +381,10 @@ pub(super) struct LogFiles {
     current: Option<(FileBlocks, Arc<Path>)>,
     /// The size of a block.
     block_bytes: u64,
+    /// Counts the bytes on the disk that are read.
+    counter: Option<Arc<AtomicU64>>,
+    /// The part of them that is of the file that is being read.
+    counted: u64,
 }
 
 impl LogFiles {
@@ -385,7 +399,15 @@ impl LogFiles {
             since,
             current: None,
             block_bytes: BLOCK_BYTES as u64,
+            counter: None,
+            counted: 0,
         }
+    }
+
+    /// Adds the bytes on the disk to this counter as they are read.
+    #[cfg(feature = "cli")]
+    pub(super) fn count_in(&mut self, counter: Arc<AtomicU64>) {
+        self.counter = Some(counter);
     }
 
     /// Sets the size of a block.
@@ -403,7 +425,13 @@ impl LogFiles {
     pub(super) fn next(&mut self) -> Option<Result<(BlockSource, Arc<Path>)>> {
         loop {
             if let Some((blocks, path)) = &mut self.current {
-                if let Some(next) = blocks.next() {
+                let next = blocks.next();
+                if let Some(counter) = &self.counter {
+                    let position = blocks.position().max(self.counted);
+                    counter.fetch_add(position - self.counted, Ordering::Relaxed);
+                    self.counted = position;
+                }
+                if let Some(next) = next {
                     let failed = |cause| Error::file("cannot read the rest of", path, cause);
                     let source = next.map(|source| (source, Arc::clone(path)));
                     return Some(source.map_err(failed));
@@ -411,6 +439,7 @@ impl LogFiles {
                 self.current = None;
             }
             let file = self.files.pop_front()?;
+            self.counted = 0;
             match self.begin(file) {
                 Ok(Some(begun)) => self.current = Some(begun),
                 Ok(None) => return Some(Ok(self.skipped())),

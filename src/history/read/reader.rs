@@ -133,6 +133,15 @@ impl LogReader {
         Ok(reader)
     }
 
+    /// Adds the bytes on the disk to this counter as they are read, for those who show the progress. Files that are
+    /// skipped, because a query wants later events, count nothing.
+    #[cfg(feature = "cli")]
+    #[allow(dead_code, reason = "the exports that show their progress follow")]
+    pub(crate) fn counting_in(mut self, counter: Arc<std::sync::atomic::AtomicU64>) -> Self {
+        self.files.count_in(counter);
+        self
+    }
+
     /// Reads only in this thread, in blocks of this size.
     fn in_blocks_of(mut self, bytes: u64) -> Self {
         (self.pool, self.is_parallel) = (None, false);
