@@ -84,6 +84,53 @@ pub mod track {
 }
 
 #[cfg(feature = "cli")]
+pub mod records {
+    use std::io;
+    use std::path::Path;
+
+    use crate::agent::AgentEvent;
+    use crate::observe::{RecordReader, Recorded, RecordedFact};
+    use crate::redact::Rules;
+    use crate::timestamp::Timestamp;
+
+    /// What a record of a conversation says; notes as text.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Fact {
+        pub at: Option<Timestamp>,
+        pub sub_agent: Option<String>,
+        pub event: Result<AgentEvent, String>,
+    }
+
+    /// Reads what a conversation recorded in a span of time.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(
+        path: &Path,
+        agent: Option<&str>,
+        (since, until): (Timestamp, Timestamp),
+        take: &mut dyn FnMut(Fact),
+    ) -> io::Result<()> {
+        let reader = RecordReader {
+            since,
+            until,
+            rules: &Rules::builtin(),
+            is_stopped: &|| false,
+        };
+        reader.read(path, agent, &mut |recorded: Recorded<'_>| {
+            take(Fact {
+                at: recorded.at,
+                sub_agent: recorded.sub_agent.map(str::to_owned),
+                event: match recorded.fact {
+                    RecordedFact::Event(event) => Ok(event),
+                    RecordedFact::Note(note) => Err(format!("{note:?}")),
+                },
+            });
+        })
+    }
+}
+
+#[cfg(feature = "cli")]
 pub mod fuzzing {
     //! Non-public parsers of foreign input, as functions of bytes, for the fuzz targets in `tests/fuzz`.
 

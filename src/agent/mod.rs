@@ -40,8 +40,11 @@ pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource}
 pub(crate) use screen_reader::ScreenReader;
 pub use state::{AgentScreen, DetectedState, StateRules};
 pub(crate) use state::{RowKind, UNNAMED, asks_the_same, is_same_dialogue};
+#[cfg(feature = "cli")]
+pub(crate) use stream::{AIDER_SESSION, RecordNote};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
-pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp, UNTOLD_FAILURE, record_time};
+pub(crate) use stream::{ApiDialect, ApiPart, ApiStream, FollowUp, UNTOLD_FAILURE};
+pub(crate) use stream::{RecordContent, record_time};
 pub(crate) use summary::{exit_status_in_words, exit_status_of_detail, failure_in_words};
 pub(crate) use summary::{is_limit, one_line, permission_question, tool_question};
 pub use turn::Markers;

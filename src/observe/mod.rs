@@ -24,6 +24,12 @@ pub(crate) use agent_files::agents_job;
 pub use agent_files::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
 #[cfg(feature = "cli")]
 pub(crate) use agent_files::{BackgroundSessions, HookFiles};
+#[cfg(feature = "cli")]
+#[cfg_attr(
+    not(feature = "internals"),
+    expect(unused_imports, reason = "the report of a night uses them")
+)]
+pub(crate) use agent_files::{RecordReader, Recorded, RecordedFact};
 pub(crate) use command_job::command_job;
 pub(crate) use coordinator::Coordinator;
 pub use job::JobHandle;

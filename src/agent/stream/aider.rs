@@ -7,7 +7,11 @@
 //! temporary. Lines of aider itself end with two blanks.
 
 use super::json::Json;
+use super::note::{RecordNote, cost};
 use super::{EventWriter, RecordHandler, StreamStatus, TokenUsage};
+
+/// The beginning of the line that begins a session; the local time follows.
+pub(crate) const SESSION_BEGIN: &str = "# aider chat started at ";
 
 #[derive(Debug, Default)]
 pub(super) struct AiderHistory {
@@ -36,7 +40,7 @@ impl RecordHandler for AiderHistory {
         } else if let Some(own) = line.strip_prefix("> ") {
             self.write_prompt(writer);
             self.own_line(own.trim_end(), writer);
-        } else if line.starts_with("# aider chat started at ") {
+        } else if line.starts_with(SESSION_BEGIN) {
             self.prompt.clear();
             self.reply.clear();
             writer.set_status(StreamStatus::Unknown, "");
@@ -64,6 +68,7 @@ impl AiderHistory {
         let is_retry = text.starts_with("Retrying in ");
         // Blank lines and hints follow the line that announces a retry.
         self.is_retrying = is_retry || self.is_retrying && !is_error(text);
+        writer.note(cost_in(text));
         if let Some(usage) = tokens(text) {
             let reply = self.reply.clone();
             self.write_reply(usage, writer);
@@ -132,7 +137,17 @@ fn tokens(text: &str) -> Option<TokenUsage> {
     Some(TokenUsage {
         input_tokens: number(" sent")?,
         output_tokens: number(" received")?,
+        ..TokenUsage::default()
     })
+}
+
+/// Parses the cost of a message in `Tokens: 4.4k sent, 210 received. Cost: $0.0067 message, $0.02 session.`, of which the
+/// cost is a line of its own if caches were used.
+fn cost_in(text: &str) -> Option<RecordNote> {
+    let is_usage = text.starts_with("Tokens: ") || text.starts_with("Cost: ");
+    let (_, costs) = text.split_once("Cost: $").filter(|_| is_usage)?;
+    let (dollars, _) = costs.split_once(" message")?;
+    cost(dollars.parse().ok()?)
 }
 
 /// Returns true if a prompt is a command of aider, which is not sent to a model.

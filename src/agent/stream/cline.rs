@@ -4,6 +4,7 @@
 //! that the user has stopped it; its last one is the answer without a tool.
 
 use super::document::MessageHandler;
+use super::note::cost_of;
 use super::{EventTime, EventWriter, Json, TokenUsage, first};
 use crate::timestamp::Timestamp;
 
@@ -50,6 +51,7 @@ impl MessageHandler for ClineMessages {
                 writer.token(text.as_str().into());
                 let usage = TokenUsage::of(&message["metrics"], "inputTokens", "outputTokens");
                 writer.response_completed(&text, usage, has_tool_calls);
+                writer.note(cost_of(&message["metrics"]["cost"]));
             }
             for call in calls() {
                 let (id, name) = (call["id"].text(), call["name"].text());

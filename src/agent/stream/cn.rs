@@ -4,10 +4,14 @@
 //! recorded, except that a tool was refused; the last message of a turn is the answer without a tool.
 
 use super::document::MessageHandler;
+use super::note::CostTotal;
 use super::{EventWriter, Json, StreamStatus, TokenUsage};
 use crate::timestamp::Timestamp;
 
-pub struct CnHistory;
+#[derive(Debug, Default)]
+pub struct CnHistory {
+    cost: CostTotal,
+}
 
 impl MessageHandler for CnHistory {
     fn list<'a>(&self, document: &'a Json<'a>) -> &'a Json<'a> {
@@ -25,6 +29,11 @@ impl MessageHandler for CnHistory {
 
     fn time(&self, _item: &Json<'_>) -> Option<Timestamp> {
         None
+    }
+
+    fn head(&mut self, document: &Json<'_>, writer: &mut EventWriter) {
+        let session = document["sessionId"].text();
+        writer.note(self.cost.added(session, &document["usage"]["totalCost"]));
     }
 
     fn message(&mut self, item: &Json<'_>, is_new: bool, writer: &mut EventWriter) {

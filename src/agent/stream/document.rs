@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::event::{AgentEvent, StreamStatus};
-use super::event_writer::{EventWriter, hash};
+use super::event_writer::{EventWriter, TakeRecord, hash};
 use super::json::Json;
 use super::json_lines::replace_lone_surrogates;
 use crate::timestamp::Timestamp;
@@ -24,11 +23,10 @@ pub(super) trait MessageHandler: Send {
 
     /// Interprets a message that is new, or that has changed since it was.
     fn message(&mut self, message: &Json<'_>, is_new: bool, writer: &mut EventWriter);
-}
 
-/// Takes what one message shows: its time, its events, and the status after it.
-pub(crate) type TakeMessage<'a> =
-    &'a mut dyn FnMut(Option<Timestamp>, Vec<AgentEvent>, StreamStatus);
+    /// Notes what a version of the document states beside its messages.
+    fn head(&mut self, _document: &Json<'_>, _writer: &mut EventWriter) {}
+}
 
 /// The messages of a document that were read.
 pub(super) struct Document {
@@ -47,7 +45,7 @@ impl Document {
 
     /// Reads a version of the document, if it is complete. Messages after the part that is unchanged are new, except
     /// those that have only moved, because an agent may replace earlier messages by a summary of them.
-    pub fn read(&mut self, bytes: &[u8], writer: &mut EventWriter, take: TakeMessage<'_>) {
+    pub fn read(&mut self, bytes: &[u8], writer: &mut EventWriter, take: TakeRecord<'_>) {
         let text = String::from_utf8_lossy(bytes);
         let text = replace_lone_surrogates(&text);
         // A version that is being written is incomplete.
@@ -81,9 +79,12 @@ impl Document {
             }
             if is_new || known[at].1 != content {
                 self.handler.message(message, is_new, writer);
-                let events = std::mem::take(&mut writer.out);
-                take(self.handler.time(message), events, writer.status);
+                writer.give(self.handler.time(message), take);
             }
+        }
+        self.handler.head(&document, writer);
+        if writer.has_notes() {
+            writer.give(None, take);
         }
         self.known = next;
     }

@@ -25,7 +25,11 @@ pub enum AgentEvent {
     },
     /// A piece of the answer: a delta, or the whole text if there were no deltas.
     TokenReceived { token: String },
-    /// A message of the model is complete; its usage is counted only here.
+    /// A message of the model is complete; its usage is counted only here, once for each message.
+    ///
+    /// The counts are those that the agent writes. `input_tokens` includes what a cache held for Codex, Gemini CLI, Qwen
+    /// Code, aider, Continue CLI and OpenAI's APIs, but not for Claude Code, opencode, Kimi and Anthropic's API, which count
+    /// it apart; `output_tokens` includes the model's thoughts, but not for Gemini CLI and opencode.
     ResponseCompleted {
         response_summary: String,
         input_tokens: u64,
@@ -58,6 +62,32 @@ impl AgentEvent {
     /// Converts the event to that of this agent, in an iteration of this execution.
     pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
         self.into_pane_event(execution_id, agent_id, iteration, (None, None))
+    }
+
+    /// Calls `visit` with each text of the event, which may contain secrets.
+    #[cfg(feature = "cli")]
+    pub(crate) fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
+        let texts = match self {
+            Self::PromptSent { prompt_summary, .. } => [Some(prompt_summary), None],
+            Self::TokenReceived { token } => [Some(token), None],
+            Self::ResponseCompleted {
+                response_summary, ..
+            } => [Some(response_summary), None],
+            Self::ToolCallStarted {
+                tool_name,
+                tool_args_summary,
+            } => [Some(tool_name), Some(tool_args_summary)],
+            Self::ToolCallCompleted {
+                tool_name,
+                result_summary,
+                ..
+            } => [Some(tool_name), Some(result_summary)],
+            Self::TurnCompleted { marker, summary } => [Some(marker), Some(summary)],
+            Self::AgentCompleted { result, evidence } => [Some(result), Some(evidence)],
+            Self::AgentFailed { error, evidence } => [Some(error), Some(evidence)],
+            Self::Warning { context, message } => [Some(context), Some(message)],
+        };
+        texts.into_iter().flatten().for_each(visit);
     }
 
     /// Converts the event like [`AgentEvent::into_event`], for an agent that is observed: with its pane, if it has one,

@@ -7,6 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::super::summary::{TextPrefix, result, summary, tool_result};
 use super::event::{AgentEvent, FollowUp, StreamFormat, StreamStatus};
 use super::json::Json;
+use super::note::RecordNote;
+use super::usage::TokenUsage;
 use crate::event::Background;
 use crate::timestamp::Timestamp;
 
@@ -14,43 +16,20 @@ use crate::timestamp::Timestamp;
 /// program that prints text instead of records prints much of it.
 const STRAY_MAX: u64 = 20;
 
-/// The token usage of one message of the model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TokenUsage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
+/// What one record shows, or one message of a document.
+#[derive(Debug)]
+pub(crate) struct RecordContent {
+    /// The time of the record, if it has one.
+    pub time: Option<Timestamp>,
+    pub events: Vec<AgentEvent>,
+    /// What it states beside events, if the parser keeps it, each with the number of events before it.
+    #[cfg(feature = "cli")]
+    pub notes: Vec<(usize, RecordNote)>,
+    /// The status of the agent after the record.
+    pub status: StreamStatus,
 }
 
-impl TokenUsage {
-    /// Reads the counts in these fields.
-    pub fn of(counts: &Json<'_>, input: &str, output: &str) -> Self {
-        Self {
-            input_tokens: counts[input].as_u64().unwrap_or(0),
-            output_tokens: counts[output].as_u64().unwrap_or(0),
-        }
-    }
-
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-        }
-    }
-
-    /// Replaces known counts, which are cumulative, so that the last ones are final.
-    pub fn replace(&mut self, input: Option<u64>, output: Option<u64>) {
-        self.input_tokens = input.unwrap_or(self.input_tokens);
-        self.output_tokens = output.unwrap_or(self.output_tokens);
-    }
-
-    /// Returns the difference to `other`, at least 0.
-    pub fn minus(self, other: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
-            output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
-        }
-    }
-}
+pub(crate) type TakeRecord<'a> = &'a mut dyn FnMut(RecordContent);
 
 /// The pending events and the state that determines them.
 #[derive(Debug, Default)]
@@ -59,6 +38,9 @@ pub(super) struct EventWriter {
     pub now: Timestamp,
     /// The caller's list, while bytes are read.
     pub out: Vec<AgentEvent>,
+    /// What the records state beside events, until the caller takes it, each with the number of events before it; `None`
+    /// if no caller takes it.
+    pub notes: Option<Vec<(usize, RecordNote)>>,
     /// The format of the stream, which distinguishes foreign records.
     pub format: Option<StreamFormat>,
     /// True if a sub-agent wrote the records; `None` if the format does not show it.
@@ -157,6 +139,48 @@ impl EventWriter {
             output_tokens: usage.output_tokens,
             has_tool_calls,
         });
+        self.note_more_tokens(usage);
+    }
+
+    /// Notes the tokens that are not in the event of a response.
+    fn note_more_tokens(&mut self, usage: TokenUsage) {
+        let (cached_input, thoughts) = (usage.cached_input, usage.thoughts);
+        if cached_input > 0 || thoughts > 0 {
+            self.note(RecordNote::MoreTokens {
+                cached_input,
+                thoughts,
+            });
+        }
+    }
+
+    /// Hands out what a record of this time has shown, or what else stands before the next record.
+    pub fn give(&mut self, time: Option<Timestamp>, take: TakeRecord<'_>) {
+        take(RecordContent {
+            time,
+            events: std::mem::take(&mut self.out),
+            #[cfg(feature = "cli")]
+            notes: self.notes.as_mut().map(std::mem::take).unwrap_or_default(),
+            status: self.status,
+        });
+    }
+
+    /// Notes what a record states beside events.
+    pub fn note(&mut self, note: impl Into<Option<RecordNote>>) {
+        if let Some(notes) = &mut self.notes {
+            let before = self.out.len();
+            notes.extend(note.into().map(|note| (before, note)));
+        }
+    }
+
+    pub fn has_notes(&self) -> bool {
+        self.notes.as_ref().is_some_and(|notes| !notes.is_empty())
+    }
+
+    /// Notes a summary of the session that the agent has written.
+    pub fn note_summary(&mut self, text: &str) {
+        if self.notes.is_some() && !text.trim().is_empty() {
+            self.note(RecordNote::Summary { text: result(text) });
+        }
     }
 
     /// Reports the start of a tool, once for each id.
@@ -590,7 +614,10 @@ impl OpenMessages {
         let missing = total.minus(completed);
         if let Some(last) = self.open.iter_mut().rfind(|message| message.is_own) {
             last.usage = last.usage.plus(missing);
-        } else if missing != TokenUsage::default() {
+        } else if missing.is_uncounted() {
+            self.own = self.own.plus(missing);
+            writer.note_more_tokens(missing);
+        } else {
             self.own = self.own.plus(missing);
             writer.response_completed("", missing, false);
         }

@@ -127,6 +127,7 @@ pub struct GeminiSession {
 
 impl RecordHandler for GeminiSession {
     fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        writer.note_summary(record["$set"]["summary"].text());
         if record["$set"]["messages"].is_null() {
             self.message(record, writer);
         } else {
@@ -227,7 +228,9 @@ impl GeminiSession {
         text.clone_into(&mut open.text);
         writer.set_answer(text);
         if record["tokens"].is_object() {
-            open.usage = TokenUsage::of(&record["tokens"], "input", "output");
+            let tokens = &record["tokens"];
+            open.usage = TokenUsage::of(tokens, "input", "output")
+                .with_thoughts(&tokens["thoughts"], &tokens["total"]);
         }
         let calls = record["toolCalls"].list();
         open.has_tool_calls |= !calls.is_empty();

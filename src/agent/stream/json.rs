@@ -75,6 +75,13 @@ impl Json<'_> {
         number.as_u64().or_else(|| Some(rounded()? as u64))
     }
 
+    pub fn as_f64(&self) -> Option<f64> {
+        let Self::Number(number) = self else {
+            return None;
+        };
+        number.as_f64()
+    }
+
     pub fn as_i64(&self) -> Option<i64> {
         let Self::Number(number) = self else {
             return None;

@@ -69,7 +69,9 @@ impl RecordHandler for KimiWire {
             "StepRetry" => self.failed_with = payload["status_code"].as_u64(),
             "StatusUpdate" if payload["token_usage"].is_object() => {
                 self.is_answered = true;
-                let usage = TokenUsage::of(&payload["token_usage"], "input_other", "output");
+                let counts = &payload["token_usage"];
+                let cached = [&counts["input_cache_read"], &counts["input_cache_creation"]];
+                let usage = TokenUsage::of(counts, "input_other", "output").with_cached(cached);
                 let text = std::mem::take(&mut self.text);
                 writer.response_completed(&text, usage, self.has_tool_calls);
             }

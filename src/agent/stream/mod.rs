@@ -10,6 +10,9 @@ mod event;
 
 mod json;
 
+mod note;
+mod usage;
+
 mod event_writer;
 mod json_lines;
 
@@ -35,17 +38,23 @@ mod tests;
 
 // The vocabulary of the formats.
 use event_writer::EventTime;
+use event_writer::EventWriter;
 use event_writer::OpenMessages;
 use event_writer::RecordHandler;
-use event_writer::{EventWriter, TokenUsage};
 use event_writer::{RecentIds, hash};
 use json::{Json, first};
+use usage::TokenUsage;
 
+#[cfg(feature = "cli")]
+pub(crate) use aider::SESSION_BEGIN as AIDER_SESSION;
 pub(crate) use api::{ApiDialect, ApiPart, ApiStream};
 pub use event::AgentEvent;
 pub(crate) use event::FollowUp;
 pub use event::StreamStatus;
 pub use event::{Format, ParseFormatError, StreamFormat};
+pub(crate) use event_writer::RecordContent;
 pub(crate) use kimi::UNTOLD_FAILURE;
+#[cfg(feature = "cli")]
+pub(crate) use note::RecordNote;
 pub use parser::StreamParser;
 pub(crate) use parser::record_time;

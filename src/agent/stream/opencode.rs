@@ -1,5 +1,6 @@
 //! `opencode run --format json`: the steps of a session, the last of which states why it ended (pure).
 
+use super::note::cost_of;
 use super::{EventTime, EventWriter, Json, RecordHandler, StreamStatus, TokenUsage};
 use crate::agent::summary::TextPrefix;
 use crate::timestamp::Timestamp;
@@ -106,8 +107,12 @@ impl OpenCodeRun {
     }
 
     fn step_finish(&mut self, part: &Json<'_>, writer: &mut EventWriter) {
-        let usage = TokenUsage::of(&part["tokens"], "input", "output");
+        let (tokens, cache) = (&part["tokens"], &part["tokens"]["cache"]);
+        let usage = TokenUsage::of(tokens, "input", "output")
+            .with_cached([&cache["read"], &cache["write"]])
+            .with_thoughts(&tokens["reasoning"], &tokens["total"]);
         writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
+        writer.note(cost_of(&part["cost"]));
         let reason = part["reason"].text();
         let evidence = format!("step_finish: reason {reason}");
         match reason {
@@ -120,7 +125,7 @@ impl OpenCodeRun {
             }
             "length" => writer.failed("the answer reached the limit of its length", evidence),
             "error" | "content-filter" => writer.failed(reason, evidence),
-            "unknown" if usage == TokenUsage::default() => {
+            "unknown" if usage.is_uncounted() => {
                 writer.failed("the model returned nothing", evidence);
             }
             _ if self.has_answered => {

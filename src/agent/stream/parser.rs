@@ -8,9 +8,9 @@ use super::cline::ClineMessages;
 use super::cn::CnHistory;
 use super::codex::{CodexExec, CodexRollout};
 use super::copilot::CopilotEvents;
-use super::document::{Document, TakeMessage};
+use super::document::Document;
 use super::event::{AgentEvent, FollowUp, Format, StreamFormat, StreamStatus};
-use super::event_writer::{EventWriter, RecordHandler};
+use super::event_writer::{EventWriter, RecordHandler, TakeRecord};
 use super::gemini::{GeminiPrint, GeminiSession};
 use super::json::Json;
 use super::json_lines;
@@ -119,12 +119,64 @@ impl StreamParser {
         });
     }
 
-    /// Processes a version of a document as [`StreamParser::push`] does, and gives what each message shows to `take`.
-    pub(crate) fn read_document(&mut self, bytes: &[u8], now: Timestamp, take: TakeMessage<'_>) {
+    /// Processes bytes as [`StreamParser::push`] does, and gives what each record shows to `take`, or each message of a
+    /// document. A text may be cut anywhere, too: nothing counts as written at once.
+    pub(crate) fn read_records(&mut self, bytes: &[u8], now: Timestamp, take: TakeRecord<'_>) {
         self.writer.now = now;
-        if let Reader::Document(document) = &mut self.reader {
-            document.read(bytes, &mut self.writer, take);
+        let pending = match &mut self.reader {
+            Reader::Detecting(detector) => detector.push(bytes).map(|format| {
+                let pending = self.reader.determine(format, &mut self.writer);
+                pending.unwrap_or_default()
+            }),
+            _ => None,
+        };
+        let bytes = pending.as_deref().unwrap_or(bytes);
+        self.reader.read(bytes, &mut self.writer, take);
+    }
+
+    /// Gives what the last records show to `take`: an unterminated one, and answers that are complete as nothing follows.
+    /// No end of the agent is reported, because it may go on.
+    #[cfg(feature = "cli")]
+    pub(crate) fn finish_records(&mut self, now: Timestamp, take: TakeRecord<'_>) {
+        self.writer.now = now;
+        if let Reader::Detecting(detector) = &mut self.reader {
+            let format = detector.finish();
+            let pending = self.reader.determine(format, &mut self.writer);
+            self.reader
+                .read(&pending.unwrap_or_default(), &mut self.writer, take);
         }
+        let writer = &mut self.writer;
+        match &mut self.reader {
+            Reader::Records { framing, handler } => {
+                let is_text = handler.is_text();
+                let mut last = |record: SseEvent<'_>| {
+                    take_record(record, &mut **handler, writer, &mut give_to(take));
+                };
+                // A record that is being written is incomplete.
+                if is_text {
+                    framing.finish(&mut last);
+                } else {
+                    framing.flush_idle(&mut last);
+                }
+                handler.finish(writer);
+            }
+            Reader::Document(_) => writer.finish(),
+            Reader::Detecting(_) | Reader::Text => return,
+        }
+        let is_end = |event: &AgentEvent| {
+            matches!(
+                event,
+                AgentEvent::AgentCompleted { .. } | AgentEvent::AgentFailed { .. }
+            )
+        };
+        writer.out.retain(|event| !is_end(event));
+        writer.give(None, take);
+    }
+
+    /// Makes [`StreamParser::read_records`] give what records state beside events, too.
+    #[cfg(feature = "cli")]
+    pub(crate) fn keep_notes(&mut self) {
+        self.writer.notes = Some(Vec::new());
     }
 
     /// Processes a last record that lacks only its newline, after no bytes have arrived for a
@@ -307,7 +359,7 @@ impl Reader {
             StreamFormat::KimiSession => lines(Box::<KimiWire>::default()),
             StreamFormat::VibeJournal => lines(Box::<VibeJournal>::default()),
             StreamFormat::ClineSession => Self::Document(Document::new(Box::new(ClineMessages))),
-            StreamFormat::CnSession => Self::Document(Document::new(Box::new(CnHistory))),
+            StreamFormat::CnSession => Self::Document(Document::new(Box::<CnHistory>::default())),
             StreamFormat::OpenCodeRun => lines(Box::<OpenCodeRun>::default()),
             StreamFormat::AiderHistory => lines(Box::<AiderHistory>::default()),
             StreamFormat::AnthropicSse => events(ApiDialect::Anthropic),
@@ -326,22 +378,40 @@ impl Reader {
             }
             Self::Document(document) => {
                 let mut all = std::mem::take(&mut writer.out);
-                document.read(bytes, writer, &mut |_, events, _| all.extend(events));
+                document.read(bytes, writer, &mut |message| all.extend(message.events));
                 writer.out = all;
             }
             Self::Detecting(_) | Self::Text => {}
         }
     }
 
+    /// Reads bytes, and gives what each record shows to `take`.
+    fn read(&mut self, bytes: &[u8], writer: &mut EventWriter, take: TakeRecord<'_>) {
+        match self {
+            Self::Records { framing, handler } => framing.push(bytes, &mut |record| {
+                take_record(record, &mut **handler, writer, &mut give_to(take));
+            }),
+            Self::Document(document) => document.read(bytes, writer, take),
+            Self::Detecting(_) | Self::Text => {}
+        }
+    }
+
     /// Replaces the detector with the reader of the format, which processes the bytes so far.
     fn set_format(&mut self, format: StreamFormat, writer: &mut EventWriter) {
+        if let Some(pending) = self.determine(format, writer) {
+            self.push(&pending, writer);
+        }
+    }
+
+    /// Replaces the detector with the reader of the format; returns the bytes so far, which it is to process.
+    fn determine(&mut self, format: StreamFormat, writer: &mut EventWriter) -> Option<Vec<u8>> {
         let Self::Detecting(detector) = self else {
-            return;
+            return None;
         };
-        let mut reader = Self::of(format, detector.bytes_max);
+        let pending = std::mem::take(&mut detector.pending);
         writer.format = Some(format);
-        reader.push(&detector.pending, writer);
-        *self = reader;
+        *self = Self::of(format, detector.bytes_max);
+        Some(pending)
     }
 }
 
@@ -360,14 +430,49 @@ pub(crate) fn record_time(line: &[u8]) -> Option<Timestamp> {
     dated.timestamp.time()
 }
 
+/// Returns the time of a record of a format.
+fn time_of(record: &Json<'_>, format: Option<StreamFormat>) -> Option<Timestamp> {
+    match format {
+        Some(StreamFormat::VibeJournal) => vibe::time_of(record),
+        // A patch has the time of what it changes.
+        Some(StreamFormat::GeminiSession) if record["$set"].is_object() => {
+            record["$set"]["lastUpdated"].time()
+        }
+        _ => record["timestamp"].time(),
+    }
+}
+
+/// Called after a record, or after what stands in its place.
+type AfterRecord<'a> = &'a mut dyn FnMut(Option<&Json<'_>>, &mut EventWriter);
+
+/// Gives what each record has shown.
+fn give_to(take: TakeRecord<'_>) -> impl FnMut(Option<&Json<'_>>, &mut EventWriter) {
+    |record, writer| {
+        let time = record.and_then(|record| time_of(record, writer.format));
+        writer.give(time, take);
+    }
+}
+
 fn take(record: SseEvent<'_>, handler: &mut dyn RecordHandler, writer: &mut EventWriter) {
+    take_record(record, handler, writer, &mut |_, _| {});
+}
+
+fn take_record(
+    record: SseEvent<'_>,
+    handler: &mut dyn RecordHandler,
+    writer: &mut EventWriter,
+    after: AfterRecord<'_>,
+) {
     match record {
         SseEvent::Data(line) if handler.is_text() => {
             handler.line(&String::from_utf8_lossy(line), writer);
+            after(None, writer);
         }
         SseEvent::Data(data) => {
-            let mut record =
-                |record: &Json<'_>, writer: &mut EventWriter| handler.record(record, writer);
+            let mut record = |record: &Json<'_>, writer: &mut EventWriter| {
+                handler.record(record, writer);
+                after(Some(record), writer);
+            };
             json_lines::read(data, &mut record, writer);
         }
         SseEvent::Done => handler.done(writer),

@@ -123,7 +123,8 @@ impl QwenSession {
         let is_stopped = self.records_responses && !self.has_response && !usage.is_object();
         self.has_response = false;
         self.is_unwritten = false;
-        let usage = TokenUsage::of(usage, "promptTokenCount", "candidatesTokenCount");
+        let usage = TokenUsage::of(usage, "promptTokenCount", "candidatesTokenCount")
+            .with_thoughts(&usage["thoughtsTokenCount"], &usage["totalTokenCount"]);
         writer.response_completed(&text, usage, has_tool_calls);
         if is_stopped && !has_tool_calls {
             return writer.interrupted("a human interrupted it".to_owned());

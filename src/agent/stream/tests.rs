@@ -1985,3 +1985,225 @@ mod documents {
         }
     }
 }
+
+/// What records state beside events, and the records' times.
+#[cfg(feature = "cli")]
+mod records {
+    use super::super::note::RecordNote;
+    use super::super::*;
+    use super::short;
+    use crate::timestamp::Timestamp;
+
+    /// Reads the whole of a stream; returns the events and notes of its records, in their order.
+    fn records(mut parser: StreamParser, pieces: &[&str]) -> Vec<String> {
+        parser.keep_notes();
+        let mut found = Vec::new();
+        let mut take = |content: RecordContent| {
+            let mut facts: Vec<String> = content.events.iter().map(short).collect();
+            for (at, (before, note)) in content.notes.iter().enumerate() {
+                let note = match note {
+                    RecordNote::Cost { dollars } => format!("${dollars:.4}"),
+                    RecordNote::MoreTokens {
+                        cached_input,
+                        thoughts,
+                    } => format!("+{cached_input}/{thoughts}"),
+                    RecordNote::Summary { text } => format!("= {text}"),
+                };
+                facts.insert(before + at, note);
+            }
+            found.extend(facts.into_iter().filter(|fact| !fact.starts_with("token ")));
+        };
+        for piece in pieces {
+            parser.read_records(piece.as_bytes(), Timestamp::default(), &mut take);
+        }
+        parser.finish_records(Timestamp::default(), &mut take);
+        found
+    }
+
+    fn notes(format: StreamFormat, text: &str) -> Vec<String> {
+        let facts = records(StreamParser::of(format), &[text]).into_iter();
+        facts
+            .filter(|fact| fact.starts_with(['$', '+', '=']))
+            .collect()
+    }
+
+    #[test]
+    fn the_cost_of_a_run_is_what_its_total_has_grown_by() {
+        let result = |session: &str, dollars: f64| {
+            format!(
+                "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"session_id\":\"{session}\",\"total_cost_usd\":{dollars}}}\n"
+            )
+        };
+        let text = [
+            result("a", 0.5),
+            result("a", 0.75),
+            // Nothing was used.
+            result("a", 0.75),
+            result("b", 0.25),
+            // Another process began anew.
+            result("b", 0.125),
+            result("b", -1.0),
+        ]
+        .concat();
+        let costs = notes(StreamFormat::ClaudeStream, &text);
+        assert_eq!(costs, ["$0.5000", "$0.2500", "$0.2500", "$0.1250"]);
+        let text = r#"{"type":"cost-state","sessionId":"s","totalCostUSD":0.5}
+{"type":"cost-state","sessionId":"s","totalCostUSD":0.75}
+"#;
+        let costs = notes(StreamFormat::ClaudeTranscript, text);
+        assert_eq!(costs, ["$0.5000", "$0.2500"]);
+    }
+
+    #[test]
+    fn tokens_of_a_cache_are_noted_once_for_each_message() {
+        let usage = r#""usage":{"input_tokens":5,"output_tokens":1,"cache_read_input_tokens":70,"cache_creation_input_tokens":30}"#;
+        let line = |id: &str, text: &str| {
+            format!(
+                r#"{{"type":"assistant","uuid":"u{id}","isSidechain":false,"message":{{"id":"{id}","content":[{{"type":"text","text":"{text}"}}],"stop_reason":"tool_use",{usage}}}}}"#
+            ) + "\n"
+        };
+        let text = [line("m", "a"), line("m", "b"), line("n", "c")].concat();
+        let facts = records(StreamParser::of(StreamFormat::ClaudeTranscript), &[&text]);
+        let expected = ["response 5/1", "+100/0", "response 5/1", "+100/0"];
+        assert_eq!(facts, expected);
+        // The result of a run states them, too.
+        let begun = r#"{"type":"system","subtype":"init","session_id":"s"}"#;
+        let message = format!(
+            r#"{{"type":"assistant","session_id":"s","parent_tool_use_id":null,"message":{{"id":"m","content":[],{usage}}}}}"#
+        );
+        let result = |cached: u32| {
+            format!(
+                r#"{{"type":"result","subtype":"success","is_error":false,"session_id":"s","usage":{{"input_tokens":5,"output_tokens":9,"cache_read_input_tokens":{cached}}}}}"#
+            )
+        };
+        for (cached, expected) in [(100, "+100/0"), (0, "+100/0"), (130, "+130/0")] {
+            let text = format!("{begun}\n{message}\n{}\n", result(cached));
+            assert_eq!(notes(StreamFormat::ClaudeStream, &text), [expected]);
+        }
+    }
+
+    #[test]
+    fn an_agent_s_own_summaries_of_the_session_are_noted() {
+        let text = r#"{"type":"summary","summary":"Of another session","leafUuid":"u9"}
+{"type":"user","uuid":"u1","isSidechain":false,"message":{"content":"hi"},"sessionId":"s"}
+{"type":"system","subtype":"away_summary","content":"I fixed the parser.","uuid":"u2","sessionId":"s"}
+{"type":"summary","summary":"Of this one","leafUuid":"u2"}
+"#;
+        let summaries = notes(StreamFormat::ClaudeTranscript, text);
+        assert_eq!(summaries, ["= I fixed the parser.", "= Of this one"]);
+        let text = r#"{"sessionId":"s","projectHash":"p"}
+{"$set":{"summary":"Fix the parser"}}
+{"$set":{"lastUpdated":"2026-06-11T21:05:29.000Z"}}
+"#;
+        let summaries = notes(StreamFormat::GeminiSession, text);
+        assert_eq!(summaries, ["= Fix the parser"]);
+    }
+
+    #[test]
+    fn what_other_agents_state() {
+        let step = r#"{"type":"step_finish","sessionID":"s","part":{"reason":"stop","cost":0.0123,"tokens":{"total":1000,"input":500,"output":100,"reasoning":60,"cache":{"read":300,"write":40}}}}"#;
+        let cases: [(StreamFormat, &str, &[&str]); 9] = [
+            (StreamFormat::OpenCodeRun, step, &["+340/60", "$0.0123"]),
+            (
+                StreamFormat::KimiSession,
+                r#"{"message":{"type":"StatusUpdate","payload":{"token_usage":{"input_other":7,"output":2,"input_cache_read":90,"input_cache_creation":4}}}}"#,
+                &["+94/0"],
+            ),
+            (
+                StreamFormat::GeminiSession,
+                r#"{"id":"2","type":"gemini","content":"I do.","tokens":{"input":100,"output":20,"cached":50,"thoughts":30,"tool":0,"total":150}}"#,
+                &["+0/30"],
+            ),
+            (
+                StreamFormat::QwenSession,
+                r#"{"type":"assistant","message":{"parts":[]},"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":50,"thoughtsTokenCount":20,"totalTokenCount":150}}"#,
+                &[],
+            ),
+            (
+                StreamFormat::AiderHistory,
+                "\nDone.\n\n> Tokens: 4.4k sent, 210 received. Cost: $0.0067 message, $0.02 session.  \n",
+                &["$0.0067"],
+            ),
+            (
+                StreamFormat::AiderHistory,
+                "\nDone.\n\n> Tokens: 4.4k sent, 1k cache write, 2k cache hit, 210 received.  \n> Cost: $1.50 message, $1.52 session.  \n",
+                &["$1.5000"],
+            ),
+            (
+                StreamFormat::AiderHistory,
+                "\nIt says\nCost: $3.00 message\n\n> Add Cost: $2.00 message to the chat?  \n",
+                &[],
+            ),
+            (
+                StreamFormat::ClineSession,
+                r#"{"messages":[{"id":"1","role":"assistant","content":"Yes.","metrics":{"inputTokens":7,"outputTokens":2,"cost":0.25}}]}"#,
+                &["$0.2500"],
+            ),
+            (
+                StreamFormat::CnSession,
+                r#"{"sessionId":"s","history":[],"usage":{"totalCost":0.5,"promptTokens":7}}"#,
+                &["$0.5000"],
+            ),
+        ];
+        for (format, text, expected) in cases {
+            assert_eq!(notes(format, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_goes_on_has_no_end() {
+        let text = r#"{"timestamp":"2026-11-23T22:46:31Z","provenance":"p","sessionId":"s","type":"user","message":{"parts":[{"text":"go"}]}}
+{"timestamp":"2026-11-23T22:46:32Z","type":"assistant","message":{"parts":[{"text":"I do."},{"functionCall":{"id":"c1","name":"Bash","args":{}}}]}}"#;
+        let prompted = ["prompt go", "tool Bash {}", "response 0/0 tools"];
+        let facts = records(StreamParser::of(StreamFormat::QwenSession), &[text]);
+        assert_eq!(facts, prompted);
+        // An answer ends the turn.
+        let answer = r#"{"type":"assistant","message":{"parts":[{"text":"Done."}]}}"#;
+        let facts = records(StreamParser::of(StreamFormat::QwenSession), &[answer]);
+        assert!(
+            facts.last().is_some_and(|last| last.starts_with("turn ")),
+            "{facts:?}"
+        );
+    }
+
+    mod pieces {
+        use super::super::super::*;
+        use super::records;
+        use proptest::prelude::*;
+
+        const AIDER: &str = "# aider chat started at 2026-11-30 03:58:18\n\n#### one  \n#### two  \n\nI do.\nDone.\n\n\
+            > Tokens: 1k sent, 9 received. Cost: $0.5 message, $1 session.  \n#### three";
+        const CODEX: &str = "{\"type\":\"thread.started\",\"thread_id\":\"x\"}\n{\"type\":\"turn.started\"}\nWarning: no stdin\n\
+            {\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Ja, größer\"}}{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":7}}\n{\"type\":\"turn.st";
+        const CLAUDE: &str = "{\"type\":\"assistant\",\"isSidechain\":false,\"sessionId\":\"s\",\"message\":{\"id\":\"m\",\"content\":\"a\",\"usage\":{\"input_tokens\":5,\"cache_read_input_tokens\":7}}}\n\
+            {\"type\":\"system\",\"subtype\":\"away_summary\",\"content\":\"I did it.\",\"sessionId\":\"s\"}\n{\"type\":\"user\",\"isSidechain\":false,\"sessionId\":\"s\",\"message\":{\"content\":\"go\"}}";
+
+        proptest! {
+            #[test]
+            fn cuts_do_not_matter(cuts in proptest::collection::vec(1..60usize, 0..30)) {
+                for (format, text) in [
+                    (Some(StreamFormat::AiderHistory), AIDER),
+                    (None, CODEX),
+                    (None, CLAUDE),
+                ] {
+                    let parser = || match format {
+                        Some(format) => StreamParser::of(format),
+                        None => StreamParser::new(Format::Auto),
+                    };
+                    let (mut pieces, mut rest) = (Vec::new(), text);
+                    for cut in &cuts {
+                        let at = (0..=(*cut).min(rest.len())).rev();
+                        let at = at.into_iter().find(|at| rest.is_char_boundary(*at)).unwrap();
+                        let (piece, more) = rest.split_at(at);
+                        pieces.push(piece);
+                        rest = more;
+                    }
+                    pieces.push(rest);
+                    let whole = records(parser(), &[text]);
+                    prop_assert!(whole.len() > 2, "{whole:?}");
+                    prop_assert_eq!(records(parser(), &pieces), whole);
+                }
+            }
+        }
+    }
+}

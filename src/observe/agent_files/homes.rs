@@ -174,6 +174,16 @@ impl Home {
     }
 }
 
+/// Returns the format in which an agent keeps its conversations; `None` if it keeps none in a readable file.
+#[cfg(feature = "cli")]
+pub(super) fn format_of(agent: KnownAgent) -> Option<StreamFormat> {
+    if agent == KnownAgent::Aider {
+        return Some(StreamFormat::AiderHistory);
+    }
+    let home = HOMES.iter().find(|home| home.agent == agent)?;
+    Some(home.format)
+}
+
 /// The places of one agent's files.
 #[derive(Clone, Debug)]
 pub(super) struct Places {

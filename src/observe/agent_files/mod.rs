@@ -10,6 +10,8 @@
 //!                    └──reads───> transcript ─bytes─> StreamParser (pure) ──> events of the run
 //! ```
 //!
+//! `records` reads what conversations recorded in a span of time, for a report of it, on the thread of its caller.
+//!
 //! A background session of Claude Code has no pane: `td-sessions` reads its files, and emits to a run of its own.
 //!
 //! Files are polled, because no notification arrives for a file that is written through a symbolic
@@ -48,6 +50,9 @@ mod conversations;
 mod background;
 
 #[cfg(feature = "cli")]
+mod records;
+
+#[cfg(feature = "cli")]
 pub(crate) use background::BackgroundSessions;
 pub(super) use conversations::{
     AgentChange, AgentEventConverter, AgentUpdate, ConversationReader, ConversationSink,
@@ -56,5 +61,7 @@ pub(super) use conversations::{
 #[cfg(feature = "cli")]
 pub(crate) use hooks::HookFiles;
 pub(super) use joined::{ConversationPlace, FoundConversation};
+#[cfg(feature = "cli")]
+pub(crate) use records::{RecordReader, Recorded, RecordedFact};
 pub(crate) use registry::agents_job;
 pub use registry::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};

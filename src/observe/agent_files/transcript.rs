@@ -16,12 +16,12 @@ use super::file::{
     FileVersion, Followed, created, first_line, last_time, open, read_small, read_tail,
 };
 use super::homes::modified;
-use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
+use crate::agent::{AgentEvent, RecordContent, StreamFormat, StreamParser, StreamStatus};
 use crate::event::Background;
 use crate::timestamp::Timestamp;
 
 /// The most bytes of a file that are read at once.
-const PIECE_BYTES_MAX: u64 = 1024 * 1024;
+pub(super) const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Distance from the end within which the first reported line is searched.
 const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -30,7 +30,7 @@ const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const QUIET_MICROS: i64 = 300_000;
 
 /// The most bytes of a document: it is parsed again after each message.
-const DOCUMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub(super) const DOCUMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The most open tools that are reported of a turn that began before its observation. Agents run some ten at once.
 const OPEN_TOOLS_MAX: usize = 32;
@@ -202,14 +202,9 @@ impl Transcript {
 
     /// Returns the file that continues the one that is read, once it has content.
     fn next_file(&self) -> Option<PathBuf> {
-        if self.format != StreamFormat::VibeJournal {
-            return None;
-        }
-        let entries = fs::read_dir(&self.path).ok()?;
-        let has_content = |path: &PathBuf| fs::metadata(path).is_ok_and(|of| of.len() > 0);
-        let files = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
-        let later = files.filter(|path| *path > self.file.path && has_content(path));
-        later.min()
+        let is_journal = self.format == StreamFormat::VibeJournal;
+        let files = is_journal.then(|| journal_files(&self.path))?;
+        files.filter(|path| *path > self.file.path).min()
     }
 
     /// Reads the document if it has changed.
@@ -239,7 +234,8 @@ impl Transcript {
             ..
         } = self;
         let first = events.len();
-        let mut take = |time: Option<Timestamp>, own: Vec<AgentEvent>, status: StreamStatus| {
+        let mut take = |message: RecordContent| {
+            let (time, own) = (message.time, message.events);
             if let Some(last_turn) = last_turn {
                 last_turn.add(&own, time);
             }
@@ -247,11 +243,11 @@ impl Transcript {
             if time.unwrap_or(undated) >= *since {
                 events.extend(own);
             } else {
-                *has_old_turn = status == StreamStatus::MaybeDone;
+                *has_old_turn = message.status == StreamStatus::MaybeDone;
             }
         };
         self.parser
-            .read_document(&bytes.unwrap_or_default(), now, &mut take);
+            .read_records(&bytes.unwrap_or_default(), now, &mut take);
         self.report_from(first, events);
         Ok(())
     }
@@ -358,6 +354,13 @@ impl Transcript {
     }
 }
 
+/// Returns the files of a journal, which continue each other in the order of their names, as far as they have content.
+pub(super) fn journal_files(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
+    paths.filter(|path| fs::metadata(path).is_ok_and(|of| of.len() > 0))
+}
+
 // The sub-agents of an agent in a pane: each has a transcript of its own, which shows its end.
 //
 // Claude Code 2.1.330 writes them to `SESSION/subagents/agent-ID.jsonl`, beside `SESSION.jsonl`.
@@ -385,19 +388,11 @@ pub(super) enum SubAgentEvent {
 impl SubAgents {
     /// Finds new sub-agents beside a conversation's file. Those from before `since` are not reported.
     pub fn find(&mut self, conversation: &Path, since: Timestamp, events: &mut Vec<SubAgentEvent>) {
-        let directory = conversation.with_extension("").join("subagents");
-        let Ok(entries) = fs::read_dir(directory) else {
-            return;
-        };
-        for path in entries.take(FILES_MAX).flatten().map(|entry| entry.path()) {
-            let id = path.file_name().and_then(|name| name.to_str());
-            let Some(id) = id.and_then(id_of) else {
-                continue;
-            };
-            if self.known.contains_key(id) || self.followed() >= FOLLOWED_MAX {
+        for (id, path) in sub_agent_files(conversation) {
+            if self.known.contains_key(&id) || self.followed() >= FOLLOWED_MAX {
                 continue;
             }
-            let (id, file) = (id.to_owned(), path.display().to_string());
+            let file = path.display().to_string();
             let is_old = modified(&path).is_none_or(|at| at < since);
             if is_old {
                 self.known.insert(id, None);
@@ -449,6 +444,17 @@ impl SubAgents {
     fn followed(&self) -> usize {
         self.known.values().flatten().count()
     }
+}
+
+/// Returns the ids of the sub-agents of a conversation, and their transcripts.
+pub(super) fn sub_agent_files(conversation: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    let directory = conversation.with_extension("").join("subagents");
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
+    paths.filter_map(|path| {
+        let id = path.file_name()?.to_str().and_then(id_of)?.to_owned();
+        Some((id, path))
+    })
 }
 
 /// Returns the id of the sub-agent whose transcript has this name.
@@ -536,9 +542,9 @@ fn end_of(file: &Path, format: StreamFormat) -> (Option<Timestamp>, Vec<AgentEve
     if format.is_document() {
         let mut latest = fs::metadata(file).ok().and_then(|of| created(&of));
         let bytes = read_small(file, OFlags::empty(), DOCUMENT_BYTES_MAX).unwrap_or_default();
-        parser.read_document(&bytes, Timestamp::default(), &mut |time, own, _| {
-            latest = latest.max(time);
-            events.extend(own);
+        parser.read_records(&bytes, Timestamp::default(), &mut |message| {
+            latest = latest.max(message.time);
+            events.extend(message.events);
         });
         return (latest, events);
     }

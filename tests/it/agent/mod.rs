@@ -5,6 +5,8 @@
 
 mod counted;
 pub mod labels;
+#[cfg(feature = "cli")]
+mod records;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::api::is_success;
 use super::event::{FollowUp, StreamStatus};
-use super::{EventTime, EventWriter, Json, OpenMessages, RecentIds, hash};
+use super::{EventTime, EventWriter, Json, OpenMessages, RecentIds, TokenUsage, hash};
 use crate::event::Background;
 use crate::timestamp::Timestamp;
 pub(super) use transcript::{ClaudePrint, ClaudeTranscript};
@@ -90,6 +90,9 @@ fn report_assistant(
             usage["input_tokens"].as_u64(),
             usage["output_tokens"].as_u64(),
         );
+        // All records of a message state the same.
+        let cached = TokenUsage::of_anthropic(usage).cached_input;
+        open.usage.cached_input = open.usage.cached_input.max(cached);
     }
     parts
 }

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::super::api::{ApiDialect, ApiPart, LiveMessage};
+use super::super::note::CostTotal;
 use super::super::{
     EventWriter, FollowUp, Json, OpenMessages, RecordHandler, StreamStatus, TokenUsage, first,
 };
@@ -28,6 +29,9 @@ pub struct ClaudeTranscript {
     messages: OpenMessages,
     pending: PendingWork,
     agent_id: String,
+    /// The id of the last record, which a summary of the session names.
+    last_id: String,
+    cost: CostTotal,
     /// True if the agent's last message has a stop reason, so that no more of it follows.
     is_whole: bool,
     /// The id of the message that ended the turn, whose other lines must not end it again.
@@ -40,10 +44,22 @@ pub struct ClaudeTranscript {
 
 impl RecordHandler for ClaudeTranscript {
     fn record(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
+        if let Some(id) = record["uuid"].as_str() {
+            id.clone_into(&mut self.last_id);
+        }
         match record["type"].text() {
             "assistant" => self.assistant(record, writer),
             "user" => self.user(record, writer),
             "system" => self.system(record, writer),
+            // Other summaries are those of other sessions, which versions until 2.1.1 wrote to the file of a new one.
+            "summary" if record["leafUuid"].as_str() == Some(&self.last_id) => {
+                writer.note_summary(record["summary"].text());
+            }
+            // Claude Code 2.1.332 writes it when a session ends, and goes on with its total when it is resumed.
+            "cost-state" => {
+                let session = record["sessionId"].text();
+                writer.note(self.cost.added(session, &record["totalCostUSD"]));
+            }
             "queue-operation" => self.notification(record["content"].text(), writer),
             "attachment" => self.attachment(record, writer),
             // Written when the user leaves the session, so that a stopped turn will not continue soon.
@@ -307,6 +323,7 @@ impl ClaudeTranscript {
             {
                 self.confirm("stop_hook_summary", writer);
             }
+            "away_summary" => writer.note_summary(record["content"].text()),
             "api_error" => {
                 writer.warn(format!(
                     "the API request is retried: attempt {} of {}",
@@ -384,6 +401,7 @@ pub struct ClaudePrint {
     turns: usize,
     /// The total usage that the results of the run state.
     total_usage: TokenUsage,
+    cost: CostTotal,
 }
 
 impl RecordHandler for ClaudePrint {
@@ -478,7 +496,9 @@ impl ClaudePrint {
     fn message_complete(&mut self, writer: &mut EventWriter) {
         self.is_live = false;
         if let Some(open) = self.messages.open(&self.message.id, true, writer) {
-            open.usage = self.message.usage;
+            let usage = self.message.usage;
+            open.usage
+                .replace(Some(usage.input_tokens), Some(usage.output_tokens));
             open.has_tool_calls |= self.message.has_tool_calls;
             if open.text.is_empty() {
                 open.text = std::mem::take(&mut self.message.text);
@@ -529,8 +549,10 @@ impl ClaudePrint {
     }
 
     fn result(&mut self, record: &Json<'_>, writer: &mut EventWriter) {
-        let usage = TokenUsage::of(&record["usage"], "input_tokens", "output_tokens");
+        let usage = TokenUsage::of_anthropic(&record["usage"]);
         self.total_usage = self.total_usage.plus(usage);
+        let session = record["session_id"].text();
+        writer.note(self.cost.added(session, &record["total_cost_usd"]));
         // Messages contain the counts of their beginning; the result has the total. Totals by model
         // include sub-agents, but also earlier runs of a resumed session.
         self.messages.complete_run(self.total_usage, writer);
