@@ -7,7 +7,7 @@ use super::{EventWriter, Json, RecordHandler, StreamStatus, TokenUsage};
 
 #[derive(Debug, Default)]
 pub struct CopilotEvents {
-    /// The usage of the next message.
+    /// The usage since the last message: that of the next one, and of sub-agents and failed requests before it.
     usage: TokenUsage,
     /// True if the message of the round calls tools, so that another round follows; `None` before
     /// the message.
@@ -24,7 +24,8 @@ impl RecordHandler for CopilotEvents {
         match record["type"].text() {
             "user.message" if is_own => self.prompt(data, writer),
             "session.usage_record" => {
-                self.usage = TokenUsage::of(&data["usage"], "inputTokens", "outputTokens");
+                let usage = TokenUsage::of(&data["usage"], "inputTokens", "outputTokens");
+                self.usage = self.usage.plus(usage);
             }
             "assistant.message" if is_own => self.answer(data, writer),
             "assistant.turn_start" if is_own => {
@@ -48,6 +49,14 @@ impl RecordHandler for CopilotEvents {
             "abort" => writer.interrupted(format!("abort: {}", data["reason"].text())),
             _ => writer.mark_unknown(),
         }
+    }
+
+    fn finish(&mut self, writer: &mut EventWriter) {
+        let rest = std::mem::take(&mut self.usage);
+        if !rest.is_uncounted() {
+            writer.response_completed("", rest, false);
+        }
+        writer.finish();
     }
 }
 

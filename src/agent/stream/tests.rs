@@ -571,6 +571,32 @@ mod copilot {
     }
 
     #[test]
+    fn all_usage_of_a_session_is_counted() {
+        // A sub-agent's message is not the agent's.
+        let of_sub_agent =
+            r#"{"type":"assistant.message","data":{"content":"I look.","parentToolCallId":"c1"}}"#;
+        let lines = [
+            PROMPT,
+            START,
+            USAGE,
+            of_sub_agent,
+            USAGE,
+            ANSWER,
+            END,
+            USAGE,
+        ];
+        let (mut parser, mut events) = (StreamParser::of(StreamFormat::CopilotSession), Vec::new());
+        let now = crate::timestamp::Timestamp::default();
+        parser.push(lines.join("\n").as_bytes(), now, &mut events);
+        parser.finish(now, &mut events);
+        let responses = events.iter().map(short);
+        let responses: Vec<_> = responses
+            .filter(|event| event.starts_with("response"))
+            .collect();
+        assert_eq!(responses, ["response 14/4", "response 7/2"]);
+    }
+
+    #[test]
     fn a_round_without_a_message_has_failed() {
         let (events, status) = events_and_status(&[PROMPT, START, END, ERROR]);
         assert_eq!(events, ["prompt do it", "failed Authentication failed"]);
