@@ -18,6 +18,8 @@ mod common;
 mod bus;
 mod history;
 mod log;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 mod neighbours;
 mod polling;
@@ -48,6 +50,8 @@ const SECTIONS: &[Section] = &[
     ("bus", bus::run),
     ("log", log::run),
     ("history", history::run),
+    #[cfg(feature = "sqlite")]
+    ("sqlite", sqlite::run),
     ("polling", polling::run),
     ("neighbours", neighbours::run),
     ("latency", latency::run),

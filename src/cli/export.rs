@@ -1,4 +1,4 @@
-//! `td-observe export`: writes a run as a terminal recording or as text.
+//! `td-observe export`: writes a run as a terminal recording or as text, and runs as a database.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,7 +11,7 @@ use clap::ValueHint;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::duration::parse_duration;
+use super::duration::{TimePoint, parse_duration, parse_time_point};
 use super::failure::Failure;
 use super::history::{Which, report_problems, until_stopped};
 use super::options::Options;
@@ -30,8 +30,26 @@ use crate::thread::{Stop, is_stopped};
 const BUFFER_BYTES: usize = 64 * 1024;
 
 pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Failure> {
+    if typed.format == Format::Sqlite {
+        let output = typed.check_for_database()?;
+        #[cfg(feature = "sqlite")]
+        return super::export_sqlite::run(
+            options,
+            super::log_show::Selection {
+                typed: typed.runs.clone(),
+            },
+            (typed.since, typed.until),
+            output,
+        );
+        #[cfg(not(feature = "sqlite"))]
+        return Err(usage!(
+            "--format sqlite: {output:?} is not written, because this program was built without it: \
+             cargo install --path . --features sqlite"
+        ));
+    }
+    let run = typed.only_run()?;
     let signals = Signals::catch(|| {})?;
-    let which = Which::typed(&typed.run, options)?;
+    let which = Which::typed(run, options)?;
     until_stopped(&signals, &Clock::system(), move |stop| {
         export(&which, &typed, stop)
     })
@@ -46,7 +64,7 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, F
         version: typed.cast_version.unwrap_or_default(),
     };
     if typed.format != Format::Cast && typed.cast_version.is_some() {
-        return Err(usage!("--cast-version is for --format cast"));
+        return Err(for_cast("--cast-version"));
     }
     if let Which::File(path) = which
         && path.metadata().is_ok_and(|about| !about.is_file())
@@ -79,7 +97,8 @@ fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, F
     let mut text = String::new();
     let mut renderer = match typed.format {
         Format::Md => ExportRenderer::Markdown(MarkdownExport::new(pane)),
-        Format::Text => ExportRenderer::Text(TextExport::new(survey)),
+        // A database is written elsewhere.
+        Format::Text | Format::Sqlite => ExportRenderer::Text(TextExport::new(survey)),
         Format::Cast => {
             let pane = pane.or_else(|| survey.sole_pane().cloned());
             ExportRenderer::Cast(AsciicastExport::new(&cast, pane, survey))
@@ -219,16 +238,18 @@ pub(super) enum Format {
     Cast,
     Text,
     Md,
+    Sqlite,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("help/export.txt").trim_end())]
 pub(super) struct TypedExport {
-    /// An execution id, a name (its latest run), or a path
+    /// An execution id, a name (its latest run), or a path; with --format sqlite also several, and patterns such
+    /// as 'agent-*' [default with sqlite: all runs]
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(known::runs))]
-    pub run: PathBuf,
+    pub runs: Vec<PathBuf>,
     /// cast: a recording in the format asciicast; text: the final text of all lines; md: the conversations of
-    /// agents
+    /// agents; sqlite: a database of events, turns and lines, with full-text search
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Format,
     /// With --format cast: the version of the format; asciinema 2 plays only 2 [default: 3]
@@ -243,9 +264,58 @@ pub(super) struct TypedExport {
     /// Shorten every silence to at most this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_limit: Option<Duration>,
+    /// With --format sqlite: only events from this time on: 10m (ago), 13:14, yesterday, '2026-01-21 13:14' (local
+    /// time), or 2026-01-21T10:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub since: Option<TimePoint>,
+    /// With --format sqlite: only events before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub until: Option<TimePoint>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+}
+
+impl TypedExport {
+    /// Returns the run of an export that has only one.
+    fn only_run(&self) -> Result<&Path, Failure> {
+        for (option, time) in [("--since", &self.since), ("--until", &self.until)] {
+            if time.is_some() {
+                return Err(usage!("{option} is for --format sqlite"));
+            }
+        }
+        match self.runs.as_slice() {
+            [run] => Ok(run),
+            [] => Err(usage!(
+                "export: give the run to export; td-observe runs lists them, and --format sqlite exports all"
+            )),
+            _ => Err(usage!(
+                "export: only --format sqlite takes several runs: give one"
+            )),
+        }
+    }
+
+    /// Returns the file of a database, and refuses what it does not have.
+    fn check_for_database(&self) -> Result<&Path, Failure> {
+        if self.cast_version.is_some() {
+            return Err(for_cast("--cast-version"));
+        }
+        for (option, is_given) in [
+            ("--pane", self.pane.is_some()),
+            ("--from-log", self.from_log),
+            ("--idle-limit", self.idle_limit.is_some()),
+        ] {
+            if is_given {
+                return Err(usage!("{option} is not for --format sqlite"));
+            }
+        }
+        let output = self.output.as_deref();
+        output.ok_or_else(|| usage!("--format sqlite: name the database with -o FILE"))
+    }
+}
+
+fn for_cast(option: &str) -> Failure {
+    usage!("{option} is for --format cast")
 }
 
 fn cast_version() -> impl TypedValueParser<Value = CastVersion> {

@@ -49,6 +49,12 @@ impl Failure {
         Self::new(FAILED, text)
     }
 
+    /// Creates a failure for work that the user has interrupted.
+    #[cfg(feature = "sqlite")]
+    pub fn interrupted(text: impl Into<String>) -> Self {
+        Self::new(INTERRUPTED, text)
+    }
+
     /// Creates a failure for a program that is not installed.
     pub fn missing(text: impl Into<String>) -> Self {
         Self::new(MISSING, text)

@@ -103,11 +103,23 @@ impl Which {
     }
 
     /// Returns the size of the log on the disk, in bytes; 0 if it cannot be read.
-    #[allow(dead_code, reason = "the exports that show their progress follow")]
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        allow(dead_code, reason = "the export as a database uses it")
+    )]
     pub fn log_bytes(&self) -> u64 {
         match self {
             Self::Run(run) => run.log_bytes(),
             Self::File(path) => path.metadata().map_or(0, |about| about.len()),
+        }
+    }
+
+    /// Opens a reader at the beginning, which keeps no lines.
+    #[cfg(feature = "sqlite")]
+    pub fn events(&self, query: Query) -> crate::Result<LogReader> {
+        match self {
+            Self::Run(run) => LogReader::open(run, query),
+            Self::File(path) => LogReader::open_file(path, query),
         }
     }
 

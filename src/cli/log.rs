@@ -105,10 +105,20 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
             .text(&pattern)
             .map_err(|error| usage!("--grep: {error}"))?;
     }
-    if let Some(since) = typed.since {
+    in_span(query, typed.since, typed.until, now)
+}
+
+/// Returns the query for a time span only.
+pub(super) fn in_span(
+    mut query: Query,
+    since: Option<TimePoint>,
+    until: Option<TimePoint>,
+    now: Timestamp,
+) -> Result<Query, Failure> {
+    if let Some(since) = since {
         query = query.since(before(since, now));
     }
-    if let Some(until) = typed.until {
+    if let Some(until) = until {
         query = query.until(before(until, now));
     }
     if query.is_empty_span() {

@@ -49,10 +49,15 @@ mod hooks;
 mod history;
 
 mod export;
+#[cfg(feature = "sqlite")]
+mod export_sqlite;
 mod log;
 mod log_once;
 mod log_show;
-#[allow(dead_code, reason = "the exports that show their progress follow")]
+#[cfg_attr(
+    not(feature = "sqlite"),
+    allow(dead_code, reason = "the export as a database uses it")
+)]
 mod progress;
 mod replay;
 mod runs;

@@ -10,6 +10,7 @@
 //! mcp:                                 the history ─> what agents read and search
 //! lines (pure):                        the events of a log ─> each line with its last text and style
 //! asciicast, text_export (pure):       the events of a log ─> a file's text
+//! sqlite:                              the events of logs ─> a database
 //! ```
 //!
 //! No control character from a pane, a name or a message reaches the terminal: all text passes through
@@ -39,6 +40,9 @@ mod markdown_export;
 mod text_export;
 
 mod junit;
+
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 
 mod board_table;
 mod row_names;

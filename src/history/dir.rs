@@ -266,6 +266,10 @@ impl RunDirectory {
 
     /// Returns the size of all event files on the disk, in bytes; unreadable files count as empty.
     #[cfg(feature = "cli")]
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        allow(dead_code, reason = "the export as a database uses it")
+    )]
     pub(crate) fn log_bytes(&self) -> u64 {
         let Ok(dir) = self.open_dir() else { return 0 };
         let Ok(files) = RunFiles::list(&dir) else {

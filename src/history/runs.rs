@@ -33,6 +33,17 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// Returns the state of a run with these metadata, if it has some.
+    pub(crate) fn of(is_written: bool, metadata: Option<&RunMetadata>) -> Self {
+        match metadata {
+            _ if is_written => Self::Running,
+            // A log from another program has no final state.
+            None => Self::Ended(RunState::Other("unknown".to_owned())),
+            Some(metadata) if metadata.state == RunState::Running => Self::CutOff,
+            Some(metadata) => Self::Ended(metadata.state.clone()),
+        }
+    }
+
     /// Returns the name of the state: `running`, `cut off`, `completed`, `failed`, `detached`.
     pub fn as_str(&self) -> &str {
         match self {
@@ -234,13 +245,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
         && files.closed.is_empty()
         && is_empty(&files)
         && without_log(&dir, metadata.as_ref()).is_some();
-    let state = match &metadata {
-        _ if is_written => RunStatus::Running,
-        // A log from another program has no final state.
-        None => RunStatus::Ended(RunState::Other("unknown".to_owned())),
-        Some(metadata) if metadata.state == RunState::Running => RunStatus::CutOff,
-        Some(metadata) => RunStatus::Ended(metadata.state.clone()),
-    };
+    let state = RunStatus::of(is_written, metadata.as_ref());
     let created = metadata.as_ref().map(|metadata| metadata.created);
     let started = match created.or(end.first) {
         Some(started) => started,

@@ -68,6 +68,8 @@ pub mod serve;
 mod shells;
 mod source_text;
 #[cfg(feature = "cli")]
+mod sqlite;
+#[cfg(feature = "cli")]
 mod starts;
 mod states;
 #[cfg(feature = "cli")]

@@ -406,6 +406,10 @@ impl LogFiles {
 
     /// Adds the bytes on the disk to this counter as they are read.
     #[cfg(feature = "cli")]
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        allow(dead_code, reason = "the export as a database uses it")
+    )]
     pub(super) fn count_in(&mut self, counter: Arc<AtomicU64>) {
         self.counter = Some(counter);
     }
@@ -482,6 +486,9 @@ impl LogFiles {
         };
         let is_old = |metadata: Metadata| self.is_too_old(metadata.mtime());
         if self.dir.is_some() && file.metadata().is_ok_and(is_old) {
+            if let Some(counter) = &self.counter {
+                counter.fetch_add(len, Ordering::Relaxed);
+            }
             return Ok(None);
         }
         let blocks = FileBlocks::new(&Arc::new(file), 0..len, len, self.block_bytes);

@@ -133,10 +133,12 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Adds the bytes on the disk to this counter as they are read, for those who show the progress. Files that are
-    /// skipped, because a query wants later events, count nothing.
+    /// Adds the bytes on the disk to this counter as they are read, for those who show the progress.
     #[cfg(feature = "cli")]
-    #[allow(dead_code, reason = "the exports that show their progress follow")]
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        allow(dead_code, reason = "the export as a database uses it")
+    )]
     pub(crate) fn counting_in(mut self, counter: Arc<std::sync::atomic::AtomicU64>) -> Self {
         self.files.count_in(counter);
         self
@@ -320,7 +322,7 @@ impl LogReader {
 
     /// Returns the next event, as the iterator does; `None` also once `is_stopped` returns `true`, which is called once
     /// for each block.
-    #[cfg(feature = "mcp")]
+    #[cfg(any(feature = "mcp", feature = "sqlite"))]
     pub(crate) fn next_until(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<LogRecord> {
         self.next_unless(is_stopped)
     }

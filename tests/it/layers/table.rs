@@ -97,6 +97,8 @@ pub const PURE: &[&str] = &[
     "src/face/stream_lines.rs",
     "src/face/styled_text.rs",
     "src/face/text_export.rs",
+    "src/face/sqlite/texts.rs",
+    "src/face/sqlite/turns.rs",
     "src/face/tree.rs",
     "src/face/tui/board.rs",
     "src/face/tui/cells.rs",
