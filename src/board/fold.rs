@@ -183,7 +183,7 @@ impl Fold<'_> {
                 cell,
                 ..
             } => {
-                let status = exit_code.or_else(|| signal.map(|signal| 128 + signal));
+                let status = exit_code.or_else(|| signal.map(|signal| signal.saturating_add(128)));
                 let status = self.timeout_of(id).or(status);
                 let kind = cell.map_or(ExecutionKind::Command, |_| ExecutionKind::Kernel);
                 self.execution(id, kind, |row, at| row.end(status, at));
@@ -709,7 +709,7 @@ impl Fold<'_> {
     }
 }
 
-fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {
+pub(super) fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {
     RowKey {
         execution_id: id.clone(),
         part: part.map(str::to_owned),

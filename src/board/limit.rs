@@ -7,7 +7,17 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp as Moment, ToSpan, Zoned};
 use regex::{Captures, Regex};
 
+#[cfg(feature = "report")]
+use super::row::Row;
 use crate::timestamp::Timestamp;
+
+#[cfg(feature = "report")]
+impl Row {
+    /// Returns when the agent's limit ends, if its words say so.
+    pub(crate) fn limit_end(&self) -> Option<Timestamp> {
+        self.limit_end
+    }
+}
 
 /// Returns when a limit ends that was reported at a time: `resets 3:53pm (UTC)`, `try again at 6:06 PM`, `resets Oct 7, 3pm`,
 /// `try again in 2 hours 5 minutes`. A time of day without a zone is in `zone`; it is the next one after the report.

@@ -22,7 +22,7 @@
 mod row;
 mod rows;
 
-#[cfg(any(feature = "tui", feature = "serve"))]
+#[cfg(any(feature = "report", feature = "serve", feature = "tui"))]
 pub(crate) mod bands;
 
 mod earlier;
@@ -32,6 +32,8 @@ mod job;
 mod last;
 mod limit;
 mod one_row;
+#[cfg(feature = "report")]
+mod owner;
 mod place;
 mod schema;
 mod session_end;
@@ -46,7 +48,7 @@ pub(crate) use limit::end_in_words;
 #[cfg(feature = "cli")]
 pub(crate) use one_row::listed;
 pub use place::Place;
-#[cfg(feature = "notify")]
+#[cfg(any(feature = "notify", feature = "report"))]
 pub(crate) use row::is_failure;
 pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 #[cfg(feature = "cli")]
@@ -61,6 +63,8 @@ use crate::agent::StateRules;
 use crate::event::Envelope;
 use crate::event::ExecutionId;
 use crate::event::PaneId;
+#[cfg(feature = "report")]
+use crate::event::TdEvent;
 use crate::timestamp::Timestamp;
 
 /// The board: one row for each pane, command, loop, background agent and kernel in the events so far.
@@ -106,6 +110,20 @@ impl Board {
         let mut changed: BTreeSet<RowKey> = changed.collect();
         changed.extend(self.rows.remove_old(now));
         changed
+    }
+
+    /// Gives a pane its state that has been under observation for a while and shows none, as [`Board::tick`] does; returns
+    /// true if the row has changed. Nothing becomes quiet: a fold over some events does not know what was printed.
+    #[cfg(any(feature = "report", feature = "serve", feature = "tui"))]
+    pub(crate) fn settle(&mut self, key: &RowKey, now: Timestamp) -> bool {
+        let row = self.rows.map.get_mut(key);
+        row.is_some_and(|row| row.settle(now))
+    }
+
+    /// Returns the row that an event is about: its pane's, its background agent's, or else the execution's own.
+    #[cfg(feature = "report")]
+    pub(crate) fn owner(&self, event: &TdEvent) -> Option<RowKey> {
+        owner::owner(&self.rows, event)
     }
 
     /// Returns the rows in display order. Rows that need the user come first, sorted by the time for which

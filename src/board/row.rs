@@ -692,21 +692,30 @@ impl Row {
         self.tick_state(now) || is_named
     }
 
+    /// Gives a pane its state that was under observation for the reading time and shows none; returns true if the row has
+    /// changed.
+    pub(super) fn settle(&mut self, now: Timestamp) -> bool {
+        if !self.is_unread() || now < self.since.after(READING_TIME) {
+            return false;
+        }
+        if self.fail_again() {
+            return true;
+        }
+        if self.is_agents() {
+            self.begin_agent(self.since);
+            return true;
+        }
+        self.enter(RowState::Running, self.since);
+        let before = self.last_observed.as_mut();
+        if let Some(before) = before.filter(|before| before.state == RowState::Quiet) {
+            before.state = RowState::Running;
+        }
+        self.restore_times();
+        true
+    }
+
     fn tick_state(&mut self, now: Timestamp) -> bool {
-        if self.is_unread() && now >= self.since.after(READING_TIME) {
-            if self.fail_again() {
-                return true;
-            }
-            if self.is_agents() {
-                self.begin_agent(self.since);
-                return true;
-            }
-            self.enter(RowState::Running, self.since);
-            let before = self.last_observed.as_mut();
-            if let Some(before) = before.filter(|before| before.state == RowState::Quiet) {
-                before.state = RowState::Running;
-            }
-            self.restore_times();
+        if self.settle(now) {
             self.become_quiet(now);
             return true;
         }

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use super::schema::TypedSchema;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::aot::Shell;
@@ -25,6 +26,8 @@ use super::notify::TypedNotify;
 use super::observer::{STOP_EXAMPLES, TypedService, TypedStart};
 use super::options::TypedOptions;
 use super::replay::TypedReplay;
+#[cfg(feature = "report")]
+use super::report::TypedReport;
 use super::run::TypedRun;
 use super::runs::TypedRuns;
 #[cfg(feature = "serve")]
@@ -126,13 +129,15 @@ pub(super) enum Command {
     Log(TypedLog),
     /// Show a run as it happened, at its original speed or another
     Replay(TypedReplay),
+    /// Report what everything did in the last hours, and what still needs you
+    #[cfg(feature = "report")]
+    Report(TypedReport),
     /// Convert a run to a terminal recording or to text
     Export(TypedExport),
     /// Print the settings that let an agent report its state
     Hooks(TypedHooks),
-    /// Print the JSON Schema of events
-    #[command(after_help = include_str!("help/schema.txt").trim_end())]
-    Schema,
+    /// Print the JSON Schema of events, or of reports
+    Schema(TypedSchema),
     /// Print the script that completes td-observe in a shell
     Completions(TypedCompletions),
     /// Write the manual pages into a directory
@@ -274,6 +279,11 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ("log", &["server_name", "server_socket", "config", "no_log"]),
     (
         "replay",
+        &["server_name", "server_socket", "config", "no_log"],
+    ),
+    #[cfg(feature = "report")]
+    (
+        "report",
         &["server_name", "server_socket", "config", "no_log"],
     ),
     (

@@ -175,15 +175,6 @@ fn is_ours(command: &Command, subcommand: &Command) -> bool {
     subcommand.get_name() != "help" || command.get_name() == "td-observe"
 }
 
-// `td-observe schema`: prints the JSON Schema of the program's output for other programs.
-
-pub(super) fn print_schema() -> Result<ExitCode, Failure> {
-    let mut text = serde_json::to_string_pretty(&crate::board::json_schema())
-        .map_err(|error| failure!("cannot write the schema: {error}"))?;
-    text.push('\n');
-    super::output::print(&text)
-}
-
 // `td-observe completions`: prints the script for a shell, and answers its requests at run time.
 
 pub(super) fn print_completions(shell: Shell) -> Result<ExitCode, Failure> {

@@ -129,7 +129,7 @@ pub(super) fn in_span(
     Ok(query)
 }
 
-fn before(point: TimePoint, now: Timestamp) -> Timestamp {
+pub(super) fn before(point: TimePoint, now: Timestamp) -> Timestamp {
     match point {
         TimePoint::At(ts) => ts,
         TimePoint::Off(ago) => {

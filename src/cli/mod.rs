@@ -60,6 +60,8 @@ mod log_show;
 )]
 mod progress;
 mod replay;
+#[cfg(feature = "report")]
+mod report;
 mod runs;
 
 #[cfg(feature = "notify")]
@@ -70,6 +72,7 @@ mod notifying;
 mod chapters;
 mod guide;
 mod known;
+mod schema;
 
 mod checks;
 mod live;
@@ -205,8 +208,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),
+        #[cfg(feature = "report")]
+        Command::Report(typed) => report::run(&options, typed),
         Command::Export(typed) => export::run(&options, typed),
-        Command::Schema => guide::print_schema(),
+        Command::Schema(typed) => schema::run(&typed),
         Command::Completions(typed) => guide::print_completions(typed.shell),
         Command::Man(typed) => guide::write_manual(&typed.directory),
         Command::Help(typed) => guide::run(&typed.words),

@@ -70,6 +70,8 @@ mod row_log;
 pub(crate) mod mcp;
 #[cfg(feature = "serve")]
 pub(crate) mod page;
+#[cfg(feature = "report")]
+pub(crate) mod report;
 #[cfg(feature = "tui")]
 pub(crate) mod tui;
 

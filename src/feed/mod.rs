@@ -12,6 +12,8 @@
 mod position;
 
 mod selection;
+#[cfg(any(feature = "report", feature = "serve", feature = "tui"))]
+mod states;
 
 mod memory;
 
@@ -50,6 +52,10 @@ pub(crate) use position::{StreamCursor, run_hash};
 pub(crate) use reader::StartPoint;
 #[cfg(feature = "cli")]
 pub(crate) use selection::Selection;
+#[cfg(feature = "report")]
+pub(crate) use states::RunStates;
+#[cfg(feature = "report")]
+pub(crate) use summary::RunEnds;
 #[cfg(any(feature = "mcp", feature = "serve"))]
 pub(crate) use summary::ended_rows;
 #[cfg(feature = "cli")]

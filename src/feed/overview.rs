@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::states::RunStates;
 use super::summary::ended_rows;
-use crate::board::bands::{Bands, note};
+use crate::board::bands::Timelines;
 use crate::board::{Board, Row};
-use crate::event::{EventKind, ExecutionId};
+use crate::event::{EventKind, ExecutionId, TdEvent};
 use crate::history::{DataDir, LogReader, Query, RunStatus, RunSummary};
 use crate::timestamp::Timestamp;
 
@@ -37,7 +38,7 @@ pub(crate) fn bands_since(
     data: &DataDir,
     span: (Timestamp, Timestamp),
     is_stopped: &dyn Fn() -> bool,
-) -> Bands {
+) -> Timelines {
     let mut history = HistoryBands::default();
     history.read(data, span, is_stopped);
     history.bands()
@@ -55,9 +56,10 @@ struct RunBands {
     /// The number of the last event that the log had, and the number and time of the last one that was read.
     events: u64,
     last: (u64, Timestamp),
-    /// The state of the rows after it; `None` for a run that has ended.
-    board: Option<Board>,
-    bands: Bands,
+    /// The states of the rows after it.
+    states: RunStates,
+    /// True for a run that has ended, whose rows do not change any more.
+    has_ended: bool,
     /// The rows of a run that has ended.
     #[cfg(feature = "serve")]
     ended: Vec<Row>,
@@ -92,8 +94,8 @@ impl HistoryBands {
     }
 
     /// Returns the states of all rows.
-    pub fn bands(&self) -> Bands {
-        let runs = self.runs.values().flat_map(|run| &run.bands);
+    pub fn bands(&self) -> Timelines {
+        let runs = self.runs.values().flat_map(|run| &run.states.timelines);
         runs.map(|(key, bands)| (key.clone(), bands.clone()))
             .collect()
     }
@@ -111,36 +113,40 @@ impl HistoryBands {
 impl RunBands {
     fn read(&mut self, run: &RunSummary, since: Timestamp) {
         let is_running = run.state == RunStatus::Running;
-        if self.events == run.events && is_running == self.board.is_some() {
+        if self.events == run.events && is_running != self.has_ended {
             return;
         }
-        if self.board.is_none() {
+        if self.has_ended {
             *self = Self::default();
         }
         let overlap = Timestamp::from_micros(self.last.1.micros().saturating_sub(OVERLAP_MICROS));
         let query = Query::all().since(since.max(overlap));
         let query = (STATES.iter()).fold(query, |query, kind| query.kind(kind.as_str()));
+        let query = query.context(EventKind::LogOpened.as_str());
         match LogReader::open(&run.directory, query) {
             Ok(log) => {
-                let board = self.board.get_or_insert_default();
                 for record in log {
                     let envelope = record.envelope;
-                    if envelope.seq.is_some_and(|seq| seq <= self.last.0) {
+                    let number = match &envelope.event {
+                        TdEvent::LogOpened { first_seq, .. } => Some(*first_seq),
+                        _ => envelope.seq,
+                    };
+                    if number.is_some_and(|number| number <= self.last.0) {
                         continue;
                     }
-                    self.last = (envelope.seq.unwrap_or(self.last.0), envelope.ts);
-                    for key in board.apply(&envelope) {
-                        if let Some(row) = board.row(&key) {
-                            note(&mut self.bands, row, envelope.ts);
-                        }
+                    if record.is_wanted {
+                        self.last = (envelope.seq.unwrap_or(self.last.0), envelope.ts);
                     }
+                    self.states
+                        .apply(&envelope, &mut |seq| run.directory.last_before(seq));
                 }
             }
             Err(error) => log::debug!("{error:?}"),
         }
         self.events = run.events;
-        if !is_running {
-            self.board = None;
+        self.has_ended = !is_running;
+        if self.has_ended {
+            self.states.board = Board::default();
             #[cfg(feature = "serve")]
             {
                 self.ended = ended_rows(run);

@@ -7,8 +7,12 @@ use serde_json::{Map, Value, json};
 use super::memory::Summary;
 use super::others::is_stopped;
 use super::position::Numbers;
+#[cfg(feature = "report")]
+use super::states::RunStates;
 use super::survivors::Survivors;
 use crate::agent::StateRules;
+#[cfg(feature = "report")]
+use crate::board::bands::Band;
 use crate::board::{Board, ENDED_AGE_MAX, Fate, Row};
 #[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 use crate::board::{ExecutionKind, RowKey};
@@ -110,6 +114,37 @@ fn end(board: &mut Board, run: &RunSummary, fate: impl Fn(&Row) -> Fate) {
         run.last_event,
         fate,
     );
+}
+
+/// Ends what nothing writes any more, as the board of the history does.
+#[cfg(feature = "report")]
+#[derive(Debug)]
+pub(crate) struct RunEnds {
+    survivors: Survivors,
+}
+
+#[cfg(feature = "report")]
+impl RunEnds {
+    pub fn new(clock: &Clock) -> Self {
+        Self {
+            survivors: Survivors::new(clock.clone()),
+        }
+    }
+
+    /// Ends the rows of a run, or marks those that go on; a run that has a writer goes on.
+    pub fn apply(&mut self, states: &mut RunStates, run: &RunSummary) {
+        if run.state == RunStatus::Running {
+            return;
+        }
+        let metadata = run.directory.metadata().unwrap_or_default();
+        let survivors = self.survivors.of(metadata.as_ref());
+        end(&mut states.board, run, |row| survivors.fate(row));
+        let rows = states.board.rows_of(&run.execution_id);
+        for row in rows.filter(|row| matches!(Band::of(row), Band::Ended | Band::NotObserved)) {
+            let timeline = states.timelines.entry(row.key()).or_default();
+            timeline.note(row, run.last_event);
+        }
+    }
 }
 
 /// Returns the rows of an ended run from its metadata, without reading its log.

@@ -70,11 +70,18 @@ pub(crate) use line::parse_line;
 pub(crate) use metadata::{IN_PANE, host};
 pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
 pub(crate) use name::{fnv1a, glob_matches, is_glob};
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
+pub(crate) use read::Page;
 pub use read::{
     Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, MissingEvents, Query, ReadReport,
 };
-#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
-pub(crate) use read::{LogPages, Page, PageQuery};
+#[cfg(any(
+    feature = "mcp",
+    feature = "report",
+    feature = "serve",
+    feature = "tui"
+))]
+pub(crate) use read::{LogPages, PageQuery};
 pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
 #[cfg(feature = "cli")]

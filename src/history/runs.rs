@@ -111,6 +111,14 @@ impl RunSummary {
     }
 }
 
+#[cfg(feature = "report")]
+impl RunSummary {
+    /// Returns true if a writer has the run open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == RunStatus::Running
+    }
+}
+
 impl RunDirectory {
     /// Returns the summary of this run; `None` if the directory is no run.
     ///
@@ -118,7 +126,16 @@ impl RunDirectory {
     /// If the run cannot be read.
     #[cfg(any(feature = "mcp", feature = "serve"))]
     pub(crate) fn summary(&self, now: Timestamp) -> Result<Option<RunSummary>> {
-        summary(self, now)
+        summary(self, now, Depth::Full)
+    }
+
+    /// Returns the summary of this run as [`DataDir::runs_in_brief`] does; `None` if the directory is no run.
+    ///
+    /// # Errors
+    /// If the run cannot be read.
+    #[cfg(feature = "report")]
+    pub(crate) fn summary_in_brief(&self, now: Timestamp) -> Result<Option<RunSummary>> {
+        summary(self, now, Depth::Brief)
     }
 }
 
@@ -144,6 +161,16 @@ impl DataDir {
         self.runs_unless_cancelled(now, &|| false)
     }
 
+    /// Lists runs as [`DataDir::runs`] does, without reading compressed files: the number of their events and what is
+    /// missing are not known, and the last event of a run that ends with one is that of its last write.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    #[cfg(feature = "report")]
+    pub(crate) fn runs_in_brief(&self, now: Timestamp) -> Result<RunList> {
+        self.list(now, &|| false, Depth::Brief)
+    }
+
     /// Lists runs as [`DataDir::runs`] does, until `is_cancelled` returns `true`; the list may then be
     /// incomplete.
     pub(crate) fn runs_unless_cancelled(
@@ -151,12 +178,21 @@ impl DataDir {
         now: Timestamp,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<RunList> {
+        self.list(now, is_cancelled, Depth::Full)
+    }
+
+    fn list(
+        &self,
+        now: Timestamp,
+        is_cancelled: &dyn Fn() -> bool,
+        depth: Depth,
+    ) -> Result<RunList> {
         let mut list = RunList::default();
         for directory in self.run_directories()? {
             if is_cancelled() {
                 break;
             }
-            match summary(&directory, now) {
+            match summary(&directory, now, depth) {
                 Ok(Some(summary)) => list.runs.push(summary),
                 Ok(None) => {}
                 // The run was pruned in the meantime.
@@ -227,8 +263,18 @@ impl DataDir {
     }
 }
 
+/// How much of a run a summary reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// The end of the log, also if it is compressed, and the ends of all files.
+    Full,
+    /// The end of a log that is not compressed.
+    #[cfg_attr(not(feature = "report"), allow(dead_code))]
+    Brief,
+}
+
 /// Summarizes a run; `None` if the directory is not a run.
-fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary>> {
+fn summary(directory: &RunDirectory, now: Timestamp, depth: Depth) -> Result<Option<RunSummary>> {
     let failed = |cause| Error::file("cannot read the run in", directory.path(), cause);
     let dir = directory.open_dir()?;
     // Checked before the metadata are read, because the writer writes them last.
@@ -238,8 +284,15 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     if metadata.is_none() && files.newest.is_none() && files.closed.is_empty() {
         return Ok(None);
     }
-    let end = LogEnd::of(directory, &dir, &files).map_err(failed)?;
-    let missing = missing_at_ends(&dir, &files, metadata.as_ref(), end.last_seq).map_err(failed)?;
+    let (end, missing) = match depth {
+        Depth::Full => {
+            let end = LogEnd::of(directory, &dir, &files).map_err(failed)?;
+            let metadata = metadata.as_ref();
+            let missing = missing_at_ends(&dir, &files, metadata, end.last_seq).map_err(failed)?;
+            (end, missing)
+        }
+        Depth::Brief => (LogEnd::in_brief(&dir, &files).map_err(failed)?, Vec::new()),
+    };
     let is_removed = end.last_seq.is_none()
         && end.events == 0
         && files.closed.is_empty()
@@ -284,6 +337,25 @@ struct LogEnd {
 }
 
 impl LogEnd {
+    /// Returns the end as far as it is not compressed, else the time of the last write.
+    fn in_brief(dir: &DirHandle, files: &RunFiles) -> io::Result<Self> {
+        let mut end = Self::default();
+        if let Some(newest) = &files.newest {
+            end.first = tail::first_ts(newest)?;
+            end.last = tail::last_ts(newest)?;
+        }
+        if let (Some(closed), None) = (files.closed.last(), end.last) {
+            let (file, closed) = open_closed(dir, closed.number)?;
+            end.last = if closed.is_gzip {
+                let seconds = file.metadata()?.mtime();
+                Some(Timestamp::from_micros(seconds.saturating_mul(1_000_000)))
+            } else {
+                tail::last_ts(&file)?
+            };
+        }
+        Ok(end)
+    }
+
     fn of(directory: &RunDirectory, dir: &DirHandle, files: &RunFiles) -> io::Result<Self> {
         let mut end = Self::default();
         let mut seq = None;

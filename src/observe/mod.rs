@@ -26,8 +26,8 @@ pub use agent_files::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Poll
 pub(crate) use agent_files::{BackgroundSessions, HookFiles};
 #[cfg(feature = "cli")]
 #[cfg_attr(
-    not(feature = "internals"),
-    expect(unused_imports, reason = "the report of a night uses them")
+    not(feature = "report"),
+    allow(unused_imports, reason = "the report uses them")
 )]
 pub(crate) use agent_files::{RecordReader, Recorded, RecordedFact};
 pub(crate) use command_job::command_job;

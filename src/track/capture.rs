@@ -36,15 +36,17 @@ impl ProcessExit {
 
     /// Returns the exit status as shells report it: 128 plus the signal, if a signal ended the program.
     pub fn exit_status(self) -> Option<i32> {
-        self.status.or(self.signal.map(|signal| 128 + signal))
+        self.status
+            .or(self.signal.map(|signal| signal.saturating_add(128)))
     }
 
     /// Returns true if a signal ended the program that neither a closed terminal nor Ctrl-C sends. A program
     /// that another one has started may exit with such a status in its place.
     pub(crate) fn is_killed(self) -> bool {
-        let signal = self.exit_status().map(|status| status - 128);
         // All but SIGHUP and SIGINT.
-        signal.is_some_and(|signal| (3..=64).contains(&signal))
+        let killed = 128 + 3..=128 + 64;
+        self.exit_status()
+            .is_some_and(|status| killed.contains(&status))
     }
 
     /// Converts a status of wait(2).

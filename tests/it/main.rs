@@ -57,6 +57,8 @@ mod own_reports;
 mod printing;
 mod process;
 mod redact_samples;
+#[cfg(feature = "report")]
+mod report;
 mod schema;
 #[cfg(feature = "cli")]
 mod secret_paths;

@@ -1,6 +1,6 @@
 //! The states of all rows over time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::params::invalid;
 use super::source::PageSource;
 use crate::api::Response;
-use crate::board::bands::{Band, note};
+use crate::board::bands::Band;
 use crate::event::ExecutionId;
 use crate::feed::HistoryBands;
 use crate::thread::lock;
@@ -79,11 +79,9 @@ impl PageSource {
         let mut rows = Vec::new();
         for row in board.iter().chain(ended) {
             let key = row.key();
-            let changes = history.get(&key).cloned().unwrap_or_default();
-            let mut all = HashMap::from([(key.clone(), changes)]);
-            note(&mut all, row, row.since);
-            let changes = all.remove(&key).unwrap_or_default();
-            let bands = within(&changes, from, until);
+            let mut timeline = history.get(&key).cloned().unwrap_or_default();
+            timeline.note(row, row.since);
+            let bands = timeline.within(from, until);
             // A row of the board that ended before the span is not in it.
             if !row.has_ended() || !bands.is_empty() {
                 rows.push(RowBands {
@@ -96,21 +94,4 @@ impl PageSource {
         }
         Ok(Timeline { from, until, rows })
     }
-}
-
-/// Returns the states within a span. The state at its start begins there.
-fn within(
-    changes: &[(Timestamp, Band)],
-    from: Timestamp,
-    until: Timestamp,
-) -> Vec<(Timestamp, Band)> {
-    let begun = changes.partition_point(|(ts, _)| *ts <= from);
-    let first = begun.checked_sub(1).map(|at| (from, changes[at].1));
-    // A row that ended before the span is not in it.
-    let first = first.filter(|(_, band)| *band != Band::Ended || begun < changes.len());
-    let later = changes[begun..].iter().copied();
-    first
-        .into_iter()
-        .chain(later.take_while(|(ts, _)| *ts <= until))
-        .collect()
 }

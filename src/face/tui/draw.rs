@@ -535,21 +535,15 @@ fn draw_scale(
 fn symbol_of(band: Band) -> (&'static str, &'static str, Style) {
     let style = Style::new();
     let needs_you = NEEDS_YOU.add_modifier(Modifier::REVERSED);
-    match band {
-        Band::Waiting => ("!", "waits", needs_you),
-        Band::Error => (
-            "x",
-            "error",
-            style.fg(Color::Red).add_modifier(Modifier::REVERSED),
-        ),
-        Band::Limited => ("%", "limited", needs_you),
-        Band::Suspended => ("z", "suspended", needs_you),
-        Band::Done => ("✓", "done", style.fg(Color::Green)),
-        Band::Working => ("█", "works", style.fg(Color::Blue)),
-        Band::Running => ("▒", "runs", style.fg(Color::Blue)),
-        Band::Idle => ("·", "idle", style.add_modifier(Modifier::DIM)),
-        Band::Ended => (" ", "", style),
-    }
+    let style = match band {
+        Band::Waiting | Band::Limited | Band::Suspended => needs_you,
+        Band::Error => style.fg(Color::Red).add_modifier(Modifier::REVERSED),
+        Band::Done => style.fg(Color::Green),
+        Band::Working | Band::Running => style.fg(Color::Blue),
+        Band::Unknown | Band::Idle | Band::NotObserved => style.add_modifier(Modifier::DIM),
+        Band::Ended => style,
+    };
+    (band.symbol(), band.word(), style)
 }
 
 /// Draws what the symbols of the timeline mean, as many as fit.

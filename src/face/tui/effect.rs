@@ -4,7 +4,7 @@ use crossterm::event::KeyEvent;
 
 use super::search::Scan;
 use crate::board::Row;
-use crate::board::bands::Bands;
+use crate::board::bands::Timelines;
 use crate::event::{Envelope, ExecutionId, PaneId};
 use crate::face::styled_text::StyledText;
 use crate::history::Page;
@@ -132,7 +132,7 @@ pub(super) enum Input {
         read: u64,
     },
     Scanned(Box<Scan>),
-    States(Bands),
+    States(Timelines),
     Screen {
         generation: u64,
         screen: Result<Box<Screen>, String>,

@@ -1,6 +1,6 @@
 //! Holds the states of all rows over time, and the span of time that is shown (pure).
 
-use crate::board::bands::{Band, Bands, note, push};
+use crate::board::bands::{Band, Timelines};
 use crate::board::{Row, RowKey};
 use crate::timestamp::Timestamp;
 
@@ -19,7 +19,7 @@ const SPANS: [i64; 8] = [
 /// States over time.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    changes: Bands,
+    changes: Timelines,
     /// The index of the current span.
     span: usize,
     /// True if the history has been read.
@@ -36,18 +36,17 @@ impl Timeline {
     }
 
     pub fn note(&mut self, row: &Row) {
-        note(&mut self.changes, row, row.since);
+        let timeline = self.changes.entry(row.key()).or_default();
+        timeline.note(row, row.since);
     }
 
     /// Adds states from the history before the known ones.
-    pub fn add_history(&mut self, history: Bands) {
+    pub fn add_history(&mut self, history: Timelines) {
         self.is_loaded = true;
         self.is_loading = false;
-        for (key, mut changes) in history {
-            for (ts, band) in self.changes.remove(&key).unwrap_or_default() {
-                push(&mut changes, ts, band);
-            }
-            self.changes.insert(key, changes);
+        for (key, mut timeline) in history {
+            timeline.extend(self.changes.remove(&key).unwrap_or_default());
+            self.changes.insert(key, timeline);
         }
     }
 
@@ -74,68 +73,11 @@ impl Timeline {
     /// Returns the bands of a row in cells of equal duration up to `end`; `None` before its first state. A
     /// cell shows its most urgent state.
     pub fn cells(&self, key: &RowKey, end: Timestamp, columns: usize) -> Vec<Option<Band>> {
-        let changes = self.changes.get(key).map_or(&[][..], Vec::as_slice);
-        let span = self.span_micros();
-        let start = end.micros().saturating_sub(span);
-        let columns_wide = i64::try_from(columns).unwrap_or(i64::MAX).max(1);
-        let edge = |cell: i64| start.saturating_add(span / columns_wide * cell);
-        let mut at = changes.partition_point(|(ts, _)| ts.micros() <= start);
-        let mut current = at.checked_sub(1).map(|at| changes[at].1);
-        let mut cells = Vec::with_capacity(columns);
-        for cell in 1..=columns_wide {
-            let mut shown = current;
-            let until = if cell == columns_wide {
-                end.micros()
-            } else {
-                edge(cell)
-            };
-            while let Some((_, band)) = changes.get(at).filter(|(ts, _)| ts.micros() <= until) {
-                current = Some(*band);
-                shown = Some(shown.map_or(*band, |shown| shown.min(*band)));
-                at += 1;
-            }
-            cells.push(shown);
-        }
-        cells
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_micros(second * 1_000_000)
-    }
-
-    #[test]
-    fn cells_show_the_most_urgent_state() {
-        let key = RowKey {
-            execution_id: "a".into(),
-            part: None,
-        };
-        let mut timeline = Timeline::new();
-        while timeline.span_micros() > 60_000_000 {
-            timeline.zoom(false);
-        }
-        let changes = vec![
-            (at(970), Band::Working),
-            (at(985), Band::Waiting),
-            (at(986), Band::Working),
-            (at(995), Band::Done),
-        ];
-        timeline.add_history([(key.clone(), changes)].into());
-        let cells = timeline.cells(&key, at(1000), 6);
-        assert_eq!(
-            cells,
-            [
-                None,
-                None,
-                Some(Band::Working),
-                Some(Band::Working),
-                Some(Band::Waiting),
-                Some(Band::Done)
-            ]
-        );
+        let start = Timestamp::from_micros(end.micros().saturating_sub(self.span_micros()));
+        let timeline = self.changes.get(key);
+        timeline.map_or_else(
+            || vec![None; columns.max(1)],
+            |timeline| timeline.cells(start, end, columns),
+        )
     }
 }

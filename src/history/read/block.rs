@@ -329,7 +329,12 @@ impl FileBlocks {
     }
 
     /// Returns `true` if this is known to be the end.
-    #[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
+    #[cfg(any(
+        feature = "mcp",
+        feature = "report",
+        feature = "serve",
+        feature = "tui"
+    ))]
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Parts { range, .. } if range.is_empty())
     }

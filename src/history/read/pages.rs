@@ -26,6 +26,21 @@ pub(crate) struct LogPages {
     indexes: Indexes,
 }
 
+impl RunDirectory {
+    /// Returns the time of the last event before this number; `None` if there is none, or the log cannot be read.
+    #[cfg(any(feature = "report", feature = "serve", feature = "tui"))]
+    pub(crate) fn last_before(&self, seq: u64) -> Option<Timestamp> {
+        let query = PageQuery {
+            records_max: 1,
+            bytes_max: 1,
+            selects: &|_| true,
+            is_stopped: &|| false,
+        };
+        let page = LogPages::new(self).before(seq, &query).ok()?;
+        page.events.last().map(|envelope| envelope.ts)
+    }
+}
+
 /// Selects the records of a page, and bounds it.
 pub(crate) struct PageQuery<'a> {
     /// The maximum number of records in the page; at least one.
@@ -70,6 +85,10 @@ impl LogPages {
     ///
     /// # Errors
     /// If there is no such run, or its directory cannot be read.
+    #[cfg_attr(
+        not(any(feature = "mcp", feature = "serve", feature = "tui")),
+        allow(dead_code)
+    )]
     pub fn last(&mut self, query: &PageQuery<'_>) -> Result<Page> {
         let files = PagedFiles::list(&self.run)?;
         let end = files.end();
@@ -88,6 +107,10 @@ impl LogPages {
     ///
     /// # Errors
     /// The same as [`LogPages::last`].
+    #[cfg_attr(
+        not(any(feature = "mcp", feature = "serve", feature = "tui")),
+        allow(dead_code)
+    )]
     pub fn after(&mut self, seq: u64, query: &PageQuery<'_>) -> Result<Page> {
         self.read_from(Place::After(seq), query)
     }

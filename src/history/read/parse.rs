@@ -1,13 +1,19 @@
 //! Parses a block of lines into the selected events, and counts invalid lines (pure).
 
-#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
+#[cfg(any(
+    feature = "mcp",
+    feature = "report",
+    feature = "serve",
+    feature = "tui"
+))]
 use std::ops::Range;
 
 use super::block::{BLOCK_BYTES, Block};
 use super::numbers::BlockNumbers;
-use super::query::{LineFilter, Query};
+use super::query::{LineFilter, Query, stamp_of};
 use crate::event::{Envelope, LineDecoder, TdEvent};
 use crate::history::line::seq_of;
+use crate::timestamp::Timestamp;
 
 /// The bytes of lines, as text if they are known to be UTF-8.
 #[derive(Debug)]
@@ -67,6 +73,8 @@ pub(super) struct ParsedBlock {
     /// True if the last line is incomplete and not an event.
     pub(super) is_torn: bool,
     pub(super) numbers: BlockNumbers,
+    /// The time of the last line, if the line is in this crate's format; only with a query that selects some events.
+    pub(super) last: Option<Timestamp>,
 }
 
 impl ParsedBlock {
@@ -133,7 +141,12 @@ impl BlockLines {
     }
 
     /// Returns the range in the file of the last event's line, including its line feed.
-    #[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
+    #[cfg(any(
+        feature = "mcp",
+        feature = "report",
+        feature = "serve",
+        feature = "tui"
+    ))]
     pub(super) fn place(&self) -> Range<u64> {
         self.offset + self.start as u64..self.offset + self.next as u64
     }
@@ -231,8 +244,8 @@ impl BlockParser {
                 parsed.numbers.note(&envelope, block.offset + at as u64);
             }
             let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
-            let is_wanted = self.wants_all || self.query.wants(&envelope);
-            if !is_header && (is_wanted || self.query.is_context(&envelope)) {
+            let is_wanted = !is_header && (self.wants_all || self.query.wants(&envelope));
+            if is_wanted || self.query.is_context(&envelope) {
                 let line = if self.keeps_lines { line } else { &[] };
                 parsed.records.push(LogRecord {
                     envelope,
@@ -242,16 +255,28 @@ impl BlockParser {
             }
         });
         if !self.wants_all {
-            note_numbers(block, &broken, &mut parsed.numbers);
+            note_numbers(block, &broken, &mut parsed);
+            parsed.last = last_time(block.lines());
         }
         parsed
     }
 }
 
+/// Returns the time of the last whole line, if the line is in this crate's format.
+fn last_time(lines: &[u8]) -> Option<Timestamp> {
+    let whole = lines.get(..memchr::memrchr(b'\n', lines)?)?;
+    let start = memchr::memrchr(b'\n', whole).map_or(0, |at| at + 1);
+    let stamp = stamp_of(whole.get(start..)?)?;
+    std::str::from_utf8(stamp).ok()?.parse().ok()
+}
+
 /// Notes the numbers of all lines, parsing few of them: a line counts if it begins with the number that follows,
-/// ends as an event does, and is text, which most damage is not. `broken` has the positions of the lines that are known to be no events.
-fn note_numbers(block: &Block, broken: &[usize], numbers: &mut BlockNumbers) {
+/// ends as an event does, and is text, which most damage is not: it is counted as invalid. `broken` has the positions of
+/// the lines that are known to be no events.
+fn note_numbers(block: &Block, broken: &[usize], parsed: &mut ParsedBlock) {
     let (lines, mut broken) = (block.lines(), broken.iter().peekable());
+    // Most blocks are text as a whole, which is cheaper to check than line by line.
+    let is_all_text = is_text_but_line_ends(lines);
     let mut decoder = LineDecoder::default();
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', lines).chain([lines.len()]) {
@@ -260,18 +285,32 @@ fn note_numbers(block: &Block, broken: &[usize], numbers: &mut BlockNumbers) {
         if broken.next_if(|broken| **broken == at).is_some() || line.is_empty() {
             continue;
         }
-        let is_whole =
-            line.ends_with(b"}") && is_text(line) && !(block.is_torn && end == lines.len());
-        if is_whole && seq_of(line).is_some_and(|seq| numbers.continues(seq)) {
+        let offset = block.offset + at as u64;
+        let is_whole = line.ends_with(b"}") && (is_all_text || is_text(line));
+        let is_torn = block.is_torn && end == lines.len();
+        let numbers = &mut parsed.numbers;
+        if is_whole && !is_torn && seq_of(line).is_some_and(|seq| numbers.continues(seq)) {
             continue;
         }
-        // Lines of logs without numbers are not parsed.
-        if memchr::memmem::find(line, b"\"seq\"").is_some()
-            && let Ok(envelope) = decoder.decode(line)
-        {
-            numbers.note(&envelope, block.offset + at as u64);
+        // Whole lines of logs without numbers are not parsed.
+        if is_whole && memchr::memmem::find(line, b"\"seq\"").is_none() {
+            continue;
+        }
+        match decoder.decode(line) {
+            Ok(envelope) => numbers.note(&envelope, offset),
+            Err(_) if is_torn => parsed.is_torn = true,
+            Err(_) if !is_whole => parsed.add_invalid(line, offset),
+            Err(_) => {}
         }
     }
+}
+
+/// Returns `true` if each line of a block may be JSON without line ends.
+fn is_text_but_line_ends(lines: &[u8]) -> bool {
+    let has_control = lines
+        .iter()
+        .fold(false, |any, byte| any | (*byte < b' ' && *byte != b'\n'));
+    !has_control && simdutf8::basic::from_utf8(lines).is_ok()
 }
 
 /// Returns `true` if a line may be JSON without line ends: UTF-8 without control characters.

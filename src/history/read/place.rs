@@ -26,6 +26,10 @@ pub(super) enum Place {
     /// Right before the first record with this number or a higher one.
     Before(u64),
     /// Right after the last record with this number or a lower one.
+    #[cfg_attr(
+        not(any(feature = "mcp", feature = "serve", feature = "tui")),
+        allow(dead_code)
+    )]
     After(u64),
     /// Right before the first record of a later time.
     #[cfg_attr(not(feature = "tui"), allow(dead_code))]

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use memchr::memmem::Finder;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal};
+use rustc_hash::FxHashSet;
 
 use crate::error::{Error, Result};
-use crate::event::Envelope;
+use crate::event::{Envelope, TdEvent};
 use crate::timestamp::Timestamp;
 
 /// The maximum memory of a compiled expression; larger ones are refused.
@@ -29,6 +30,8 @@ pub struct Query {
     pub(super) until: Option<Timestamp>,
     text: Option<TextQuery>,
     context: BTreeSet<String>,
+    /// True if the ends of output are context.
+    has_ends: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -105,9 +108,17 @@ impl Query {
 
     /// Also selects events of this type as context, regardless of the rest of the query. Readers need them to
     /// interpret the wanted events; for example, the name of a session for its lines. Further calls add
-    /// types. Each record states if it is wanted or context.
+    /// types. Each record states if it is wanted or context. With `LogOpened`, and a query that does not select all
+    /// events, the headers of files are records, too.
     pub fn context(mut self, type_name: impl Into<String>) -> Self {
         self.context.insert(type_name.into());
+        self
+    }
+
+    /// Also selects the ends of panes' output as context: they say how a program has ended whose pane is kept.
+    #[cfg(feature = "report")]
+    pub(crate) fn ends_of_output(mut self) -> Self {
+        self.has_ends = true;
         self
     }
 
@@ -148,7 +159,21 @@ impl Query {
 
     pub(super) fn is_context(&self, envelope: &Envelope) -> bool {
         self.context.contains(envelope.event.type_name())
+            || self.has_ends && is_end(&envelope.event)
     }
+}
+
+/// What the line of an end of output contains.
+const END_OF_OUTPUT: &str = r#""is_complete"\s*:\s*true"#;
+
+fn is_end(event: &TdEvent) -> bool {
+    matches!(
+        event,
+        TdEvent::OutputUpdate {
+            is_complete: true,
+            ..
+        }
+    )
 }
 
 /// Skips lines that cannot match a query.
@@ -162,12 +187,49 @@ pub(super) struct LineFilter {
     context: Option<regex::bytes::Regex>,
     /// Finds numeric escapes, which may represent any character.
     by_number: Finder<'static>,
+    /// If only types are wanted: the types of lines in this crate's format that may match.
+    by_type: Option<TypeFilter>,
+}
+
+/// Selects lines in this crate's format by the type of their event, which stands near their beginning.
+#[derive(Clone, Debug)]
+struct TypeFilter {
+    types: FxHashSet<Vec<u8>>,
+    /// Finds ends of output, if they are wanted.
+    ends: Option<Finder<'static>>,
+}
+
+impl TypeFilter {
+    /// Returns the filter for a query; `None` if it selects by more than types and times.
+    fn of(query: &Query) -> Option<Self> {
+        // One name alone is found faster than line by line.
+        let is_by_type = query.types.len() > 1 && query.executions.is_empty();
+        let names = query.types.iter().chain(&query.context);
+        (is_by_type && query.text.is_none()).then(|| Self {
+            types: names.map(|name| name.as_bytes().to_vec()).collect(),
+            ends: (query.has_ends).then(|| Finder::new(br#""is_complete":true"#)),
+        })
+    }
+
+    /// Returns true if a line may match; `None` if it is not in this crate's format.
+    fn may_match(&self, line: &[u8]) -> Option<bool> {
+        let name = type_of(line)?;
+        let is_end = || {
+            let ends = self.ends.as_ref();
+            ends.is_some_and(|ends| name == b"OutputUpdate" && ends.find(line).is_some())
+        };
+        Some(self.types.contains(name) || is_end())
+    }
 }
 
 impl LineFilter {
     /// Returns the filter for a query.
     pub(super) fn of(query: &Query) -> Self {
         let context = quoted(&query.context).filter(|_| !query.context.is_empty());
+        let needs_all = !query.context.is_empty() && context.is_none();
+        let ends = query.has_ends.then(|| END_OF_OUTPUT.to_owned());
+        let context = [context, ends].into_iter().flatten();
+        let context = context.reduce(|names, ends| format!("{names}|{ends}"));
         let or_context = |pattern: String| {
             let pattern = match &context {
                 Some(context) => format!("(?:{pattern})|{context}"),
@@ -184,7 +246,6 @@ impl LineFilter {
             names(&query.types),
             names(&query.executions),
         ];
-        let needs_all = !query.context.is_empty() && context.is_none();
         Self {
             tests: if needs_all {
                 Vec::new()
@@ -195,12 +256,25 @@ impl LineFilter {
             until: query.until.map(|ts| ts.to_string().into_bytes()),
             context: context.and_then(|context| regex::bytes::Regex::new(&context).ok()),
             by_number: Finder::new(b"\\u"),
+            by_type: TypeFilter::of(query),
         }
     }
 
     /// Calls `take` with each line of a block that may match, and with its position, in order. Omits line
     /// feeds and empty lines.
     pub(super) fn each<'a>(&self, block: &'a [u8], mut take: impl FnMut(usize, &'a [u8])) {
+        if let Some(by_type) = &self.by_type {
+            let mut start = 0;
+            for end in memchr::memchr_iter(b'\n', block).chain([block.len()]) {
+                let line = block.get(start..end).unwrap_or_default();
+                let may_match = by_type.may_match(line);
+                if may_match.unwrap_or_else(|| self.has_type(line)) && self.may_match(line) {
+                    take(start, line);
+                }
+                start = end + 1;
+            }
+            return;
+        }
         if let Some(first) = self.tests.first() {
             let next = |from| first.find_at(block, from).map(|found| found.start());
             return self.jump(block, next, take);
@@ -213,6 +287,12 @@ impl LineFilter {
             }
             start = end + 1;
         }
+    }
+
+    /// Returns true if a line passes the first test.
+    fn has_type(&self, line: &[u8]) -> bool {
+        let first = self.tests.first();
+        first.is_none_or(|first| first.is_match(line)) || self.by_number.find(line).is_some()
     }
 
     /// Visits the positions where `next` finds a match and where a numeric escape is.
@@ -291,11 +371,8 @@ fn is_plain(name: &str) -> bool {
 
 /// Returns the timestamp of a line in this crate's format, whose bytes sort by time. `None` for other lines,
 /// for years without four digits, and for a leap second, which is parsed as the preceding second.
-fn stamp_of(line: &[u8]) -> Option<&[u8]> {
-    let rest = line.strip_prefix(br#"{"seq":"#)?;
-    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-    let rest = rest.get(digits..)?.strip_prefix(br#","ts":""#)?;
-    let (ts, rest) = rest.split_at_checked("2026-01-21T10:00:01.123456Z".len())?;
+pub(super) fn stamp_of(line: &[u8]) -> Option<&[u8]> {
+    let (ts, rest) = stamped(line)?;
     let shape = b"dddd-dd-ddTdd:dd:dd.ddddddZ";
     let fits = ts.iter().zip(shape).all(|(&byte, &shape)| match shape {
         b'd' => byte.is_ascii_digit(),
@@ -303,6 +380,22 @@ fn stamp_of(line: &[u8]) -> Option<&[u8]> {
     });
     let is_leap = ts.get(17..19) == Some(b"60");
     (fits && !is_leap && rest.starts_with(b"\"")).then_some(ts)
+}
+
+/// Returns the bytes of a timestamp of the usual length in a line of this crate's format, and those that follow.
+fn stamped(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = line.strip_prefix(br#"{"seq":"#)?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    let rest = rest.get(digits..)?.strip_prefix(br#","ts":""#)?;
+    rest.split_at_checked("2026-01-21T10:00:01.123456Z".len())
+}
+
+/// Returns the type of the event in a line of this crate's format; `None` for other lines, and for a type with an escape.
+fn type_of(line: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = stamped(line)?;
+    let rest = rest.strip_prefix(br#"","event":{"type":""#)?;
+    let name = &rest[..rest.iter().position(|byte| *byte == b'"')?];
+    (!name.contains(&b'\\')).then_some(name)
 }
 
 // A line contains a text between quotes, mostly unchanged. The expression for a line, derived from the one for

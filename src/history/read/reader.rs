@@ -1,4 +1,4 @@
-//! Iterates over the selected events of a log, in order, across its files; and over several logs, by time.
+//! Iterates over the selected events of a log, in order, across its files.
 //!
 //! The threads `td-read-N` read and parse blocks, so that all cores search a large log. The reader queues jobs
 //! and receives each result over a separate channel, in the order of the jobs. Both queues are bounded by
@@ -9,13 +9,8 @@
 //! reader converts earlier lines to events. Events are not created in this thread, because freeing memory in
 //! another thread than the one that allocated it costs more than parsing. The thread blocks on the disk and on
 //! the bounded queue of blocks. It ends at the end of the log, or when the reader is dropped, which joins it.
-//!
-//! [`MergedLogs`] opens a log when the merge reaches the time at which its run began, and closes it at its end.
-//! Descriptors and memory therefore depend on the number of runs at the same time. The more logs, the smaller
-//! their blocks.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +35,7 @@ use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
 /// The size of a block that one thread parses and returns: the block and its events stay in the core's cache.
-const SEQUENTIAL_BLOCK_BYTES: u64 = 32 * 1024;
+pub(super) const SEQUENTIAL_BLOCK_BYTES: u64 = 32 * 1024;
 
 /// The maximum number of problems in a report.
 const PROBLEMS_MAX: usize = 16;
@@ -103,6 +98,9 @@ pub struct ReadReport {
     /// The errors of files, or parts of files, that could not be read.
     pub problems: Vec<Error>,
     pub(super) numbers: NumberCheck,
+    /// The time of the last line that was read with a query for some events, if it is in this crate's format.
+    #[cfg_attr(not(feature = "report"), allow(dead_code))]
+    pub(crate) last: Option<Timestamp>,
 }
 
 impl LogReader {
@@ -145,7 +143,7 @@ impl LogReader {
     }
 
     /// Reads only in this thread, in blocks of this size.
-    fn in_blocks_of(mut self, bytes: u64) -> Self {
+    pub(super) fn in_blocks_of(mut self, bytes: u64) -> Self {
         (self.pool, self.is_parallel) = (None, false);
         self.files.in_blocks_of(bytes);
         self
@@ -322,7 +320,7 @@ impl LogReader {
 
     /// Returns the next event, as the iterator does; `None` also once `is_stopped` returns `true`, which is called once
     /// for each block.
-    #[cfg(any(feature = "mcp", feature = "sqlite"))]
+    #[cfg(any(feature = "mcp", feature = "report", feature = "sqlite"))]
     pub(crate) fn next_until(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<LogRecord> {
         self.next_unless(is_stopped)
     }
@@ -491,6 +489,7 @@ impl ReadReport {
     pub(super) fn account(&mut self, parsed: &ParsedBlock, path: &Path) {
         self.numbers.take(&parsed.numbers, path);
         self.invalid += parsed.invalid;
+        self.last = parsed.last.or(self.last);
         self.torn += u64::from(parsed.is_torn);
         if let (None, Some(at)) = (&self.first_invalid, parsed.first_invalid) {
             self.first_invalid = Some((path.to_owned(), at));
@@ -659,142 +658,5 @@ fn read_ahead(
             // The reader has been dropped.
             return;
         }
-    }
-}
-
-/// A log to merge.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum LogSource {
-    /// The log of a run.
-    Run(RunDirectory),
-    /// A single file.
-    File(PathBuf),
-}
-
-/// An item from merged logs.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Merged {
-    /// The first event of this log may follow.
-    Opened(usize),
-    /// An event of a log.
-    Record(usize, Box<LogRecord>),
-    /// The log has ended.
-    Closed(usize, Box<ReadReport>),
-    /// The log cannot be read.
-    Failed(usize, Error),
-}
-
-/// Merges logs. Each log's number is its index in the list of sources.
-#[derive(Debug)]
-pub struct MergedLogs {
-    query: Query,
-    block_bytes: u64,
-    /// Logs that are not open yet; the earliest is the last element.
-    waiting: Vec<(Timestamp, usize, LogSource)>,
-    /// The time of the next event of each open log, ordered by time and then by log.
-    heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    /// The open logs, each with its next event.
-    open: Vec<Option<(LogReader, Option<LogRecord>)>>,
-    /// The log whose head was returned last and whose next event must be read.
-    last: Option<usize>,
-}
-
-impl MergedLogs {
-    /// Begins to merge the events of logs that match a query.
-    pub fn new(sources: Vec<LogSource>, query: Query) -> Self {
-        let count = sources.len();
-        let mut waiting: Vec<_> = (0..)
-            .zip(sources)
-            .map(|(number, source)| (began(&source), number, source))
-            .collect();
-        waiting.sort_by_key(|(began, number, _)| Reverse((*began, *number)));
-        Self {
-            query,
-            // All blocks together take 8 MiB. Lines are rarely longer than the smallest block.
-            block_bytes: (8 * 1024 * 1024 / count.max(1) as u64)
-                .clamp(4096, SEQUENTIAL_BLOCK_BYTES),
-            waiting,
-            heads: BinaryHeap::new(),
-            open: (0..count).map(|_| None).collect(),
-            last: None,
-        }
-    }
-
-    /// Opens the next log unless an open log has an earlier event.
-    fn open_next(&mut self) -> Option<Merged> {
-        let (began, ..) = self.waiting.last()?;
-        let earliest = self.heads.peek();
-        if earliest.is_some_and(|Reverse((ts, _))| ts < began) {
-            return None;
-        }
-        let (_, number, source) = self.waiting.pop()?;
-        match self.reader(&source) {
-            Ok(reader) => {
-                self.open[number] = Some((reader, None));
-                self.last = Some(number);
-                Some(Merged::Opened(number))
-            }
-            Err(error) => Some(Merged::Failed(number, error)),
-        }
-    }
-
-    fn reader(&self, source: &LogSource) -> Result<LogReader> {
-        let query = self.query.clone();
-        let reader = match source {
-            LogSource::Run(run) => LogReader::open_lines(run, query),
-            LogSource::File(path) => LogReader::open_file(path, query),
-        };
-        Ok(reader?.in_blocks_of(self.block_bytes))
-    }
-
-    /// Reads the next event of the log whose head was returned last; returns the log's end if it has ended.
-    fn advance(&mut self) -> Option<Merged> {
-        let number = self.last.take()?;
-        let (reader, head) = self.open[number].as_mut()?;
-        match reader.next() {
-            Some(record) => {
-                self.heads.push(Reverse((record.envelope.ts, number)));
-                *head = Some(record);
-                None
-            }
-            None => {
-                let report = self.open[number].take().map(|(reader, _)| reader.report);
-                Some(Merged::Closed(number, Box::new(report.unwrap_or_default())))
-            }
-        }
-    }
-}
-
-impl Iterator for MergedLogs {
-    type Item = Merged;
-
-    fn next(&mut self) -> Option<Merged> {
-        if let Some(closed) = self.advance() {
-            return Some(closed);
-        }
-        if let Some(opened) = self.open_next() {
-            return Some(opened);
-        }
-        let Reverse((_, number)) = self.heads.pop()?;
-        self.last = Some(number);
-        let record = self.open[number].as_mut()?.1.take()?;
-        Some(Merged::Record(number, Box::new(record)))
-    }
-}
-
-/// Returns a time before which the log has no events.
-fn began(source: &LogSource) -> Timestamp {
-    let first = Timestamp::from_micros(i64::MIN);
-    let LogSource::Run(run) = source else {
-        return first;
-    };
-    // Events of a run may be slightly older than its directory, because another thread creates it.
-    match run.metadata() {
-        Ok(Some(metadata)) => {
-            Timestamp::from_micros(metadata.created.micros().saturating_sub(60_000_000))
-        }
-        _ => first,
     }
 }

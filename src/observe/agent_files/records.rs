@@ -59,8 +59,8 @@ impl RecordReader<'_> {
     /// # Errors
     /// When the file cannot be read, or is not a regular one. Sub-agents that cannot be read are left out.
     #[cfg_attr(
-        not(any(test, feature = "internals")),
-        expect(dead_code, reason = "the report of a night uses it")
+        not(feature = "report"),
+        allow(dead_code, reason = "the report uses it")
     )]
     pub(crate) fn read(
         &self,

@@ -32,7 +32,7 @@ export class Timeline {
     this.select.addEventListener("change", () => this.#refresh());
     for (const band of BANDS.slice(0, -1)) {
       const swatch = svg("svg", { class: "swatch", "aria-hidden": "true" }, ...bandShapes(band, 0, 34, 14));
-      byId("legend").append(el("li", {}, swatch, band));
+      byId("legend").append(el("li", {}, swatch, wordsOf(band)));
     }
     byId("legend").after(patterns());
     this.bands.addEventListener("keydown", (event) => this.#keyed(event));
@@ -120,7 +120,7 @@ export class Timeline {
   }
 
   #bandOf(row, name, { band, from, until }, scale) {
-    const details = `${name}: ${band} for ${duration(until - from)}, from ${timeOf(from)} until ${timeOf(until)}`;
+    const details = `${name}: ${wordsOf(band)} for ${duration(until - from)}, from ${timeOf(from)} until ${timeOf(until)}`;
     const x = scale(from);
     const [rect, ...others] = bandShapes(band, x, Math.max(2, scale(until) - x), HEIGHT);
     // One tab stop for the whole picture; the arrow keys move between bands.
@@ -171,13 +171,15 @@ export class Timeline {
     for (const row of this.#answer.rows) {
       // The last states of each row: weeks of a busy pane have thousands.
       for (const band of bandsOf(row, from, until).slice(-50)) {
-        const cells = [oneLine(row.name, 80), band.band, timeOf(band.from), duration(band.until - band.from)];
+        const cells = [oneLine(row.name, 80), wordsOf(band.band), timeOf(band.from), duration(band.until - band.from)];
         body.append(el("tr", {}, ...cells.map((text) => el("td", {}, text))));
       }
     }
     place.replaceChildren(el("table", {}, el("thead", {}, head), body));
   }
 }
+
+const wordsOf = (band) => band.replace("_", " ");
 
 const timeOf = (ms) => clockTime(new Date(ms).toISOString());
 

@@ -1,6 +1,6 @@
 // The bands of the timeline: from, until and what they are called (pure).
 
-export const BANDS = ["waiting", "error", "limited", "suspended", "working", "running", "done", "idle", "ended"];
+export const BANDS = ["waiting", "error", "limited", "suspended", "working", "running", "done", "idle", "unknown", "not_observed", "ended"];
 
 // Returns the bands of a row as `{band, from, until}` in milliseconds, within the span. Nothing is drawn after `ended`.
 export function bandsOf(row, from, until) {

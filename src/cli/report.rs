@@ -1,0 +1,170 @@
+//! `td-observe report`: what everything did within a span of time, and what still needs the user.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueHint;
+use clap_complete::engine::ArgValueCompleter;
+
+use super::duration::{TimePoint, parse_time_point};
+use super::failure::Failure;
+use super::history::{Which, data_dir, until_stopped};
+use super::log::before;
+use super::log_show::Selection;
+use super::options::Options;
+use super::progress::Progress;
+use super::signals::Signals;
+use super::{known, output};
+use crate::clock::Clock;
+use crate::face::report::{
+    PassProgress, ReportQuery, TerminalReport, Texts, html, markdown, read_report,
+};
+use crate::face::{LocalTime, terminal_size};
+use crate::history::{RunDirectory, RunSummary};
+use crate::redact::Rules;
+use crate::thread::Stop;
+use crate::timestamp::Timestamp;
+
+/// The time that a report covers by default: a night.
+const SINCE: &str = "12h";
+
+pub(super) fn run(options: &Options, typed: TypedReport) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch(|| {})?;
+    let clock = Clock::system();
+    let options = options.clone();
+    until_stopped(&signals, &clock.clone(), move |stop| {
+        report(&options, &typed, &clock, stop)
+    })
+}
+
+fn report(
+    options: &Options,
+    typed: &TypedReport,
+    clock: &Clock,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
+    if options.json && (typed.markdown || typed.html.is_some()) {
+        return Err(usage!(
+            "--json, --markdown and --html are different formats: give one of them"
+        ));
+    }
+    let now = clock.wall();
+    let until = typed.until.map_or(now, |until| before(until, now));
+    let since = before(typed.since, now);
+    if since >= until {
+        return Err(usage!(
+            "--since is not before --until: the time span is empty"
+        ));
+    }
+    let runs = runs_of(options, typed, now)?;
+    let is_within =
+        |run: &RunSummary| run.started < until && (run.last_event >= since || run.is_open());
+    let runs: Vec<RunSummary> = runs.into_iter().filter(is_within).collect();
+    let query = ReportQuery {
+        since,
+        until,
+        texts: Texts::new(Rules::builtin(), typed.metadata_only),
+    };
+    let total = runs.iter().map(|run| run.directory.log_bytes()).sum();
+    let progress = Progress::start("reading", total, options.quiet, clock);
+    let pass = PassProgress {
+        counter: progress.counter(),
+        stop: stop.clone(),
+    };
+    let report = read_report(&data_dir(options)?, runs, &query, clock, &pass);
+    progress.finish();
+    let Some(report) = report? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let local = LocalTime::of_system();
+    if let Some(path) = &typed.html {
+        return write_page(path, &html(&report, local));
+    }
+    let text = if options.json {
+        output::json_lines([&report])
+    } else if typed.markdown {
+        markdown(&report, local)
+    } else {
+        let terminal = TerminalReport {
+            width: terminal_size().0,
+            is_coloured: options.coloured,
+        };
+        terminal.render(&report, local)
+    };
+    output::print(&text)
+}
+
+/// Replaces the file of the page, which only its owner can read: it says what was done.
+fn write_page(path: &Path, page: &str) -> Result<ExitCode, Failure> {
+    let failed = |cause: &dyn Display| usage!("--html: cannot write {path:?}: {cause}");
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if path.is_dir() {
+        return Err(failed(&"it is a directory"));
+    }
+    let file = tempfile::NamedTempFile::new_in(directory);
+    let mut file = file.map_err(|cause| failed(&cause))?;
+    (file.write_all(page.as_bytes()))
+        .and_then(|()| file.as_file().sync_all())
+        .map_err(|cause| failed(&cause))?;
+    file.persist(path).map_err(|error| failed(&error.error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the summaries of the chosen runs.
+fn runs_of(
+    options: &Options,
+    typed: &TypedReport,
+    now: Timestamp,
+) -> Result<Vec<RunSummary>, Failure> {
+    let data = data_dir(options)?;
+    if typed.runs.is_empty() {
+        return Ok(data.runs_in_brief(now)?.runs);
+    }
+    let selection = Selection {
+        typed: typed.runs.clone(),
+    };
+    let mut runs = Vec::new();
+    for which in selection.resolve(options)? {
+        match which {
+            Which::Run(run) => runs.extend(summary_of(&run, now)?),
+            Which::File(path) => {
+                return Err(usage!("{path:?} is a file: a report needs runs"));
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn summary_of(run: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary>, Failure> {
+    Ok(run.summary_in_brief(now)?)
+}
+
+// The arguments of `report`.
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = include_str!("help/report.txt").trim_end())]
+pub(super) struct TypedReport {
+    /// Execution ids, names (their latest runs) or patterns [default: all runs]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(known::runs))]
+    pub runs: Vec<PathBuf>,
+    /// From this time on: 12h (ago), 22:00, yesterday, '2026-01-21 22:00' (local time), or 2026-01-21T22:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point, default_value = SINCE)]
+    pub since: TimePoint,
+    /// Up to this time [default: now]
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub until: Option<TimePoint>,
+    /// Write a page into this file, which needs no other file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["markdown"])]
+    pub html: Option<PathBuf>,
+    /// Print Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Leave out all text, names too: states, times and numbers only
+    #[arg(long)]
+    pub metadata_only: bool,
+}

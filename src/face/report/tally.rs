@@ -1,0 +1,494 @@
+//! What one row did within a span of time, as a fold over its events and states (pure).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::conversations::Conversation;
+use super::model::{
+    Checks, ErrorKind, ErrorReport, Errors, Gap, Gaps, Job, Jobs, Outcome, Question, Questions,
+    Said, Source, Tokens, Tool, Tools, Turn, Turns,
+};
+use super::text::Texts;
+use crate::board::bands::Band;
+use crate::board::{Row, is_failure};
+use crate::event::{EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, TdEvent};
+use crate::timestamp::Timestamp;
+use crate::track::ProcessExit;
+
+/// The most items of a list that a report keeps, the last ones; the counts are those of all.
+pub(super) const ITEMS_MAX: usize = 200;
+
+/// The most conversations of a row whose files are read. A user begins a new one some times a day.
+const CONVERSATIONS_MAX: usize = 50;
+
+/// The most tools that are told apart. Agents have some dozens.
+const TOOLS_MAX: usize = 1_000;
+
+/// A span of time; its end does not belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub since: Timestamp,
+    pub until: Timestamp,
+}
+
+impl Span {
+    pub fn contains(self, at: Timestamp) -> bool {
+        self.since <= at && at < self.until
+    }
+
+    /// Returns the milliseconds of a time that are within the span.
+    fn overlap_ms(self, from: Timestamp, until: Timestamp) -> u64 {
+        millis_between(from.max(self.since), until.min(self.until))
+    }
+}
+
+/// Returns the milliseconds between two times; 0 if the second is not later.
+pub(super) fn millis_between(from: Timestamp, until: Timestamp) -> u64 {
+    let micros = until.micros().saturating_sub(from.micros());
+    u64::try_from(micros / 1000).unwrap_or(0)
+}
+
+/// The figures of one row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// The open question, and whether it is within the span so far.
+    open_question: Option<Question>,
+    questions: Questions,
+    recent_questions: Recent<Question>,
+    band: Option<Band>,
+    turn: OpenTurn,
+    turns: Turns,
+    recent_turns: Recent<Turn>,
+    tools: Tools,
+    by_tool: BTreeMap<String, (u64, u64, u64)>,
+    tokens: Tokens,
+    checks: Checks,
+    outcomes: Recent<Outcome>,
+    job: Option<(String, u64)>,
+    jobs: Jobs,
+    failed_jobs: Recent<(Job, u64)>,
+    errors: Errors,
+    recent_errors: Recent<ErrorReport>,
+    gaps: Gaps,
+    recent_gaps: Recent<Gap>,
+    /// The number of the last event of the row.
+    last_seq: Option<u64>,
+    pub loop_success: Option<bool>,
+    pub timed_out: bool,
+    /// The conversations of its agents.
+    pub conversations: Vec<Conversation>,
+}
+
+/// The turn that an agent is in.
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenTurn {
+    began: Option<Timestamp>,
+    /// The agent rests: the next prompt begins another turn.
+    is_over: bool,
+    tool_calls: u64,
+    tools_failed: u64,
+    tokens: Tokens,
+}
+
+/// The last items of a list.
+#[derive(Clone, Debug)]
+struct Recent<T>(VecDeque<T>);
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Recent<T> {
+    fn push(&mut self, item: T) {
+        if self.0.len() >= ITEMS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(item);
+    }
+
+    fn into_vec(self) -> Vec<T> {
+        self.0.into()
+    }
+}
+
+/// Returns the name of a reason; a later version's may be any text.
+fn known_name(reason: &EnumOrUnknown<GapReason>) -> &'static str {
+    reason.known().map_or("other", |reason| reason.as_str())
+}
+
+/// The figures of a row that is complete.
+#[derive(Debug)]
+pub(super) struct Figures {
+    pub questions: Questions,
+    pub turns: Turns,
+    pub tools: Tools,
+    pub tokens: Option<Tokens>,
+    pub checks: Checks,
+    pub jobs: Jobs,
+    /// The numbers of the events of the failed jobs, in their order.
+    pub failed_at: Vec<u64>,
+    pub errors: Errors,
+    pub gaps: Gaps,
+    pub summaries: Vec<Said>,
+    /// The number of the row's last event that counts.
+    pub last_seq: Option<u64>,
+}
+
+impl Tally {
+    /// Notes that the row has changed at a time.
+    pub fn note_row(&mut self, row: &Row, at: Timestamp, span: Span, texts: &Texts) {
+        let band = Band::of(row);
+        self.note_question(row, band, at, span, texts);
+        let is_new = self.band.replace(band) != Some(band);
+        let kind = match band {
+            Band::Error => ErrorKind::AgentError,
+            Band::Limited => ErrorKind::Limit,
+            Band::Ended => {
+                self.turn.is_over = true;
+                return self.close_conversations(at);
+            }
+            _ => {
+                self.turn.is_over |= band == Band::Idle;
+                return;
+            }
+        };
+        let is_agents = matches!(row.state, crate::board::RowState::Agent(_));
+        if is_new && is_agents && span.contains(at) {
+            let words = row.asks.as_deref().unwrap_or(&row.last_line);
+            self.add_error(at, kind, words, texts);
+        }
+    }
+
+    fn note_question(&mut self, row: &Row, band: Band, at: Timestamp, span: Span, texts: &Texts) {
+        let asks = row.asks.as_deref().and_then(|asks| texts.take(asks));
+        let id = row.question_id.as_deref().and_then(|id| texts.take(id));
+        let is_waiting = band == Band::Waiting;
+        if let Some(open) = &mut self.open_question {
+            let is_same = match (&open.question_id, &id) {
+                (Some(open), Some(id)) => open == id,
+                _ => row.since == open.from || open.asks == asks,
+            };
+            if is_waiting && is_same {
+                open.asks = asks.or(open.asks.take());
+                return;
+            }
+            let answered = !matches!(band, Band::Ended | Band::NotObserved | Band::Unknown);
+            self.close_question(at, answered, span);
+        }
+        if is_waiting {
+            self.open_question = Some(Question {
+                from: at,
+                until: None,
+                answered: false,
+                asks,
+                question_id: id,
+            });
+        }
+    }
+
+    /// Notes that nothing observes the row any more.
+    pub fn lose_observer(&mut self, at: Timestamp, span: Span) {
+        self.close_question(at, false, span);
+        self.band = None;
+        self.turn.is_over = true;
+        self.close_conversations(at);
+    }
+
+    /// The log has the events of a conversation from a time on, and no others of its row.
+    fn find_conversation(&mut self, file: &str, agent: Option<&str>, at: Timestamp) {
+        let all = &mut self.conversations;
+        let is_open = |of: &Conversation| of.observed.last().is_some_and(|(_, end)| end.is_none());
+        if all.iter().any(|of| of.file == file && is_open(of)) {
+            return;
+        }
+        self.close_conversations(at);
+        let all = &mut self.conversations;
+        if let Some(known) = all.iter_mut().find(|of| of.file == file) {
+            known.observed.push((at, None));
+        } else if all.len() < CONVERSATIONS_MAX {
+            all.push(Conversation {
+                file: file.to_owned(),
+                agent: agent.map(str::to_owned),
+                observed: vec![(at, None)],
+            });
+        }
+    }
+
+    fn close_conversations(&mut self, at: Timestamp) {
+        for conversation in &mut self.conversations {
+            if let Some((_, end @ None)) = conversation.observed.last_mut() {
+                *end = Some(at);
+            }
+        }
+    }
+
+    fn close_question(&mut self, at: Timestamp, answered: bool, span: Span) {
+        let Some(mut question) = self.open_question.take() else {
+            return;
+        };
+        question.until = Some(at);
+        question.answered = answered;
+        self.count_question(question, span);
+    }
+
+    fn count_question(&mut self, question: Question, span: Span) {
+        let until = question.until.unwrap_or(span.until);
+        if until < span.since || question.from >= span.until {
+            return;
+        }
+        let questions = &mut self.questions;
+        questions.count += 1;
+        questions.unanswered += u64::from(!question.answered);
+        let wait = span.overlap_ms(question.from, until);
+        questions.longest_wait_ms = questions.longest_wait_ms.max(wait);
+        self.recent_questions.push(question);
+    }
+
+    /// Counts an event within the span.
+    pub fn count(&mut self, event: &TdEvent, seq: Option<u64>, at: Timestamp, texts: &Texts) {
+        self.last_seq = seq.or(self.last_seq);
+        match event {
+            TdEvent::PromptSent { .. } => {
+                self.turns.prompts += 1;
+                if std::mem::take(&mut self.turn.is_over) {
+                    self.turn = OpenTurn::default();
+                }
+                self.turn.began.get_or_insert(at);
+            }
+            TdEvent::ToolCallStarted { tool_name, .. } => {
+                self.tools.calls += 1;
+                self.turn.tool_calls += 1;
+                self.tool(tool_name, |(calls, ..)| *calls += 1);
+            }
+            TdEvent::ToolCallCompleted {
+                tool_name,
+                success,
+                duration_ms,
+                ..
+            } => {
+                let failed = u64::from(!success);
+                self.tools.failed += failed;
+                self.turn.tools_failed += failed;
+                self.tool(tool_name, |(_, all_failed, duration)| {
+                    *all_failed += failed;
+                    *duration = duration.saturating_add(*duration_ms);
+                });
+            }
+            TdEvent::ResponseCompleted {
+                input_tokens,
+                output_tokens,
+                ..
+            } => {
+                for tokens in [&mut self.tokens, &mut self.turn.tokens] {
+                    tokens.input = tokens.input.saturating_add(*input_tokens);
+                    tokens.output = tokens.output.saturating_add(*output_tokens);
+                }
+            }
+            TdEvent::TurnCompleted { summary, .. } => {
+                let turn = std::mem::take(&mut self.turn);
+                self.turns.count += 1;
+                self.recent_turns.push(Turn {
+                    began: turn.began,
+                    ended: at,
+                    summary: texts.take(summary),
+                    tool_calls: turn.tool_calls,
+                    tools_failed: turn.tools_failed,
+                    input_tokens: turn.tokens.input,
+                    output_tokens: turn.tokens.output,
+                    source: Source::Log,
+                });
+            }
+            TdEvent::ValidationCompleted { exit_code, .. } => match exit_code {
+                0 => self.checks.passed += 1,
+                _ => self.checks.failed += 1,
+            },
+            TdEvent::IterationCompleted {
+                iteration, outcome, ..
+            } => self.note_outcome(*iteration, outcome, at, texts),
+            TdEvent::OutputGap {
+                lost_lines,
+                reason,
+                evidence,
+                ..
+            } => self.note_gap(*lost_lines, reason, evidence, at),
+            TdEvent::AgentFailed { error, .. } => {
+                self.add_error(at, ErrorKind::AgentFailed, error, texts);
+            }
+            TdEvent::Error {
+                context, message, ..
+            } => {
+                let words = format!("{context}: {message}");
+                self.add_error(at, ErrorKind::Error, &words, texts);
+            }
+            TdEvent::ExecutionCompleted {
+                exit_code,
+                signal,
+                duration_ms,
+                pane,
+                cell,
+                ..
+            } if pane.is_some() || cell.is_some() => {
+                let exit = ProcessExit {
+                    status: *exit_code,
+                    signal: *signal,
+                };
+                self.end_job(exit.exit_status(), *duration_ms, seq, at, texts);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes what must be known of events before the span, too.
+    pub fn note(&mut self, event: &TdEvent, seq: Option<u64>, at: Timestamp) {
+        match event {
+            TdEvent::ConversationFound {
+                file: Some(file),
+                agent,
+                ..
+            } => {
+                let agent = agent.as_deref().map(String::as_str);
+                self.find_conversation(file, agent, at);
+            }
+            TdEvent::AgentRegistered {
+                output_file,
+                pane: None,
+                ..
+            } => self.find_conversation(output_file, None, at),
+            TdEvent::ExecutionStarted { command, .. } => {
+                self.job = Some((command.clone(), seq.unwrap_or(0)));
+            }
+            TdEvent::LoopStarted { .. } => self.loop_success = None,
+            TdEvent::LoopCompleted { success, .. } => self.loop_success = Some(*success),
+            TdEvent::Error { context, .. } => self.timed_out |= context == "timeout",
+            _ => {}
+        }
+    }
+
+    fn tool(&mut self, name: &str, change: impl FnOnce(&mut (u64, u64, u64))) {
+        if self.by_tool.len() < TOOLS_MAX || self.by_tool.contains_key(name) {
+            change(self.by_tool.entry(name.to_owned()).or_default());
+        }
+    }
+
+    fn note_outcome(
+        &mut self,
+        iteration: u32,
+        outcome: &IterationOutcome,
+        at: Timestamp,
+        texts: &Texts,
+    ) {
+        self.checks.iterations += 1;
+        let (exit_code, detail) = match outcome {
+            IterationOutcome::ValidationFailed { exit_code } => (Some(*exit_code), None),
+            IterationOutcome::ToolError { tool, error } => {
+                (None, texts.take(&format!("{tool}: {error}")))
+            }
+            IterationOutcome::LlmError { error } => (None, texts.take(error)),
+            IterationOutcome::ValidationPassed | IterationOutcome::MaxTurnsReached => (None, None),
+        };
+        self.outcomes.push(Outcome {
+            at,
+            iteration,
+            outcome: Outcome::name(outcome),
+            exit_code,
+            detail,
+        });
+    }
+
+    fn note_gap(
+        &mut self,
+        lost_lines: Option<u64>,
+        reason: &EnumOrUnknown<GapReason>,
+        evidence: &EnumOrUnknown<GapEvidence>,
+        at: Timestamp,
+    ) {
+        if *evidence != GapEvidence::Confirmed {
+            self.gaps.possible += 1;
+            return;
+        }
+        self.gaps.count += 1;
+        let lost = lost_lines.unwrap_or(0);
+        self.gaps.lost_lines = self.gaps.lost_lines.saturating_add(lost);
+        self.recent_gaps.push(Gap {
+            at,
+            lost_lines,
+            reason: known_name(reason),
+        });
+    }
+
+    fn add_error(&mut self, at: Timestamp, kind: ErrorKind, words: &str, texts: &Texts) {
+        self.errors.count += 1;
+        self.recent_errors.push(ErrorReport {
+            at,
+            kind,
+            text: texts.take(words),
+        });
+    }
+
+    fn end_job(
+        &mut self,
+        status: Option<i32>,
+        duration_ms: u64,
+        seq: Option<u64>,
+        at: Timestamp,
+        texts: &Texts,
+    ) {
+        let job = self.job.take();
+        self.jobs.count += 1;
+        if !status.is_some_and(is_failure) {
+            return;
+        }
+        self.jobs.failed += 1;
+        let command = job.as_ref().and_then(|(command, _)| texts.take(command));
+        let job = Job {
+            at,
+            command,
+            exit_status: status,
+            duration_ms,
+            lines: Vec::new(),
+        };
+        self.failed_jobs.push((job, seq.unwrap_or(0)));
+    }
+
+    /// Returns the figures, up to the end of the span.
+    pub fn finish(mut self, span: Span, texts: &Texts) -> Figures {
+        if let Some(open) = self.open_question.take() {
+            self.count_question(open, span);
+        }
+        let mut by_name: Vec<Tool> = self
+            .by_tool
+            .iter()
+            .filter_map(|(name, (calls, failed, duration_ms))| {
+                Some(Tool {
+                    name: texts.take(name)?,
+                    calls: *calls,
+                    failed: *failed,
+                    duration_ms: *duration_ms,
+                })
+            })
+            .collect();
+        by_name.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.name.cmp(&b.name)));
+        let (failed_jobs, failed_at) = self.failed_jobs.into_vec().into_iter().unzip();
+        self.questions.items = self.recent_questions.into_vec();
+        self.turns.items = self.recent_turns.into_vec();
+        self.tools.by_name = by_name;
+        self.checks.outcomes = self.outcomes.into_vec();
+        self.jobs.items = failed_jobs;
+        self.errors.items = self.recent_errors.into_vec();
+        self.gaps.items = self.recent_gaps.into_vec();
+        Figures {
+            questions: self.questions,
+            turns: self.turns,
+            tools: self.tools,
+            tokens: Some(self.tokens).filter(|tokens| tokens.is_stated()),
+            checks: self.checks,
+            jobs: self.jobs,
+            failed_at,
+            errors: self.errors,
+            gaps: self.gaps,
+            summaries: Vec::new(),
+            last_seq: self.last_seq,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The texts of a report: redacted, bounded, on one line, and left out on demand (pure).
+
+use serde::Serialize;
+
+use crate::redact::Rules;
+
+/// The most characters of a text; summaries in logs have 200, and errors up to 2,000.
+const CHARS_MAX: usize = 500;
+
+/// The most bytes of a text that are read, so that a huge one costs little. What is shown of it is much shorter, so that
+/// no part of a secret that is cut here is shown.
+const BYTES_MAX: usize = 16 * 1024;
+
+/// A text of a program, an agent or a user. Only [`Texts`] makes it, so that none is in a report as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Text(String);
+
+impl Text {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Makes the texts of a report.
+#[derive(Clone, Debug)]
+pub(crate) struct Texts {
+    rules: Rules,
+    is_left_out: bool,
+}
+
+impl Texts {
+    /// Redacts with these rules. With `is_left_out`, there are no texts.
+    pub fn new(rules: Rules, is_left_out: bool) -> Self {
+        Self { rules, is_left_out }
+    }
+
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Returns true if texts are left out.
+    pub fn is_left_out(&self) -> bool {
+        self.is_left_out
+    }
+
+    /// Returns a text on one line; `None` if it is empty, or if texts are left out.
+    pub fn take(&self, text: &str) -> Option<Text> {
+        if self.is_left_out || text.trim().is_empty() {
+            return None;
+        }
+        let mut ends = (0..=text.len().min(BYTES_MAX)).rev();
+        let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        // Before lines are joined and cut, which would hide what the rules look for.
+        let text = self.rules.text(&text[..end]);
+        let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+        let mut line = String::new();
+        for word in words.filter(|word| !word.is_empty()) {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        if let Some((end, _)) = line.char_indices().nth(CHARS_MAX) {
+            line.truncate(end);
+            line.push('…');
+        }
+        (!line.is_empty()).then_some(Text(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn no_secret_and_no_line_end_is_in_a_text() {
+        let texts = Texts::new(Rules::builtin(), false);
+        let key = format!("ghp_{}", "0123456789".repeat(4));
+        let text = texts.take(&format!("first\n{key}\u{1b}[31m red")).unwrap();
+        assert!(!text.as_str().contains("0123456789"), "{text:?}");
+        assert!(text.as_str().starts_with("first [redacted:"), "{text:?}");
+        assert_eq!(texts.take(" \n"), None);
+        assert_eq!(Texts::new(Rules::builtin(), true).take("text"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_bounded_and_has_no_control_characters(text in any::<String>(), times in 1usize..400) {
+            let taken = Texts::new(Rules::none(), false).take(&text.repeat(times));
+            let taken = taken.as_ref().map_or("", Text::as_str);
+            prop_assert!(taken.chars().count() <= CHARS_MAX + 1);
+            prop_assert!(!taken.contains(char::is_control));
+        }
+    }
+}
