@@ -22,8 +22,13 @@ pub const MARKER: &str = "needle [0-9]+ is here";
 /// Writes a run of about this size with the log's own writer; closed files are compressed when it
 /// returns.
 pub fn write_run(root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
+    write_run_of(ID, root, bytes, rotation)
+}
+
+/// Writes a run as [`write_run`] does, with this id.
+pub fn write_run_of(id: &str, root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
     let clock = Clock::system();
-    let run = DataDir::new(root).run(&ID.into());
+    let run = DataDir::new(root).run(&id.into());
     let options = LogOptions {
         sync: SyncPolicy::Never,
         rotation,
@@ -32,7 +37,7 @@ pub fn write_run(root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
     let mut log = LogWriter::start(options, clock.clone()).unwrap();
     let open = open_run(&run, RunInfo::default(), clock.wall()).unwrap();
     log.attach(open, clock.now());
-    let mut events = Mixed::new();
+    let mut events = Mixed::new(id);
     let mut has_marker = false;
     while events.bytes < bytes {
         let mut batch: Vec<Envelope> = (0..BATCH).map(|_| events.next()).collect();
@@ -111,9 +116,9 @@ const WORDS: [&str; 40] = [
 ];
 
 impl Mixed {
-    fn new() -> Self {
+    fn new(id: &str) -> Self {
         Self {
-            id: ID.into(),
+            id: id.into(),
             state: 0x9e37_79b9_7f4a_7c15,
             seq: 0,
             micros: 1_768_989_600_000_000,

@@ -18,6 +18,8 @@ mod common;
 mod bus;
 mod history;
 mod log;
+#[cfg(feature = "report")]
+mod nights;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -50,6 +52,8 @@ const SECTIONS: &[Section] = &[
     ("bus", bus::run),
     ("log", log::run),
     ("history", history::run),
+    #[cfg(feature = "report")]
+    ("nights", nights::run),
     #[cfg(feature = "sqlite")]
     ("sqlite", sqlite::run),
     ("polling", polling::run),

@@ -44,6 +44,7 @@ pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "agents": "agents in panes, background agents, states, hooks",
     "configuration": "the file that gives options their values",
     "notifications": "be told where you are: tmux, desktop, phone, programs",
+    "reports": "what everything did last night, and what still needs you",
     "history": "runs: read, search, replay, export, prune",
     "events": "the types of events and their fields",
     "secrets": "what is redacted, and your own rules",

@@ -38,6 +38,9 @@ pub mod configuration {}
 #[doc = include_str!("notifications.md")]
 pub mod notifications {}
 
+#[doc = include_str!("reports.md")]
+pub mod reports {}
+
 #[doc = include_str!("history.md")]
 pub mod history {}
 

@@ -2,5 +2,5 @@
 
 mod damage;
 mod formats;
-mod night;
-mod script;
+pub mod night;
+pub mod script;

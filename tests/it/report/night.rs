@@ -9,7 +9,7 @@ use super::script::{Script, Scripted, at};
 use crate::cli::{assert_code, run, text};
 
 /// The span of the report, in seconds of the night.
-const SPAN: (f64, f64) = (600.0, 36_000.0);
+pub const SPAN: (f64, f64) = (600.0, 36_000.0);
 
 /// Returns the report of the span as JSON.
 pub fn report(data: &Path, more: &[&str]) -> Value {

@@ -10,6 +10,8 @@ use crate::cli::{assert_code, run, text};
 mod database;
 #[cfg(feature = "sqlite")]
 mod interrupted;
+#[cfg(all(feature = "sqlite", feature = "report"))]
+mod report;
 #[cfg(feature = "sqlite")]
 mod turns;
 
