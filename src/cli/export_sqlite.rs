@@ -14,6 +14,7 @@ use super::live;
 use super::log::in_span;
 use super::log_show::Selection;
 use super::options::Options;
+use super::private_file::NewFile;
 use super::progress::Progress;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -30,20 +31,12 @@ pub(super) fn run(
 ) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let query = in_span(Query::all(), since, until, clock.wall())?;
-    let output = destination(output)?;
     let whiches = runs.resolve(options)?;
     if whiches.is_empty() {
         message!("there are no runs yet");
     }
-    let directory = output.parent().filter(|path| !path.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    // Only this user can read it, as the history. Dropped, it is removed.
-    let temporary = tempfile::Builder::new()
-        .prefix(".td-observe-")
-        .suffix(".sqlite")
-        .tempfile_in(directory)
-        .map_err(|cause| unwritten(&output, cause))?;
-    let path = temporary.path().to_owned();
+    let file = NewFile::beside(output).map_err(|cause| unwritten(output, cause))?;
+    let path = file.path().to_owned();
     let interrupted = path.clone();
     let signals = Signals::catch(move || drop(fs::remove_file(interrupted)))?;
     let total = whiches.iter().map(Which::log_bytes).sum();
@@ -53,7 +46,7 @@ pub(super) fn run(
         whiches,
         query,
         path,
-        output: output.clone(),
+        output: output.to_owned(),
         is_complete: Arc::clone(&is_complete),
     };
     let code = until_stopped(&signals, &clock, move |stop| export.run(progress, stop))?;
@@ -62,27 +55,8 @@ pub(super) fn run(
             "interrupted: {output:?} is not written"
         )));
     }
-    temporary
-        .persist(&output)
-        .map_err(|error| unwritten(&output, error.error))?;
-    // The new name should survive a power cut; some file systems cannot sync a directory.
-    let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    file.persist().map_err(|cause| unwritten(output, cause))?;
     Ok(code)
-}
-
-/// Returns the path of the file that is replaced: the target of a link. Refuses what is no regular file.
-fn destination(output: &Path) -> Result<PathBuf, Failure> {
-    let path = match output.canonicalize() {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(output.to_owned()),
-        path => path.map_err(|cause| unwritten(output, cause))?,
-    };
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(usage!(
-            "-o: {output:?} is not a regular file, which a database needs"
-        ))
-    }
 }
 
 fn unwritten(output: &Path, cause: io::Error) -> Failure {

@@ -1,8 +1,7 @@
 //! `td-observe report`: what everything did within a span of time, and what still needs the user.
 
-use std::fmt::Display;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueHint;
@@ -14,6 +13,7 @@ use super::history::{Which, data_dir, until_stopped};
 use super::log::before;
 use super::log_show::Selection;
 use super::options::Options;
+use super::private_file::NewFile;
 use super::progress::Progress;
 use super::signals::Signals;
 use super::{known, output};
@@ -80,7 +80,16 @@ fn report(
     };
     let local = LocalTime::of_system();
     if let Some(path) = &typed.html {
-        return write_page(path, &html(&report, local));
+        let page = html(&report, local);
+        let written = NewFile::beside(path).and_then(|mut file| {
+            file.write_all(page.as_bytes())?;
+            file.persist()
+        });
+        written.map_err(|cause| usage!("--html: cannot write {path:?}: {cause}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if options.quiet {
+        return Ok(ExitCode::SUCCESS);
     }
     let text = if options.json {
         output::json_lines([&report])
@@ -90,29 +99,11 @@ fn report(
         let terminal = TerminalReport {
             width: terminal_size().0,
             is_coloured: options.coloured,
+            is_verbose: options.verbose > 0,
         };
         terminal.render(&report, local)
     };
     output::print(&text)
-}
-
-/// Replaces the file of the page, which only its owner can read: it says what was done.
-fn write_page(path: &Path, page: &str) -> Result<ExitCode, Failure> {
-    let failed = |cause: &dyn Display| usage!("--html: cannot write {path:?}: {cause}");
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if path.is_dir() {
-        return Err(failed(&"it is a directory"));
-    }
-    let file = tempfile::NamedTempFile::new_in(directory);
-    let mut file = file.map_err(|cause| failed(&cause))?;
-    (file.write_all(page.as_bytes()))
-        .and_then(|()| file.as_file().sync_all())
-        .map_err(|cause| failed(&cause))?;
-    file.persist(path).map_err(|error| failed(&error.error))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the summaries of the chosen runs.

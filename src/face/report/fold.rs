@@ -104,7 +104,7 @@ impl RunFold {
         if let Some(at) = changes.lost_at {
             self.restarts += u64::from(is_header && self.span.contains(at));
             for tally in self.tallies.values_mut() {
-                tally.lose_observer(at, self.span);
+                tally.lose_observer(at);
             }
         }
         if is_header {
@@ -158,7 +158,7 @@ impl RunFold {
     pub fn end(&mut self, run: &RunSummary) {
         if !run.is_open() {
             for tally in self.tallies.values_mut() {
-                tally.lose_observer(run.last_event, self.span);
+                tally.lose_observer(run.last_event);
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use super::model::{ErrorReport, Job, Report, RowReport, Source};
 use super::text::Text;
-use super::words::{Words, figures, history, kind_of, name_of, nothing, tools_by_name, totals};
+use super::words::{
+    Words, figures, history, kind_of, name_of, nothing, still_written, tools_by_name, totals,
+};
 use crate::board::bands::{Band, BandSpan};
 use crate::face::LocalTime;
 use crate::face::sanitize::one_line;
@@ -292,6 +294,7 @@ impl Page {
             .collect();
         let problems = report.problems.iter();
         lines.extend(problems.map(|text| ("unreadable".to_owned(), text.as_str().to_owned())));
+        lines.extend(still_written(report).map(|words| (String::new(), words)));
         if lines.is_empty() {
             return;
         }

@@ -2,7 +2,9 @@
 
 use super::model::{Report, RowReport, Source};
 use super::text::Text;
-use super::words::{Words, figures, history, kind_of, name_of, nothing, tools_by_name, totals};
+use super::words::{
+    Words, figures, history, kind_of, name_of, nothing, still_written, tools_by_name, totals,
+};
 use crate::face::LocalTime;
 use crate::face::sanitize::one_line;
 
@@ -40,6 +42,7 @@ pub(crate) fn markdown(report: &Report, local: LocalTime) -> String {
         .map(|run| format!("{}: {}", run.execution_id, history(run).join("; ")))
         .collect();
     lines.extend(report.problems.iter().map(|text| text.as_str().to_owned()));
+    lines.extend(still_written(report));
     if !lines.is_empty() {
         out.push_str("\n## Histories\n\n");
     }

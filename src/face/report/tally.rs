@@ -50,8 +50,9 @@ pub(super) fn millis_between(from: Timestamp, until: Timestamp) -> u64 {
 /// The figures of one row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// The open question, and whether it is within the span so far.
     open_question: Option<Question>,
+    /// The question that was open when the observation ended, until it is known whether it still is.
+    left_question: Option<Question>,
     questions: Questions,
     recent_questions: Recent<Question>,
     band: Option<Band>,
@@ -164,6 +165,20 @@ impl Tally {
         let asks = row.asks.as_deref().and_then(|asks| texts.take(asks));
         let id = row.question_id.as_deref().and_then(|id| texts.take(id));
         let is_waiting = band == Band::Waiting;
+        if !matches!(band, Band::Unknown | Band::NotObserved)
+            && let Some(left) = self.left_question.take()
+        {
+            // The next observer gives the same question another id.
+            if is_waiting && left.asks == asks {
+                self.open_question = Some(Question {
+                    until: None,
+                    question_id: id,
+                    ..left
+                });
+                return;
+            }
+            self.count_question(left, span);
+        }
         if let Some(open) = &mut self.open_question {
             let is_same = match (&open.question_id, &id) {
                 (Some(open), Some(id)) => open == id,
@@ -188,8 +203,13 @@ impl Tally {
     }
 
     /// Notes that nothing observes the row any more.
-    pub fn lose_observer(&mut self, at: Timestamp, span: Span) {
-        self.close_question(at, false, span);
+    pub fn lose_observer(&mut self, at: Timestamp) {
+        if let Some(question) = self.open_question.take() {
+            self.left_question = Some(Question {
+                until: Some(at),
+                ..question
+            });
+        }
         self.band = None;
         self.turn.is_over = true;
         self.close_conversations(at);
@@ -453,7 +473,8 @@ impl Tally {
 
     /// Returns the figures, up to the end of the span.
     pub fn finish(mut self, span: Span, texts: &Texts) -> Figures {
-        if let Some(open) = self.open_question.take() {
+        let open = self.left_question.take().or(self.open_question.take());
+        if let Some(open) = open {
             self.count_question(open, span);
         }
         let mut by_name: Vec<Tool> = self
@@ -490,5 +511,85 @@ impl Tally {
             summaries: Vec::new(),
             last_seq: self.last_seq,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::{ExecutionKind, RowKey, RowState};
+    use crate::event::AgentState;
+    use crate::redact::Rules;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    const SPAN: Span = Span {
+        since: Timestamp::from_micros(0),
+        until: Timestamp::from_micros(1_000_000_000),
+    };
+
+    fn row(state: AgentState, asks: Option<&str>, id: &str) -> Row {
+        let key = RowKey {
+            execution_id: "a".into(),
+            part: Some("%1".to_owned()),
+        };
+        let mut row = Row::new(&key, "a".to_owned(), ExecutionKind::Pane, at(0));
+        row.state = RowState::Agent(state.into());
+        row.asks = asks.map(str::to_owned);
+        row.question_id = asks.map(|_| id.to_owned());
+        row
+    }
+
+    fn questions(changes: Vec<(i64, Option<Row>)>) -> Vec<(i64, Option<i64>, bool)> {
+        let texts = Texts::new(Rules::none(), false);
+        let mut tally = Tally::default();
+        for (second, row) in changes {
+            match row {
+                Some(row) => tally.note_row(&row, at(second), SPAN, &texts),
+                None => tally.lose_observer(at(second)),
+            }
+        }
+        let figures = tally.finish(SPAN, &texts);
+        assert_eq!(
+            figures.questions.count,
+            figures.questions.items.len() as u64
+        );
+        let seconds = |at: Timestamp| at.micros() / 1_000_000;
+        let items = figures.questions.items.into_iter();
+        items
+            .map(|of| (seconds(of.from), of.until.map(seconds), of.answered))
+            .collect()
+    }
+
+    #[test]
+    fn a_question_that_outlasts_its_observer_is_one() {
+        let unknown = || row(AgentState::Unknown, None, "");
+        let waiting = |asks: &str, id: &str| Some(row(AgentState::Waiting, Some(asks), id));
+        let working = || Some(row(AgentState::Working, None, ""));
+        let same = vec![
+            (1, waiting("rm?", "1")),
+            (5, None),
+            (50, Some(unknown())),
+            (51, waiting("rm?", "7")),
+            (80, working()),
+        ];
+        assert_eq!(questions(same), [(1, Some(80), true)]);
+        let other = vec![
+            (1, waiting("rm?", "1")),
+            (5, None),
+            (51, waiting("cp?", "7")),
+        ];
+        assert_eq!(questions(other), [(1, Some(5), false), (51, None, false)]);
+        let left = vec![(1, waiting("rm?", "1")), (5, None), (50, Some(unknown()))];
+        assert_eq!(questions(left), [(1, Some(5), false)]);
+    }
+
+    #[test]
+    fn a_question_with_another_id_is_another_one() {
+        let waiting = |id: &str| Some(row(AgentState::Waiting, Some("rm?"), id));
+        let changes = vec![(1, waiting("1")), (2, waiting("1")), (3, waiting("2"))];
+        assert_eq!(questions(changes), [(1, Some(3), true), (3, None, false)]);
     }
 }

@@ -5,7 +5,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::model::{Report, RowReport, Source};
 use super::text::Text;
-use super::words::{Words, figures, history, kind_of, name_of, nothing, tools_by_name, totals};
+use super::words::{
+    Words, figures, history, kind_of, name_of, nothing, still_written, tools_by_name, totals,
+};
 use crate::board::bands::{Band, Timeline};
 use crate::face::LocalTime;
 use crate::face::sanitize::{one_line, with_ellipsis};
@@ -16,6 +18,8 @@ pub(crate) struct TerminalReport {
     /// The columns of the terminal.
     pub width: usize,
     pub is_coloured: bool,
+    /// All that the report has of each row, not only the last of its items.
+    pub is_verbose: bool,
 }
 
 /// The most columns of a name.
@@ -24,7 +28,7 @@ const NAME_MAX: usize = 28;
 /// The share of a line that bands have, in percent: the rest says how each row ended.
 const BANDS_PERCENT: usize = 50;
 
-/// The most turns, questions and errors of a row that are shown: JSON and the page have more.
+/// The most turns, questions and errors of a row that are shown, unless all are: JSON and the page have more.
 const ITEMS_MAX: usize = 5;
 
 const TOOLS_MAX: usize = 6;
@@ -209,8 +213,12 @@ impl Page {
 
     fn questions(&mut self, row: &RowReport) {
         let items = &row.questions.items;
-        self.earlier(row.questions.count, items.len().min(ITEMS_MAX), "question");
-        for question in items.iter().rev().take(ITEMS_MAX).rev() {
+        self.earlier(
+            row.questions.count,
+            items.len().min(self.items_max()),
+            "question",
+        );
+        for question in items.iter().rev().take(self.items_max()).rev() {
             let when = self.words.question(question);
             let asks = question.asks.as_ref().map_or("", Text::as_str);
             let style = if question.answered {
@@ -224,8 +232,8 @@ impl Page {
 
     fn turns(&mut self, row: &RowReport) {
         let items = &row.turns.items;
-        self.earlier(row.turns.count, items.len().min(ITEMS_MAX), "turn");
-        for turn in items.iter().rev().take(ITEMS_MAX).rev() {
+        self.earlier(row.turns.count, items.len().min(self.items_max()), "turn");
+        for turn in items.iter().rev().take(self.items_max()).rev() {
             let when = self.words.turn(turn);
             let summary = turn.summary.as_ref().map_or("", Text::as_str);
             self.item(&format!("✓ {when}: {}", one_line(summary)), Style::new());
@@ -233,10 +241,10 @@ impl Page {
         let outcomes = &row.checks.outcomes;
         self.earlier(
             row.checks.iterations,
-            outcomes.len().min(ITEMS_MAX),
+            outcomes.len().min(self.items_max()),
             "iteration",
         );
-        for outcome in outcomes.iter().rev().take(ITEMS_MAX).rev() {
+        for outcome in outcomes.iter().rev().take(self.items_max()).rev() {
             let at = self.words.time(outcome.at);
             let mut words = outcome.outcome.replace('_', " ");
             if let Some(code) = outcome.exit_code {
@@ -253,7 +261,7 @@ impl Page {
     }
 
     fn failures(&mut self, row: &RowReport) {
-        for job in row.jobs.items.iter().rev().take(ITEMS_MAX).rev() {
+        for job in row.jobs.items.iter().rev().take(self.items_max()).rev() {
             let at = self.words.time(job.at);
             let command = job.command.as_ref().map_or("a job", Text::as_str);
             let status = job
@@ -265,12 +273,12 @@ impl Page {
             );
             self.lines(&job.lines);
         }
-        for error in row.errors.items.iter().rev().take(ITEMS_MAX).rev() {
+        for error in row.errors.items.iter().rev().take(self.items_max()).rev() {
             let at = self.words.time(error.at);
             let text = error.text.as_ref().map_or("an error", Text::as_str);
             self.item(&format!("x {at} {}", one_line(text)), ALARM);
         }
-        for gap in row.gaps.items.iter().rev().take(ITEMS_MAX).rev() {
+        for gap in row.gaps.items.iter().rev().take(self.items_max()).rev() {
             let at = self.words.time(gap.at);
             let lost = gap.lost_lines.map_or_else(
                 || "lines".to_owned(),
@@ -289,6 +297,14 @@ impl Page {
         }
     }
 
+    fn items_max(&self) -> usize {
+        if self.options.is_verbose {
+            usize::MAX
+        } else {
+            ITEMS_MAX
+        }
+    }
+
     fn earlier(&mut self, all: u64, shown: usize, noun: &str) {
         let shown = u64::try_from(shown).unwrap_or(u64::MAX);
         if all > shown && shown > 0 {
@@ -303,7 +319,8 @@ impl Page {
             .iter()
             .filter(|run| run.is_worth_a_word())
             .collect();
-        if runs.is_empty() && report.problems.is_empty() {
+        let written = still_written(report);
+        if runs.is_empty() && report.problems.is_empty() && written.is_none() {
             return;
         }
         self.out.push('\n');
@@ -321,6 +338,9 @@ impl Page {
         }
         for problem in &report.problems {
             self.line(&format!("  {}", one_line(problem.as_str())), ALARM);
+        }
+        if let Some(written) = written {
+            self.item(&written, Style::new());
         }
     }
 

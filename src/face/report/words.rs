@@ -321,6 +321,20 @@ pub(super) fn history(run: &RunReport) -> Vec<String> {
     parts
 }
 
+/// Returns how many histories are still written; `None` if none is.
+pub(super) fn still_written(report: &Report) -> Option<String> {
+    match report
+        .runs
+        .iter()
+        .filter(|run| run.state == "running")
+        .count()
+    {
+        0 => None,
+        1 => Some("1 history is still being written".to_owned()),
+        more => Some(format!("{more} histories are still being written")),
+    }
+}
+
 /// The words of a span in which nothing happened.
 pub(super) fn nothing(report: &Report, words: &mut Words) -> String {
     format!("nothing was observed from {}", words.span(report))

@@ -301,6 +301,7 @@ fn what_cannot_be_is_refused_in_one_line() {
             vec!["--html", night.to_str().unwrap()],
             "--html: cannot write",
         ),
+        (vec!["--html", "/dev/null"], "it is not a regular file"),
         (vec!["--html", "a", "--markdown"], "--markdown"),
         (vec!["--html", "a", "--json"], "--json"),
     ] {
