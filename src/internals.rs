@@ -44,6 +44,20 @@ pub mod recording {
     pub use crate::recording::raw::{RecordingWriter, RunRecorder};
 }
 
+#[cfg(feature = "report")]
+pub mod report {
+    use crate::event::Envelope;
+    use crate::timestamp::Timestamp;
+
+    /// Returns the report of the events of one run as JSON, for a terminal, as Markdown and as a page.
+    pub fn in_all_formats(
+        events: impl Iterator<Item = Envelope>,
+        span: (Timestamp, Timestamp),
+    ) -> [String; 4] {
+        crate::face::report::in_all_formats(events, span)
+    }
+}
+
 pub mod redact {
     pub use crate::redact::redactor::Redactor;
     pub use crate::redact::terminal::TerminalStream;

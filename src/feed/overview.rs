@@ -122,7 +122,7 @@ impl RunBands {
         let overlap = Timestamp::from_micros(self.last.1.micros().saturating_sub(OVERLAP_MICROS));
         let query = Query::all().since(since.max(overlap));
         let query = (STATES.iter()).fold(query, |query, kind| query.kind(kind.as_str()));
-        let query = query.context(EventKind::LogOpened.as_str());
+        let query = query.headers();
         match LogReader::open(&run.directory, query) {
             Ok(log) => {
                 for record in log {

@@ -28,6 +28,9 @@ mod query;
 mod reader;
 #[path = "../fuzz/bodies/redact.rs"]
 mod redact;
+#[cfg(feature = "report")]
+#[path = "../fuzz/bodies/report.rs"]
+pub mod report;
 #[path = "../fuzz/bodies/stream.rs"]
 mod stream;
 #[path = "../fuzz/bodies/target.rs"]

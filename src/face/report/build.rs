@@ -10,7 +10,6 @@ use super::tally::{Figures, Span, Tally, millis_between};
 use super::text::Texts;
 use crate::board::bands::{Band, Timeline};
 use crate::board::{Attention, Board, Row, RowKey, RowState, listed};
-use crate::event::ExecutionId;
 use crate::face::{LocalTime, row_names};
 use crate::history::{RunState, RunStatus, RunSummary};
 
@@ -93,6 +92,20 @@ impl ReportBuilder<'_> {
             }));
             found.extend(rows_of(run));
         }
+        let rows = self.rows(found, &mut ids);
+        (report, rows)
+    }
+
+    /// Builds the report of one run, without what is known of its history.
+    #[cfg(feature = "internals")]
+    pub fn build_one(&mut self, fold: RunFold) -> (Report, Vec<BuiltRow>) {
+        let (report, _) = self.build(Vec::new());
+        let found = rows_of_fold(fold, &RunStatus::Running, &[], true);
+        let rows = self.rows(found, &mut Default::default());
+        (report, rows)
+    }
+
+    fn rows(&mut self, found: Vec<Found>, ids: &mut (Numbers, Numbers)) -> Vec<BuiltRow> {
         // One board for all, in which a pane tells how the command ended that ran in it.
         let mut board = Board::default();
         let mut tallies = BTreeMap::new();
@@ -114,7 +127,7 @@ impl ReportBuilder<'_> {
             let Some(of) = tallies.remove(&key) else {
                 continue;
             };
-            if let Some(mut row) = self.row(&row, of, &mut ids) {
+            if let Some(mut row) = self.row(&row, of, ids) {
                 row.report.title = titles.get(place).and_then(|title| self.texts.take(title));
                 row.report.told_elsewhere = !shown.contains(&key);
                 row.report.needs_you &= !row.report.told_elsewhere;
@@ -123,7 +136,7 @@ impl ReportBuilder<'_> {
             }
         }
         built.sort_by_key(|row| (!row.report.needs_you, row.report.told_elsewhere, row.rank));
-        (report, built)
+        built
     }
 
     fn run(&self, run: &ReadRun, ids: &mut Numbers) -> Option<RunReport> {
@@ -255,34 +268,32 @@ impl ReportBuilder<'_> {
 
 /// Returns the rows of a run, with the end of their observation.
 fn rows_of(run: ReadRun) -> Vec<Found> {
-    let mut fold = run.fold;
-    let mut found = Vec::new();
-    let id: ExecutionId = run.summary.execution_id.clone();
-    let rows: Vec<Row> = fold.states.board.rows_of(&id).cloned().collect();
-    // The log of another program may name other executions.
-    let others = fold
-        .states
-        .board
-        .rows()
-        .filter(|row| row.execution_id != id);
-    for row in rows
-        .into_iter()
-        .chain(others.cloned().collect::<Vec<Row>>())
-    {
+    rows_of_fold(run.fold, &run.summary.state, &run.observed, run.is_local)
+}
+
+fn rows_of_fold(
+    mut fold: RunFold,
+    run: &RunStatus,
+    observed: &[Row],
+    is_local: bool,
+) -> Vec<Found> {
+    // The log of another program may name several executions.
+    let rows: Vec<Row> = fold.states.board.rows().cloned().collect();
+    let found = rows.into_iter().map(|row| {
         let key = row.key();
         let mut tally = fold.tallies.remove(&key).unwrap_or_default();
-        if !run.is_local {
+        if !is_local {
             tally.conversations.clear();
         }
-        found.push(Found {
+        Found {
             tally,
             timeline: fold.states.timelines.remove(&key).unwrap_or_default(),
-            run: run.summary.state.clone(),
-            observed: run.observed.iter().find(|of| of.key() == key).cloned(),
+            run: run.clone(),
+            observed: observed.iter().find(|of| of.key() == key).cloned(),
             row,
-        });
-    }
-    found
+        }
+    });
+    found.collect()
 }
 
 fn state_of(status: &RunStatus) -> &'static str {

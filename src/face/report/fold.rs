@@ -53,9 +53,7 @@ const PROBLEMS_MAX: usize = 20;
 pub(super) fn query(until: Timestamp) -> Query {
     let add = |query: Query, kind: EventKind| query.kind(kind.as_str());
     let query = KINDS.into_iter().fold(Query::all().until(until), add);
-    query
-        .context(EventKind::LogOpened.as_str())
-        .ends_of_output()
+    query.headers().ends_of_output()
 }
 
 /// The fold over one run.

@@ -32,6 +32,8 @@ pub struct Query {
     context: BTreeSet<String>,
     /// True if the ends of output are context.
     has_ends: bool,
+    /// True if the headers of files are context.
+    has_headers: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -108,10 +110,17 @@ impl Query {
 
     /// Also selects events of this type as context, regardless of the rest of the query. Readers need them to
     /// interpret the wanted events; for example, the name of a session for its lines. Further calls add
-    /// types. Each record states if it is wanted or context. With `LogOpened`, and a query that does not select all
-    /// events, the headers of files are records, too.
+    /// types. Each record states if it is wanted or context.
     pub fn context(mut self, type_name: impl Into<String>) -> Self {
         self.context.insert(type_name.into());
+        self
+    }
+
+    /// Also returns the headers of files as context, unless the query selects all events: they name the process that
+    /// writes what follows.
+    #[cfg(any(feature = "report", feature = "serve", feature = "tui"))]
+    pub(crate) fn headers(mut self) -> Self {
+        self.has_headers = true;
         self
     }
 
@@ -158,10 +167,15 @@ impl Query {
     }
 
     pub(super) fn is_context(&self, envelope: &Envelope) -> bool {
-        self.context.contains(envelope.event.type_name())
-            || self.has_ends && is_end(&envelope.event)
+        match &envelope.event {
+            TdEvent::LogOpened { .. } => self.has_headers,
+            event => self.context.contains(event.type_name()) || self.has_ends && is_end(event),
+        }
     }
 }
+
+/// The type of the headers of files.
+const HEADER: &str = "LogOpened";
 
 /// What the line of an end of output contains.
 const END_OF_OUTPUT: &str = r#""is_complete"\s*:\s*true"#;
@@ -204,7 +218,8 @@ impl TypeFilter {
     fn of(query: &Query) -> Option<Self> {
         // One name alone is found faster than line by line.
         let is_by_type = query.types.len() > 1 && query.executions.is_empty();
-        let names = query.types.iter().chain(&query.context);
+        let names = query.types.iter().chain(&query.context).map(String::as_str);
+        let names = names.chain(query.has_headers.then_some(HEADER));
         (is_by_type && query.text.is_none()).then(|| Self {
             types: names.map(|name| name.as_bytes().to_vec()).collect(),
             ends: (query.has_ends).then(|| Finder::new(br#""is_complete":true"#)),
@@ -228,8 +243,9 @@ impl LineFilter {
         let context = quoted(&query.context).filter(|_| !query.context.is_empty());
         let needs_all = !query.context.is_empty() && context.is_none();
         let ends = query.has_ends.then(|| END_OF_OUTPUT.to_owned());
-        let context = [context, ends].into_iter().flatten();
-        let context = context.reduce(|names, ends| format!("{names}|{ends}"));
+        let headers = query.has_headers.then(|| format!("\"{HEADER}\""));
+        let context = [context, ends, headers].into_iter().flatten();
+        let context = context.reduce(|one, other| format!("{one}|{other}"));
         let or_context = |pattern: String| {
             let pattern = match &context {
                 Some(context) => format!("(?:{pattern})|{context}"),
