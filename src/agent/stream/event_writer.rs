@@ -27,6 +27,9 @@ pub(crate) struct RecordContent {
     pub notes: Vec<(usize, RecordNote)>,
     /// The status of the agent after the record.
     pub status: StreamStatus,
+    /// True if its turn is over, but agents run in the background, which will send it on.
+    #[cfg(feature = "cli")]
+    pub has_agents: bool,
 }
 
 pub(crate) type TakeRecord<'a> = &'a mut dyn FnMut(RecordContent);
@@ -47,6 +50,8 @@ pub(super) struct EventWriter {
     pub is_sub_agent: Option<bool>,
     pub tools: ToolCalls,
     pub status: StreamStatus,
+    /// True if agents run in the background, which was so when the status was set last after a turn.
+    pub has_agents: bool,
     pub follow_up: FollowUp,
     pub evidence: Cow<'static, str>,
     /// The agent's last answer, truncated to the length of a result.
@@ -161,6 +166,8 @@ impl EventWriter {
             #[cfg(feature = "cli")]
             notes: self.notes.as_mut().map(std::mem::take).unwrap_or_default(),
             status: self.status,
+            #[cfg(feature = "cli")]
+            has_agents: matches!(self.status, StreamStatus::Background { .. }) && self.has_agents,
         });
     }
 

@@ -184,7 +184,7 @@ impl ReportBuilder<'_> {
             times.add(band.band, millis_between(band.from, band.until));
         }
         let (loop_success, timed_out) = (tally.loop_success, tally.timed_out);
-        let conversations = std::mem::take(&mut tally.conversations);
+        let conversations = std::mem::take(&mut tally.conversations).found;
         let figures = tally.finish(self.span, self.texts);
         let end = {
             let of = Circumstances {
@@ -283,7 +283,7 @@ fn rows_of_fold(
         let key = row.key();
         let mut tally = fold.tallies.remove(&key).unwrap_or_default();
         if !is_local {
-            tally.conversations.clear();
+            tally.conversations.found.clear();
         }
         Found {
             tally,

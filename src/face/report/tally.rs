@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::conversations::Conversation;
+use super::conversations::Conversations;
 use super::model::{
     Checks, ErrorKind, ErrorReport, Errors, Gap, Gaps, Job, Jobs, Outcome, Question, Questions,
     Said, Source, Tokens, Tool, Tools, Turn, Turns,
@@ -16,9 +16,6 @@ use crate::track::ProcessExit;
 
 /// The most items of a list that a report keeps, the last ones; the counts are those of all.
 pub(super) const ITEMS_MAX: usize = 200;
-
-/// The most conversations of a row whose files are read. A user begins a new one some times a day.
-const CONVERSATIONS_MAX: usize = 50;
 
 /// The most tools that are told apart. Agents have some dozens.
 const TOOLS_MAX: usize = 1_000;
@@ -76,7 +73,7 @@ pub(super) struct Tally {
     pub loop_success: Option<bool>,
     pub timed_out: bool,
     /// The conversations of its agents.
-    pub conversations: Vec<Conversation>,
+    pub conversations: Conversations,
 }
 
 /// The turn that an agent is in.
@@ -147,7 +144,7 @@ impl Tally {
             Band::Limited => ErrorKind::Limit,
             Band::Ended => {
                 self.turn.is_over = true;
-                return self.close_conversations(at);
+                return self.conversations.lose_observer(at);
             }
             _ => {
                 self.turn.is_over |= band == Band::Idle;
@@ -212,35 +209,7 @@ impl Tally {
         }
         self.band = None;
         self.turn.is_over = true;
-        self.close_conversations(at);
-    }
-
-    /// The log has the events of a conversation from a time on, and no others of its row.
-    fn find_conversation(&mut self, file: &str, agent: Option<&str>, at: Timestamp) {
-        let all = &mut self.conversations;
-        let is_open = |of: &Conversation| of.observed.last().is_some_and(|(_, end)| end.is_none());
-        if all.iter().any(|of| of.file == file && is_open(of)) {
-            return;
-        }
-        self.close_conversations(at);
-        let all = &mut self.conversations;
-        if let Some(known) = all.iter_mut().find(|of| of.file == file) {
-            known.observed.push((at, None));
-        } else if all.len() < CONVERSATIONS_MAX {
-            all.push(Conversation {
-                file: file.to_owned(),
-                agent: agent.map(str::to_owned),
-                observed: vec![(at, None)],
-            });
-        }
-    }
-
-    fn close_conversations(&mut self, at: Timestamp) {
-        for conversation in &mut self.conversations {
-            if let Some((_, end @ None)) = conversation.observed.last_mut() {
-                *end = Some(at);
-            }
-        }
+        self.conversations.lose_observer(at);
     }
 
     fn close_question(&mut self, at: Timestamp, answered: bool, span: Span) {
@@ -361,20 +330,8 @@ impl Tally {
 
     /// Notes what must be known of events before the span, too.
     pub fn note(&mut self, event: &TdEvent, seq: Option<u64>, at: Timestamp) {
+        self.conversations.note(event, at);
         match event {
-            TdEvent::ConversationFound {
-                file: Some(file),
-                agent,
-                ..
-            } => {
-                let agent = agent.as_deref().map(String::as_str);
-                self.find_conversation(file, agent, at);
-            }
-            TdEvent::AgentRegistered {
-                output_file,
-                pane: None,
-                ..
-            } => self.find_conversation(output_file, None, at),
             TdEvent::ExecutionStarted { command, .. } => {
                 self.job = Some((command.clone(), seq.unwrap_or(0)));
             }

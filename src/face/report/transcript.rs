@@ -2,17 +2,22 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::time::Duration;
 
-use super::conversations::{Conversation, Interval};
+use super::conversations::{Conversation, Observed};
 use super::model::{RowReport, Said, Source, Tokens, Transcript, Turn};
 use super::tally::{ITEMS_MAX, Span};
-use super::text::Texts;
+use super::text::{Text, Texts};
 use crate::agent::{AgentEvent, RecordNote};
 use crate::observe::{RecordReader, Recorded, RecordedFact};
 use crate::timestamp::Timestamp;
 
 /// The most summaries of a row that a report keeps, the last ones. Agents write some a day.
 const SUMMARIES_MAX: usize = 20;
+
+/// The longest time from the beginning of an observation until the events of older records are logged, and from a record
+/// until its events are: files are read ten times a second, a large one takes some seconds.
+const LOGGING_TIME: Duration = Duration::from_secs(10);
 
 /// Adds to a row what the file of a conversation has beyond the logs.
 ///
@@ -47,29 +52,52 @@ pub(super) fn add_transcript(
 #[derive(Debug)]
 struct Beyond<'a> {
     /// When the log has the events; `None` for always.
-    observed: Option<&'a Vec<Interval>>,
+    observed: Option<&'a Vec<Observed>>,
+    /// The number of these times that have begun.
+    entered: usize,
     texts: &'a Texts,
     figures: Transcript,
-    began: Option<Timestamp>,
-    tool_calls: u64,
-    tools_failed: u64,
-    tokens: Tokens,
+    turn: OpenTurn,
     turns: VecDeque<Turn>,
+    /// Turns whose ends the log has, but not their beginnings or their times.
+    known: VecDeque<KnownTurn>,
     summaries: VecDeque<Said>,
     cost_usd: Option<f64>,
+}
+
+/// The turn that the records are in, with what the log does not have of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenTurn {
+    began: Option<Timestamp>,
+    /// The log does not have its prompt.
+    is_beyond: bool,
+    tool_calls: u64,
+    tools_failed: u64,
+    /// The tools that have not returned a result.
+    open_tools: u64,
+    tokens: Tokens,
+}
+
+/// A turn whose end the log has.
+#[derive(Debug)]
+struct KnownTurn {
+    turn: OpenTurn,
+    summary: Option<Text>,
+    ended: Timestamp,
+    /// Since when the log may have the end.
+    logged: Timestamp,
 }
 
 impl<'a> Beyond<'a> {
     fn new(texts: &'a Texts) -> Self {
         Self {
             observed: None,
+            entered: 0,
             texts,
             figures: Transcript::default(),
-            began: None,
-            tool_calls: 0,
-            tools_failed: 0,
-            tokens: Tokens::default(),
+            turn: OpenTurn::default(),
             turns: VecDeque::new(),
+            known: VecDeque::new(),
             summaries: VecDeque::new(),
             cost_usd: None,
         }
@@ -78,22 +106,45 @@ impl<'a> Beyond<'a> {
     fn add(&mut self, recorded: Recorded<'_>) {
         let at = recorded.at;
         let is_own = recorded.sub_agent.is_none();
-        match recorded.fact {
-            RecordedFact::Note(note) => self.add_note(note, at),
-            // The log has no events of sub-agents, but their ends.
-            RecordedFact::Event(event) if self.observed.is_some() => match at {
-                Some(at) if !is_own || !self.is_logged(at) => self.count(&event, at, is_own),
-                Some(at) => self.note_logged(&event, at),
-                None => {}
-            },
-            RecordedFact::Event(_) => {}
+        let event = match recorded.fact {
+            RecordedFact::Note(note) => return self.add_note(note, at),
+            RecordedFact::Event(event) => event,
+        };
+        let (Some(at), true) = (at, self.observed.is_some()) else {
+            return;
+        };
+        if is_own {
+            self.enter(Some(at));
+        }
+        // The log has no events of sub-agents, but their ends.
+        match self.logged_since(at).filter(|_| is_own) {
+            Some(live) => self.note_logged(&event, at, live),
+            None => self.count(&event, at, is_own),
         }
     }
 
-    fn is_logged(&self, at: Timestamp) -> bool {
-        let observed = self.observed.into_iter().flatten();
-        let mut within = observed.filter(|(from, _)| *from <= at);
-        within.any(|(_, until)| until.is_none_or(|until| at <= until))
+    /// Returns since when the log has the events of a record that was written at a time.
+    fn logged_since(&self, at: Timestamp) -> Option<Timestamp> {
+        let mut observed = self.observed.into_iter().flatten();
+        Some(observed.find(|of| of.contains(at))?.live.max(at))
+    }
+
+    /// Begins the observations until a time: the log may have what was open then.
+    fn enter(&mut self, until: Option<Timestamp>) {
+        let observed = self.observed.map_or(&[][..], Vec::as_slice);
+        while let Some(next) = observed.get(self.entered)
+            && until.is_none_or(|until| next.from <= until)
+        {
+            self.entered += 1;
+            if next.has_open_turn && self.turn.is_beyond && self.turn.began < Some(next.from) {
+                self.turn.is_beyond = false;
+                let open = std::mem::take(&mut self.turn.open_tools);
+                let figures = &mut self.figures;
+                figures.prompts = figures.prompts.saturating_sub(1);
+                figures.tool_calls = figures.tool_calls.saturating_sub(open);
+                self.turn.tool_calls = self.turn.tool_calls.saturating_sub(open);
+            }
+        }
     }
 
     fn add_note(&mut self, note: RecordNote, at: Option<Timestamp>) {
@@ -126,18 +177,27 @@ impl<'a> Beyond<'a> {
         }
     }
 
-    /// Notes an event that the log has, for the turn that it belongs to.
-    fn note_logged(&mut self, event: &AgentEvent, at: Timestamp) {
+    /// Notes an event that the log has since a time, for the turn that it belongs to.
+    fn note_logged(&mut self, event: &AgentEvent, at: Timestamp, logged: Timestamp) {
         match event {
-            AgentEvent::PromptSent { .. } => self.begin(Some(at)),
-            AgentEvent::TurnCompleted { .. } => self.begin(None),
+            AgentEvent::PromptSent { .. } => {
+                let began = Some(at);
+                self.turn = OpenTurn {
+                    began,
+                    ..OpenTurn::default()
+                };
+            }
+            AgentEvent::TurnCompleted { summary, .. } => {
+                let known = KnownTurn {
+                    turn: std::mem::take(&mut self.turn),
+                    summary: self.texts.take(summary),
+                    ended: at,
+                    logged,
+                };
+                keep(&mut self.known, known, ITEMS_MAX);
+            }
             _ => {}
         }
-    }
-
-    fn begin(&mut self, at: Option<Timestamp>) {
-        (self.began, self.tool_calls, self.tools_failed) = (at, 0, 0);
-        self.tokens = Tokens::default();
     }
 
     fn count(&mut self, event: &AgentEvent, at: Timestamp, is_own: bool) {
@@ -145,17 +205,25 @@ impl<'a> Beyond<'a> {
         match event {
             AgentEvent::PromptSent { .. } if is_own => {
                 figures.prompts += 1;
-                if self.began.is_none() {
-                    self.begin(Some(at));
+                if self.turn.began.is_none() {
+                    self.turn = OpenTurn {
+                        began: Some(at),
+                        is_beyond: true,
+                        ..OpenTurn::default()
+                    };
                 }
             }
             AgentEvent::ToolCallStarted { .. } => {
                 figures.tool_calls += 1;
-                self.tool_calls += u64::from(is_own);
+                self.turn.tool_calls += u64::from(is_own);
+                self.turn.open_tools += u64::from(is_own);
             }
-            AgentEvent::ToolCallCompleted { success: false, .. } => {
-                figures.tools_failed += 1;
-                self.tools_failed += u64::from(is_own);
+            AgentEvent::ToolCallCompleted { success, .. } => {
+                let failed = u64::from(!success);
+                figures.tools_failed += failed;
+                self.turn.tools_failed += failed * u64::from(is_own);
+                let open = &mut self.turn.open_tools;
+                *open = open.saturating_sub(u64::from(is_own));
             }
             AgentEvent::ResponseCompleted {
                 input_tokens,
@@ -166,37 +234,42 @@ impl<'a> Beyond<'a> {
                 figures.input_tokens = figures.input_tokens.saturating_add(input);
                 figures.output_tokens = figures.output_tokens.saturating_add(output);
                 if is_own {
-                    self.tokens.input = self.tokens.input.saturating_add(input);
-                    self.tokens.output = self.tokens.output.saturating_add(output);
+                    let tokens = &mut self.turn.tokens;
+                    tokens.input = tokens.input.saturating_add(input);
+                    tokens.output = tokens.output.saturating_add(output);
                 }
             }
             AgentEvent::TurnCompleted { summary, .. } if is_own => {
                 figures.turns += 1;
+                let open = std::mem::take(&mut self.turn);
                 let turn = Turn {
-                    began: self.began,
+                    began: open.began,
                     ended: at,
                     summary: self.texts.take(summary),
-                    tool_calls: self.tool_calls,
-                    tools_failed: self.tools_failed,
-                    input_tokens: self.tokens.input,
-                    output_tokens: self.tokens.output,
+                    tool_calls: open.tool_calls,
+                    tools_failed: open.tools_failed,
+                    input_tokens: open.tokens.input,
+                    output_tokens: open.tokens.output,
                     source: Source::Transcript,
                 };
                 keep(&mut self.turns, turn, ITEMS_MAX);
-                self.begin(None);
             }
             _ => {}
         }
     }
 
-    fn add_to(self, row: &mut RowReport, file: &str) {
+    fn add_to(mut self, row: &mut RowReport, file: &str) {
+        self.enter(None);
         let Self {
             mut figures,
             turns,
+            known,
             summaries,
             cost_usd,
             ..
         } = self;
+        complete(&mut row.turns.items, known);
+        row.turns.items.sort_by_key(|turn| turn.ended);
         row.summaries.extend(summaries);
         if let Some(cost) = cost_usd {
             *row.cost_usd.get_or_insert(0.0) += cost;
@@ -220,6 +293,33 @@ impl<'a> Beyond<'a> {
             Some(known) => known.plus(figures),
             None => figures,
         });
+    }
+}
+
+/// Gives the turns of the log what it does not have of them: their beginnings, and the times of those that no observer saw.
+fn complete(items: &mut [Turn], known: VecDeque<KnownTurn>) {
+    let mut items = items
+        .iter_mut()
+        .filter(|item| item.source == Source::Log)
+        .peekable();
+    for known in known {
+        while items.next_if(|item| item.ended < known.logged).is_some() {}
+        let is_it = |item: &&mut Turn| {
+            item.ended <= known.logged.after(LOGGING_TIME) && item.summary == known.summary
+        };
+        let Some(item) = items.next_if(is_it) else {
+            continue;
+        };
+        let open = known.turn;
+        // Of a turn to which the user has said more, the log has the first prompt.
+        item.began = item.began.into_iter().chain(open.began).min();
+        item.tool_calls += open.tool_calls;
+        item.tools_failed += open.tools_failed;
+        item.input_tokens = item.input_tokens.saturating_add(open.tokens.input);
+        item.output_tokens = item.output_tokens.saturating_add(open.tokens.output);
+        if known.logged > known.ended {
+            (item.ended, item.source) = (known.ended, Source::Transcript);
+        }
     }
 }
 
@@ -273,7 +373,13 @@ mod tests {
     #[test]
     fn what_the_log_has_counts_once_and_sub_agents_always() {
         let texts = Texts::new(Rules::builtin(), false);
-        let observed = vec![(at(100), Some(at(200))), (at(300), None)];
+        let observed = |from: i64, until: Option<i64>| Observed {
+            from: at(from),
+            live: at(from),
+            until: until.map(at),
+            has_open_turn: false,
+        };
+        let observed = vec![observed(100, Some(200)), observed(300, None)];
         let mut beyond = Beyond {
             observed: Some(&observed),
             ..Beyond::new(&texts)
@@ -306,5 +412,74 @@ mod tests {
             turns,
             [(Some(at(10)), at(30), 10), (Some(at(150)), at(260), 10)]
         );
+    }
+
+    #[test]
+    fn turns_of_the_log_have_the_times_of_their_records() {
+        let texts = Texts::new(Rules::builtin(), false);
+        let observed = |from: i64, live: i64, until: Option<i64>| Observed {
+            from: at(from),
+            live: at(live),
+            until: until.map(at),
+            has_open_turn: live == 100,
+        };
+        // The second observer goes on after what the first one has logged.
+        let observed = vec![observed(100, 100, Some(130)), observed(130, 300, None)];
+        let mut beyond = Beyond {
+            observed: Some(&observed),
+            ..Beyond::new(&texts)
+        };
+        let call = || AgentEvent::ToolCallStarted {
+            tool_name: "Bash".to_owned(),
+            tool_args_summary: String::new(),
+        };
+        let result = || AgentEvent::ToolCallCompleted {
+            tool_name: "Bash".to_owned(),
+            success: true,
+            result_summary: String::new(),
+            duration_ms: 1,
+        };
+        for recorded in [
+            event(80, None, prompt()),
+            event(81, None, call()),
+            event(82, None, result()),
+            event(83, None, response()),
+            event(84, None, call()),
+            // The observation begins.
+            event(110, None, result()),
+            event(111, None, response()),
+            event(120, None, turn("one")),
+            event(200, None, prompt()),
+            event(210, None, turn("two")),
+            event(310, None, turn("not logged yet")),
+        ] {
+            beyond.add(recorded);
+        }
+        let figures = &beyond.figures;
+        assert_eq!((figures.prompts, figures.turns), (0, 0));
+        assert_eq!((figures.tool_calls, figures.input_tokens), (1, 10));
+        let logged = |began: i64, ended: i64, summary: &str, tokens: u64| Turn {
+            began: Some(at(began)),
+            ended: at(ended),
+            summary: texts.take(summary),
+            tool_calls: 1,
+            tools_failed: 0,
+            input_tokens: tokens,
+            output_tokens: 0,
+            source: Source::Log,
+        };
+        let mut turns = [
+            logged(100, 121, "one", 10),
+            logged(301, 301, "two", 0),
+            logged(302, 900, "another", 0),
+        ];
+        complete(&mut turns, beyond.known);
+        let turns = turns.map(|turn| (turn.began, turn.ended, turn.input_tokens, turn.source));
+        let expected = [
+            (Some(at(80)), at(121), 20, Source::Log),
+            (Some(at(200)), at(210), 0, Source::Transcript),
+            (Some(at(302)), at(900), 0, Source::Log),
+        ];
+        assert_eq!(turns, expected);
     }
 }

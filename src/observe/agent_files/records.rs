@@ -114,6 +114,7 @@ impl RecordReader<'_> {
             take,
             time: None,
             undated: None,
+            held: None,
         };
         let mut files = vec![path.to_owned()];
         if parser.format() == Some(StreamFormat::VibeJournal) && path.is_dir() {
@@ -232,6 +233,9 @@ struct Facts<'a> {
     time: Option<Timestamp>,
     /// The last fact of a file without times, until another one follows.
     undated: Option<RecordedFact>,
+    /// The end of a turn while agents run in the background, until one of them has sent the agent on, or none did before
+    /// the next prompt.
+    held: Option<(Option<Timestamp>, RecordedFact)>,
 }
 
 impl Facts<'_> {
@@ -255,6 +259,18 @@ impl Facts<'_> {
             let is_start = matches!(event, AgentEvent::ToolCallStarted { .. });
             let is_earlier = place < earlier && !is_start;
             at = if is_earlier { before } else { self.time };
+            match event {
+                AgentEvent::TurnCompleted { .. } => {
+                    let end = (at, RecordedFact::Event(event));
+                    self.held = Some(end);
+                    if !content.has_agents {
+                        self.pass_held();
+                    }
+                    continue;
+                }
+                AgentEvent::PromptSent { .. } => self.pass_held(),
+                _ => {}
+            }
             self.give(at, RecordedFact::Event(event));
         }
         for (_, note) in notes {
@@ -271,6 +287,12 @@ impl Facts<'_> {
             self.pass(at, fact);
         } else if let Some(before) = self.undated.replace(fact) {
             self.pass(None, before);
+        }
+    }
+
+    fn pass_held(&mut self) {
+        if let Some((at, end)) = self.held.take() {
+            self.give(at, end);
         }
     }
 
@@ -307,6 +329,7 @@ impl Facts<'_> {
 
     /// Passes the last fact of a file without times, which was changed last at this time.
     fn finish(&mut self, changed: Option<Timestamp>) {
+        self.pass_held();
         self.pass_undated(changed.filter(|_| self.time.is_none()));
     }
 }
@@ -428,6 +451,41 @@ mod tests {
         let facts = read_in(&file, Some("claude"), all());
         assert_eq!(facts[..2], ["1 one", "3 7"]);
         assert!(facts[2].starts_with("50 ToolCallCompleted"), "{facts:?}");
+    }
+
+    #[test]
+    fn a_turn_goes_on_while_agents_in_the_background_send_it_on() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("S.jsonl");
+        let end = "\"stop_reason\":\"end_turn\",\"usage\"";
+        let said = |second, id: &str| answer(second, id, 7).replace("\"usage\"", end);
+        let result = "\"isSidechain\":false,\"toolUseResult\":{\"status\":\"async_launched\",\"agentId\":\"b\"}";
+        let launched = prompt(3, "R").replace(
+            "\"R\"",
+            "[{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":\"ok\"}]",
+        );
+        let launched = launched.replace("\"isSidechain\":false", result);
+        let notified = "<task-notification>\\n<task-id>b</task-id>\\n<status>completed</status>\\n</task-notification>";
+        let records = [
+            prompt(1, "one"),
+            launched,
+            said(4, "a"),
+            prompt(20, notified),
+            said(22, "b"),
+        ];
+        let turns = |records: &[String]| {
+            fs::write(&file, records.concat()).unwrap();
+            let mut facts = read_in(&file, Some("claude"), all());
+            facts.retain(|fact| {
+                fact.contains("turn ") || fact.ends_with("one") || fact.ends_with("two")
+            });
+            facts
+        };
+        assert_eq!(turns(&records), ["1 one", "22 turn Yes b."]);
+        // Nothing has sent it on.
+        assert_eq!(turns(&records[..3]), ["1 one", "4 turn Yes a."]);
+        let next = [&records[..3], &[prompt(30, "two")]].concat();
+        assert_eq!(turns(&next), ["1 one", "4 turn Yes a.", "30 two"]);
     }
 
     #[test]

@@ -281,6 +281,8 @@ impl ClaudeTranscript {
             .status(self.is_confirmed, self.may_be_confirmed);
         writer.pause(status, evidence);
         writer.follow_up = follow_up;
+        let tasks = self.background(Timestamp::from_micros(i64::MIN));
+        writer.has_agents = tasks.agents > 0;
     }
 
     /// Updates the status after a change of pending work.
