@@ -4,7 +4,7 @@
 //! (`../shared/agents-lab/lab install`), as root, in its own network namespace; elsewhere it prints a
 //! notice that it is skipped. Real agents need a machine without other load: `.ci/run` tests them last.
 //! `TD_LAB_AGENTS` selects the agents (`joins` for several at once, `hooks`, `told` for notifications, `phone` for the web page,
-//! `mcp` for agents that supervise another one); defaults to all.
+//! `mcp` for agents that supervise another one, `night` for the report of a night of five); defaults to all.
 //! `TD_LAB_EVENTS` prints the reported events.
 
 mod counts;
@@ -13,6 +13,8 @@ mod install;
 mod joins;
 #[cfg(feature = "mcp")]
 mod mcp;
+#[cfg(feature = "report")]
+mod night;
 #[cfg(feature = "serve")]
 mod phone;
 mod scenes;
@@ -97,6 +99,11 @@ fn inside() {
     if is_wanted("mcp") {
         eprintln!("== mcp");
         mcp::play();
+    }
+    #[cfg(feature = "report")]
+    if is_wanted("night") {
+        eprintln!("== night");
+        night::play();
     }
     #[cfg(feature = "serve")]
     if is_wanted("phone") {

@@ -50,6 +50,8 @@ class Night:
         self.turns, self.errors = [], []
         self.called, self.failed = set(), set()
         self.answers = {}
+        # The calls of sub-agents that work in the background: the turn goes on until the last one has reported.
+        self.background = set()
 
     def is_in(self, time):
         return time is None or self.since <= time <= self.until
@@ -131,6 +133,8 @@ def claude(path, night, is_sub_agent=False):
                 night.tool(time, block["id"])
             if block.get("type") == "tool_result" and block.get("is_error") is True:
                 night.tool_failed(time, block["tool_use_id"])
+            if block.get("type") == "tool_result" and texts(block.get("content")).startswith("Async agent launched"):
+                night.background.add(block["tool_use_id"])
         text = texts(message.get("content"))
         if record["type"] == "assistant":
             if record.get("isApiErrorMessage"):
@@ -139,13 +143,15 @@ def claude(path, night, is_sub_agent=False):
                 usage = message.get("usage") or {}
                 night.used(time, message.get("id"), usage.get("input_tokens"), usage.get("output_tokens"))
                 has_tool = any(block.get("type") == "tool_use" for block in blocks)
-                if is_own and (has_tool or not is_whole(record)):
+                if is_own and (has_tool or night.background or not is_whole(record)):
                     night.goes_on()
                 elif is_own and text.strip():
                     night.answer(time, text)
         elif is_own and not record.get("isMeta") and not record.get("isCompactSummary"):
             if any(block.get("type") == "tool_result" for block in blocks):
                 continue
+            if text.startswith("<task-notification>"):
+                night.background -= set(re.findall(r"<tool-use-id>(.+?)</tool-use-id>", text))
             if text.startswith("[Request interrupted by user"):
                 night.stopped(time)
             elif text and not text.lstrip().startswith(NOT_TYPED):
