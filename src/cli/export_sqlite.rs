@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::duration::TimePoint;
 use super::failure::Failure;
-use super::history::{Which, report_problems, until_stopped};
+use super::history::{Which, data_dir, print_problems, report_problems, until_stopped};
 use super::live;
 use super::log::in_span;
 use super::log_show::Selection;
@@ -18,9 +18,11 @@ use super::private_file::NewFile;
 use super::progress::Progress;
 use super::signals::Signals;
 use crate::clock::Clock;
+use crate::error::Error;
 use crate::face::sqlite::{Database, ExportedRun, Rows};
 use crate::history::{Query, ReadReport, RunStatus};
 use crate::thread::{Stop, is_stopped};
+use crate::timestamp::Timestamp;
 
 /// Writes the selected runs to a file, and only their events of a span of time.
 pub(super) fn run(
@@ -32,7 +34,8 @@ pub(super) fn run(
     let clock = Clock::system();
     let query = in_span(Query::all(), since, until, clock.wall())?;
     let whiches = runs.resolve(options)?;
-    if whiches.is_empty() {
+    let unreadable = unreadable(options, &runs, clock.wall())?;
+    if whiches.is_empty() && unreadable.is_empty() {
         message!("there are no runs yet");
     }
     let file = NewFile::beside(output).map_err(|cause| unwritten(output, cause))?;
@@ -56,7 +59,18 @@ pub(super) fn run(
         )));
     }
     file.persist().map_err(|cause| unwritten(output, cause))?;
+    if print_problems(&unreadable) {
+        return Ok(live::code(true));
+    }
     Ok(code)
+}
+
+/// Returns why runs cannot be read, if all are wanted.
+fn unreadable(options: &Options, runs: &Selection, now: Timestamp) -> Result<Vec<Error>, Failure> {
+    if !runs.is_all() {
+        return Ok(Vec::new());
+    }
+    Ok(data_dir(options)?.runs_in_brief(now)?.problems)
 }
 
 fn unwritten(output: &Path, cause: io::Error) -> Failure {

@@ -50,7 +50,7 @@ impl Failure {
     }
 
     /// Creates a failure for work that the user has interrupted.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "report", feature = "sqlite"))]
     pub fn interrupted(text: impl Into<String>) -> Self {
         Self::new(INTERRUPTED, text)
     }

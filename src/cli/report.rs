@@ -22,7 +22,7 @@ use crate::face::report::{
     PassProgress, ReportQuery, TerminalReport, Texts, html, markdown, read_report,
 };
 use crate::face::{LocalTime, terminal_size};
-use crate::history::{RunDirectory, RunSummary};
+use crate::history::{RunList, RunSummary};
 use crate::redact::Rules;
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
@@ -58,7 +58,7 @@ fn report(
             "--since is not before --until: the time span is empty"
         ));
     }
-    let runs = runs_of(options, typed, now)?;
+    let RunList { runs, problems } = runs_of(options, typed, now)?;
     let is_within =
         |run: &RunSummary| run.started < until && (run.last_event >= since || run.is_open());
     let runs: Vec<RunSummary> = runs.into_iter().filter(is_within).collect();
@@ -73,10 +73,11 @@ fn report(
         counter: progress.counter(),
         stop: stop.clone(),
     };
-    let report = read_report(&data_dir(options)?, runs, &query, clock, &pass);
+    let list = RunList { runs, problems };
+    let report = read_report(&data_dir(options)?, list, &query, clock, &pass);
     progress.finish();
     let Some(report) = report? else {
-        return Ok(ExitCode::SUCCESS);
+        return Err(Failure::interrupted("interrupted: there is no report"));
     };
     let local = LocalTime::of_system();
     if let Some(path) = &typed.html {
@@ -106,33 +107,31 @@ fn report(
     output::print(&text)
 }
 
-/// Returns the summaries of the chosen runs.
-fn runs_of(
-    options: &Options,
-    typed: &TypedReport,
-    now: Timestamp,
-) -> Result<Vec<RunSummary>, Failure> {
+/// Returns the summaries of the chosen runs, and why some cannot be read.
+fn runs_of(options: &Options, typed: &TypedReport, now: Timestamp) -> Result<RunList, Failure> {
     let data = data_dir(options)?;
     if typed.runs.is_empty() {
-        return Ok(data.runs_in_brief(now)?.runs);
+        return Ok(data.runs_in_brief(now)?);
     }
     let selection = Selection {
         typed: typed.runs.clone(),
     };
-    let mut runs = Vec::new();
+    let mut list = RunList::default();
     for which in selection.resolve(options)? {
         match which {
-            Which::Run(run) => runs.extend(summary_of(&run, now)?),
+            Which::Run(run) => match run.summary_in_brief(now) {
+                Ok(summary) => list.runs.extend(summary),
+                Err(error) => list.problems.push(error),
+            },
             Which::File(path) => {
-                return Err(usage!("{path:?} is a file: a report needs runs"));
+                return Err(usage!(
+                    "{path:?} is a file, and a report needs runs: put it as events.jsonl into a directory of its own \
+                     below runs"
+                ));
             }
         }
     }
-    Ok(runs)
-}
-
-fn summary_of(run: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary>, Failure> {
-    Ok(run.summary_in_brief(now)?)
+    Ok(list)
 }
 
 // The arguments of `report`.

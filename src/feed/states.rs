@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::board::bands::{Band, Timelines};
-use crate::board::{Board, RowKey};
-use crate::event::{Envelope, SessionEndReason, TdEvent};
+use crate::board::{Board, Fate, RowKey};
+use crate::event::{Envelope, ExecutionId, SessionEndReason, TdEvent};
 use crate::timestamp::Timestamp;
 
 /// What an event has changed.
@@ -37,6 +37,7 @@ impl RunStates {
     ) -> Changes {
         let at = envelope.ts;
         let mut lost_at = None;
+        let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
         match &envelope.event {
             TdEvent::LogOpened {
                 host,
@@ -47,7 +48,9 @@ impl RunStates {
                 let writer = Some((host.clone(), *pid));
                 let before = std::mem::replace(&mut self.writer, writer);
                 if before.is_some() && before != self.writer {
-                    lost_at = Some(last_before(*first_seq).unwrap_or(at).min(at));
+                    let ended = last_before(*first_seq).unwrap_or(at).min(at);
+                    lost_at = Some(ended);
+                    self.leave(ended);
                 }
             }
             // The board keeps the last state for the next observer.
@@ -59,6 +62,10 @@ impl RunStates {
         }
         if let Some(at) = lost_at {
             self.lose_observer(at);
+        }
+        if is_header {
+            let rows = BTreeSet::new();
+            return Changes { rows, lost_at };
         }
         let rows = self.board.apply(envelope);
         for key in &rows {
@@ -90,6 +97,19 @@ impl RunStates {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Ends the observation of all rows as the next observer does, which finds their states again.
+    fn leave(&mut self, at: Timestamp) {
+        self.settle(at);
+        let ids: BTreeSet<ExecutionId> = self
+            .board
+            .rows()
+            .map(|row| row.execution_id.clone())
+            .collect();
+        for id in ids {
+            self.board.end(&id, None, false, at, |_| Fate::GoesOn);
         }
     }
 

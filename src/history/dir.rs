@@ -226,6 +226,11 @@ impl RunDirectory {
         })
     }
 
+    /// Returns `true` if the directory exists and cannot be read, or is not trusted.
+    pub(super) fn is_refused(&self) -> bool {
+        self.open_dir().is_err() && self.exists()
+    }
+
     /// Reads the run's metadata; `None` if there are none.
     ///
     /// # Errors

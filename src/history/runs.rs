@@ -166,7 +166,7 @@ impl DataDir {
     ///
     /// # Errors
     /// If the directory cannot be listed.
-    #[cfg(feature = "report")]
+    #[cfg(any(feature = "report", feature = "sqlite"))]
     pub(crate) fn runs_in_brief(&self, now: Timestamp) -> Result<RunList> {
         self.list(now, &|| false, Depth::Brief)
     }
@@ -216,7 +216,8 @@ impl DataDir {
             let metadata = directory.metadata().ok().flatten();
             let is_match = matches(directory.execution_id())
                 || metadata.as_ref().is_some_and(|of| of.names().any(&matches));
-            if is_match && directory.has_history() {
+            // What is refused is told by who reads it.
+            if is_match && (directory.has_history() || directory.is_refused()) {
                 let created = metadata.map(|metadata| metadata.created);
                 found.push((created.unwrap_or_default(), directory));
             }
@@ -269,7 +270,7 @@ enum Depth {
     /// The end of the log, also if it is compressed, and the ends of all files.
     Full,
     /// The end of a log that is not compressed.
-    #[cfg_attr(not(feature = "report"), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "report", feature = "sqlite")), allow(dead_code))]
     Brief,
 }
 

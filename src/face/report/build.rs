@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::conversations::Conversation;
 use super::end::{Circumstances, end_of};
 use super::fold::RunFold;
-use super::model::{Report, RowReport, RunReport, SCHEMA, Times, Totals};
+use super::model::{COLUMN, Report, RowReport, RunReport, SCHEMA, Times, Totals};
 use super::tally::{Figures, Span, Tally, millis_between};
 use super::text::Texts;
 use crate::board::bands::{Band, Timeline};
@@ -120,7 +120,9 @@ impl ReportBuilder<'_> {
             .iter()
             .map(Row::key)
             .collect();
-        let titles = row_names(&rows, usize::MAX);
+        let named: Vec<Row> = rows.iter().map(|row| self.named(row)).collect();
+        let titles = row_names(&named, usize::MAX);
+        let columns = row_names(&named, COLUMN);
         let mut built = Vec::new();
         for (place, row) in rows.into_iter().enumerate() {
             let key = row.key();
@@ -129,6 +131,7 @@ impl ReportBuilder<'_> {
             };
             if let Some(mut row) = self.row(&row, of, ids) {
                 row.report.title = titles.get(place).and_then(|title| self.texts.take(title));
+                row.report.column = columns.get(place).and_then(|name| self.texts.take(name));
                 row.report.told_elsewhere = !shown.contains(&key);
                 row.report.needs_you &= !row.report.told_elsewhere;
                 row.rank.1 = place;
@@ -137,6 +140,20 @@ impl ReportBuilder<'_> {
         }
         built.sort_by_key(|row| (!row.report.needs_you, row.report.told_elsewhere, row.rank));
         built
+    }
+
+    /// Returns a row whose name can be cut: no part of a secret remains.
+    fn named(&self, row: &Row) -> Row {
+        let text = |text: &str| self.texts.take(text);
+        let mut row = row.clone();
+        row.name = text(&row.name).map_or_else(String::new, |name| name.as_str().to_owned());
+        // Names that are equal are told apart by it.
+        if let Some(id) = text(&row.execution_id) {
+            row.execution_id = id.as_str().into();
+        }
+        let label = row.label.as_deref().and_then(text);
+        row.label = label.map(|label| label.as_str().to_owned());
+        row
     }
 
     fn run(&self, run: &ReadRun, ids: &mut Numbers) -> Option<RunReport> {
@@ -222,6 +239,7 @@ impl ReportBuilder<'_> {
             execution_id: self.id(&key.execution_id, &mut ids.1),
             name: text(&row.name),
             title: None,
+            column: None,
             label: row.label.as_deref().and_then(text),
             pane: row.pane.as_ref().and_then(|pane| text(pane.as_str())),
             kind: row.kind.as_str(),

@@ -100,7 +100,7 @@ impl RunFold {
         let changes = self.states.apply(envelope, last_before);
         let is_header = matches!(event, TdEvent::LogOpened { .. });
         if let Some(at) = changes.lost_at {
-            self.restarts += u64::from(is_header && self.span.contains(at));
+            self.restarts += u64::from(is_header && self.span.contains(envelope.ts));
             for tally in self.tallies.values_mut() {
                 tally.lose_observer(at);
             }
@@ -113,7 +113,7 @@ impl RunFold {
         for key in &changes.rows {
             if let Some(row) = self.states.board.row(key) {
                 let tally = self.tallies.entry(key.clone()).or_default();
-                tally.note_row(row, at, self.span, texts);
+                tally.note_row(row, event, at, (self.span, texts));
             }
         }
         self.count(envelope, texts);

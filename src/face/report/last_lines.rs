@@ -1,14 +1,15 @@
 //! The last lines that a program printed before it failed.
 
 use super::text::{Text, Texts};
+use crate::agent::StateRules;
 use crate::event::{Envelope, TdEvent};
 use crate::history::{LogPages, PageQuery, RunDirectory};
 
 /// The most lines: an error and what led to it.
 const LINES_MAX: usize = 5;
 
-/// The most events that are read for them. Most have a line or more.
-const EVENTS_MAX: usize = 50;
+/// The most events that are read for them: enough to see the beginning of a key of which they would show the end.
+const EVENTS_MAX: usize = 200;
 
 /// The most bytes of their lines in the log.
 const BYTES_MAX: usize = 256 * 1024;
@@ -39,10 +40,10 @@ pub(super) fn lines_before(
     // Parts of a line follow one another.
     let texts_of = page.events.iter().filter_map(|of| text_of(&of.event));
     let text: String = texts_of.collect();
-    let lines = text.lines().rev().filter_map(|line| texts.take(line));
-    let mut lines: Vec<Text> = lines.take(LINES_MAX).collect();
-    lines.reverse();
-    lines
+    // A shell shows the command again, behind its prompt.
+    let rules = StateRules::builtin();
+    let is_typed = |line: &str| rules.is_prompt(line) || rules.is_typed(line, pane.is_some());
+    texts.last_lines(&text, LINES_MAX, |line| !is_typed(line))
 }
 
 /// Returns what a program printed.

@@ -10,6 +10,9 @@ use crate::timestamp::Timestamp;
 /// The version of the report's JSON.
 pub(crate) const SCHEMA: u32 = 1;
 
+/// The columns of the names beside the bands on a terminal.
+pub(super) const COLUMN: usize = 20;
+
 /// A report of a span of time.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
@@ -71,6 +74,9 @@ pub(crate) struct RowReport {
     /// The name, with what tells it apart from others of the report.
     #[serde(skip)]
     pub title: Option<Text>,
+    /// The same in [`COLUMN`] columns of a terminal.
+    #[serde(skip)]
+    pub column: Option<Text>,
     pub label: Option<Text>,
     pub pane: Option<Text>,
     pub kind: &'static str,

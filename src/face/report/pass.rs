@@ -20,12 +20,15 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::face::LocalTime;
 use crate::feed::RunEnds;
-use crate::history::{DataDir, LogReader, RunSummary, host};
+use crate::history::{DataDir, LogReader, RunList, RunSummary, host};
 use crate::thread::{self, Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
 /// The most threads: more are limited by the disk, and each has the blocks of a log in memory.
 const THREADS_MAX: usize = 4;
+
+/// The most runs that cannot be read at all that a report names.
+const PROBLEMS_MAX: usize = 100;
 
 /// The most failures whose last lines a report has, because each is read from the middle of a log.
 const LINES_OF_MAX: usize = 100;
@@ -60,7 +63,7 @@ pub(crate) struct ReportQuery {
 /// If no thread can be started.
 pub(crate) fn read_report(
     data: &DataDir,
-    runs: Vec<RunSummary>,
+    RunList { runs, problems }: RunList,
     query: &ReportQuery,
     clock: &Clock,
     progress: &PassProgress,
@@ -89,6 +92,9 @@ pub(crate) fn read_report(
         local: LocalTime::of_system(),
     };
     let (mut report, mut rows) = builder.build(read);
+    let problems = problems.iter().take(PROBLEMS_MAX);
+    let problems = problems.filter_map(|error| query.texts.take(&format!("{error:?}")));
+    report.problems.extend(problems);
     let mut lines = LINES_OF_MAX;
     for row in &mut rows {
         add_lines(row, data, query, progress, &mut lines);

@@ -134,28 +134,38 @@ pub(super) struct Figures {
 }
 
 impl Tally {
-    /// Notes that the row has changed at a time.
-    pub fn note_row(&mut self, row: &Row, at: Timestamp, span: Span, texts: &Texts) {
+    /// Notes that an event has changed the row at a time.
+    pub fn note_row(
+        &mut self,
+        row: &Row,
+        event: &TdEvent,
+        at: Timestamp,
+        (span, texts): (Span, &Texts),
+    ) {
         let band = Band::of(row);
         self.note_question(row, band, at, span, texts);
         let is_new = self.band.replace(band) != Some(band);
-        let kind = match band {
-            Band::Error => ErrorKind::AgentError,
-            Band::Limited => ErrorKind::Limit,
-            Band::Ended => {
-                self.turn.is_over = true;
-                return self.conversations.lose_observer(at);
+        match band {
+            Band::Ended => self.conversations.lose_observer(at),
+            Band::Error | Band::Limited if is_new && span.contains(at) => {
+                self.note_failure(event, band, at, texts);
             }
-            _ => {
-                self.turn.is_over |= band == Band::Idle;
-                return;
-            }
-        };
-        let is_agents = matches!(row.state, crate::board::RowState::Agent(_));
-        if is_new && is_agents && span.contains(at) {
-            let words = row.asks.as_deref().unwrap_or(&row.last_line);
-            self.add_error(at, kind, words, texts);
+            _ => {}
         }
+        self.turn.is_over |= matches!(band, Band::Idle | Band::Ended);
+    }
+
+    /// Counts an error that an agent reports as its state; other events of a failure count by themselves.
+    fn note_failure(&mut self, event: &TdEvent, band: Band, at: Timestamp, texts: &Texts) {
+        let TdEvent::AgentState { asks, detail, .. } = event else {
+            return;
+        };
+        let kind = match band {
+            Band::Limited => ErrorKind::Limit,
+            _ => ErrorKind::AgentError,
+        };
+        let words = asks.as_deref().or(detail.as_deref());
+        self.add_error(at, kind, words.map_or("", String::as_str), texts);
     }
 
     fn note_question(&mut self, row: &Row, band: Band, at: Timestamp, span: Span, texts: &Texts) {
@@ -216,7 +226,8 @@ impl Tally {
         let Some(mut question) = self.open_question.take() else {
             return;
         };
-        question.until = Some(at);
+        // The clock may have been set back.
+        question.until = Some(at.max(question.from));
         question.answered = answered;
         self.count_question(question, span);
     }
@@ -504,7 +515,10 @@ mod tests {
         let mut tally = Tally::default();
         for (second, row) in changes {
             match row {
-                Some(row) => tally.note_row(&row, at(second), SPAN, &texts),
+                Some(row) => {
+                    let event = TdEvent::warning("a", "x", "y");
+                    tally.note_row(&row, &event, at(second), (SPAN, &texts));
+                }
                 None => tally.lose_observer(at(second)),
             }
         }

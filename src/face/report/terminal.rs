@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::model::{Report, RowReport, Source};
+use super::model::{COLUMN, Report, RowReport, Source};
 use super::text::Text;
 use super::words::{
     Words, figures, history, kind_of, name_of, nothing, still_written, tools_by_name, totals,
@@ -21,9 +21,6 @@ pub(crate) struct TerminalReport {
     /// All that the report has of each row, not only the last of its items.
     pub is_verbose: bool,
 }
-
-/// The most columns of a name.
-const NAME_MAX: usize = 28;
 
 /// The share of a line that bands have, in percent: the rest says how each row ended.
 const BANDS_PERCENT: usize = 50;
@@ -99,10 +96,14 @@ impl Page {
         if rows.is_empty() {
             return;
         }
-        let names: Vec<String> = rows.iter().map(|row| one_line(&name_of(row))).collect();
+        let name = |row: &RowReport| match &row.column {
+            Some(name) => one_line(name.as_str()),
+            None => one_line(&name_of(row)),
+        };
+        let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
         let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
         let width = self.options.width;
-        let name_width = widest.min(NAME_MAX).min(width / 4).max(4);
+        let name_width = widest.min(COLUMN).min(width / 4).max(4);
         let columns = (width.saturating_sub(name_width + 4) * BANDS_PERCENT / 100).max(8);
         self.out.push('\n');
         let scale = self.scale(report, columns);

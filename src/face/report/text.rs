@@ -44,6 +44,19 @@ impl Texts {
         self.is_left_out
     }
 
+    /// Returns the last lines of a text that are not empty, at most `max`. Secrets over several lines are redacted, too, if
+    /// they begin in it.
+    pub fn last_lines(&self, text: &str, max: usize, is_shown: impl Fn(&str) -> bool) -> Vec<Text> {
+        if self.is_left_out {
+            return Vec::new();
+        }
+        let redacted = self.rules.text(text);
+        let shown = redacted.lines().rev().filter(|line| is_shown(line));
+        let mut lines: Vec<Text> = shown.filter_map(|line| self.take(line)).take(max).collect();
+        lines.reverse();
+        lines
+    }
+
     /// Returns a text on one line; `None` if it is empty, or if texts are left out.
     pub fn take(&self, text: &str) -> Option<Text> {
         if self.is_left_out || text.trim().is_empty() {

@@ -26,10 +26,11 @@ impl Words {
         time_of_day(&mut self.local, at, self.until)
     }
 
-    /// Returns the date and the time to the minute.
-    pub fn date(&mut self, at: Timestamp) -> String {
+    /// Returns the date and the time to the minute, or to the second.
+    fn date(&mut self, at: Timestamp, has_seconds: bool) -> String {
         let text = self.local.second(at);
-        text.get(..16).unwrap_or(text).to_owned()
+        let end = if has_seconds { 19 } else { 16 };
+        text.get(..end).unwrap_or(text).to_owned()
     }
 
     /// Returns the hours and minutes.
@@ -41,10 +42,11 @@ impl Words {
     /// Returns the span in words.
     pub fn span(&mut self, report: &Report) -> String {
         let length = millis(report.since, report.until);
+        let is_short = length < 10 * 60_000;
         format!(
             "{} to {} ({})",
-            self.date(report.since),
-            self.date(report.until),
+            self.date(report.since, is_short),
+            self.date(report.until, is_short),
             duration(length)
         )
     }
@@ -101,7 +103,8 @@ fn duration(ms: u64) -> String {
     match ms / 1000 {
         seconds @ ..60 => format!("{seconds} s"),
         seconds @ 60..3600 => format!("{} min", seconds / 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        seconds @ 3600..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        seconds => format!("{} days {} h", seconds / 86_400, seconds % 86_400 / 3600),
     }
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::block::{BLOCK_BYTES, Block};
 use super::numbers::BlockNumbers;
-use super::query::{LineFilter, Query, stamp_of};
+use super::query::{LineFilter, Query, stamp_of, type_of};
 use crate::event::{Envelope, LineDecoder, TdEvent};
 use crate::history::line::seq_of;
 use crate::timestamp::Timestamp;
@@ -270,8 +270,8 @@ fn last_time(lines: &[u8]) -> Option<Timestamp> {
     std::str::from_utf8(stamp).ok()?.parse().ok()
 }
 
-/// Notes the numbers of all lines, parsing few of them: a line counts if it begins with the number that follows,
-/// ends as an event does, and is text, which most damage is not: it is counted as invalid. `broken` has the positions of
+/// Notes the numbers of all lines, parsing few of them: a line counts if it begins as one of this crate with the number
+/// that follows, ends as an event does, and is text. Others are parsed, and counted as invalid if they are no events. `broken` has the positions of
 /// the lines that are known to be no events.
 fn note_numbers(block: &Block, broken: &[usize], parsed: &mut ParsedBlock) {
     let (lines, mut broken) = (block.lines(), broken.iter().peekable());
@@ -289,18 +289,14 @@ fn note_numbers(block: &Block, broken: &[usize], parsed: &mut ParsedBlock) {
         let is_whole = line.ends_with(b"}") && (is_all_text || is_text(line));
         let is_torn = block.is_torn && end == lines.len();
         let numbers = &mut parsed.numbers;
-        if is_whole && !is_torn && seq_of(line).is_some_and(|seq| numbers.continues(seq)) {
-            continue;
-        }
-        // Whole lines of logs without numbers are not parsed.
-        if is_whole && memchr::memmem::find(line, b"\"seq\"").is_none() {
+        let is_ours = is_whole && !is_torn && type_of(line).is_some();
+        if is_ours && seq_of(line).is_some_and(|seq| numbers.continues(seq)) {
             continue;
         }
         match decoder.decode(line) {
             Ok(envelope) => numbers.note(&envelope, offset),
             Err(_) if is_torn => parsed.is_torn = true,
-            Err(_) if !is_whole => parsed.add_invalid(line, offset),
-            Err(_) => {}
+            Err(_) => parsed.add_invalid(line, offset),
         }
     }
 }

@@ -407,7 +407,7 @@ fn stamped(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Returns the type of the event in a line of this crate's format; `None` for other lines, and for a type with an escape.
-fn type_of(line: &[u8]) -> Option<&[u8]> {
+pub(super) fn type_of(line: &[u8]) -> Option<&[u8]> {
     let (_, rest) = stamped(line)?;
     let rest = rest.strip_prefix(br#"","event":{"type":""#)?;
     let name = &rest[..rest.iter().position(|byte| *byte == b'"')?];

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use flate2::Compression;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::night::report;
 use super::script::Script;
+use crate::cli::{assert_code, run, text};
 
 /// Writes a run with turns at each minute from the 20th on; returns its directory.
 fn turns(data: &Path, id: &str, count: u32) -> std::path::PathBuf {
@@ -170,4 +172,77 @@ fn events_that_the_log_dropped_and_lines_that_a_pane_lost_are_reported() {
         (&json!(1), &json!(1), &json!(7))
     );
     assert_eq!(report["totals"]["lost_lines"], json!(7));
+}
+
+#[test]
+fn runs_that_cannot_be_read_are_named_and_the_others_count() {
+    let temp = tempfile::tempdir().unwrap();
+    turns(temp.path(), "fine@1", 4);
+    let refused = turns(temp.path(), "refused@1", 4);
+    fs::set_permissions(&refused, fs::Permissions::from_mode(0o777)).unwrap();
+    for more in [&[][..], &["*@1"]] {
+        let report = report(temp.path(), more);
+        assert_eq!(report["totals"]["turns"], json!(4), "{more:?}");
+        let problems = report["problems"].to_string();
+        assert!(problems.contains("refused@1"), "{problems}");
+    }
+}
+
+#[test]
+fn lines_of_another_program_that_are_no_events_are_counted() {
+    let temp = tempfile::tempdir().unwrap();
+    let foreign = temp.path().join("runs/foreign");
+    fs::create_dir_all(&foreign).unwrap();
+    let lines = r#"{"time":1,"msg":"x"}
+{"seq":5,"level":"info"}
+{}
+"#;
+    fs::write(foreign.join("events.jsonl"), lines).unwrap();
+    let output = run(
+        &["report", "--json", "foreign", "--since", "1h"],
+        temp.path(),
+    );
+    assert_code(&output, 0);
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(run_of(&report, "foreign")["damaged_lines"], json!(3));
+}
+
+#[test]
+fn a_failure_is_one_error_and_outlasts_its_observer() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut script = Script::new("shell@1", "tmux");
+    let pane = json!({"pane": "%1", "width": 80, "height": 24, "command": "bash"});
+    let idle = json!({"pane": "%1", "state": "idle", "evidence": "confirmed", "agent": "shell"});
+    script.add(1200.0, "PaneOpened", pane.clone());
+    script.add(1201.0, "AgentState", idle.clone());
+    let job = json!({"pane": "%1", "command": "bash -c 'sleep 11; exit 4'", "cwd": "/"});
+    script.add(1300.0, "ExecutionStarted", job);
+    let line = json!({"pane": "%1", "first_line": 1, "chunk": "user@host:~$ make\nno space left\n", "is_complete": false});
+    script.add(1310.0, "OutputUpdate", line);
+    let end = json!({"pane": "%1", "exit_code": 4, "duration_ms": 11000});
+    script.add(1311.0, "ExecutionCompleted", end);
+    script.add(1311.1, "AgentState", idle.clone());
+    script.restart();
+    script.add(1400.0, "PaneOpened", pane);
+    script.add(1400.5, "AgentState", idle);
+    script.write(temp.path());
+    let mut agents = Script::new("agents@1", "agents");
+    agents.add(
+        1200.0,
+        "AgentRegistered",
+        json!({"agent_id": "a", "output_file": "/tmp/none"}),
+    );
+    agents.add(
+        1300.0,
+        "AgentFailed",
+        json!({"agent_id": "a", "error": "it broke", "evidence": "result"}),
+    );
+    agents.write(temp.path());
+    let report = report(temp.path(), &[]);
+    assert_eq!(report["needs_you"], json!(["agents@1:a", "shell@1:%1"]));
+    let rows = report["rows"].as_array().unwrap();
+    let shell = rows.iter().find(|row| row["id"] == "shell@1:%1").unwrap();
+    assert_eq!(shell["jobs"]["items"][0]["lines"], json!(["no space left"]));
+    let agent = rows.iter().find(|row| row["id"] == "agents@1:a").unwrap();
+    assert_eq!(agent["errors"]["count"], json!(1), "{agent}");
 }

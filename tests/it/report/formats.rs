@@ -2,17 +2,19 @@
 //! hostile text only as text.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use td_observe::Timestamp;
 
 use super::night::night;
 use super::script::{Script, at};
-use crate::cli::{assert_code, run, text};
-use crate::support::peer;
+use crate::cli::{assert_code, program, run, text};
+use crate::support::{CEILING, peer, wait_for};
 use crate::wire::{all_samples, line_of};
 
 /// The ways to print a report, and its page.
@@ -117,6 +119,42 @@ fn no_secret_passes_in_any_format() {
     for printed in in_all_formats(temp.path(), &[]) {
         assert!(!printed.contains("a1B2c3D4e5"), "{printed}");
         assert!(printed.contains("redacted"), "{printed}");
+    }
+}
+
+#[test]
+fn a_secret_over_several_lines_does_not_pass() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut script = Script::new("key@1", "process");
+    script.add(
+        700.0,
+        "ExecutionStarted",
+        json!({"command": "show", "cwd": "/"}),
+    );
+    let mut print = |second: f64, text: &str| {
+        script.add(
+            second,
+            "ExecutionOutput",
+            json!({"stream": "stdout", "text": text}),
+        );
+    };
+    print(701.0, "-----BEGIN OPENSSH PRIVATE KEY-----\n");
+    for line in 0..40 {
+        print(
+            702.0 + f64::from(line),
+            "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n",
+        );
+    }
+    script.add(
+        760.0,
+        "ExecutionCompleted",
+        json!({"exit_code": 1, "duration_ms": 60_000}),
+    );
+    script.ends("failed", Some(1));
+    script.write(temp.path());
+    for printed in in_all_formats(temp.path(), &[]) {
+        assert!(printed.contains("exit code 1"), "{printed}");
+        assert!(!printed.contains("b3BlbnNzaC1r"), "{printed}");
     }
 }
 
@@ -262,6 +300,55 @@ fn a_night_without_an_event_is_one_line() {
     let output = run(&["report", "agent-0", "--since", "1h"], temp.path());
     assert_code(&output, 0);
     assert_eq!(text(&output.stdout).lines().count(), 1);
+}
+
+#[test]
+fn a_report_that_is_interrupted_fails() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut script = Script::new("long@1", "tmux");
+    for second in 0..400_000 {
+        script.add(
+            f64::from(second) / 20.0,
+            "TurnCompleted",
+            json!({"pane": "%1", "marker": "", "summary": "s"}),
+        );
+    }
+    script.write(temp.path());
+    let span = span_of_night();
+    let mut command = program(&["report"], temp.path());
+    let mut child = command
+        .args(span)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    // Signals are caught before the first thread that reads begins.
+    let tasks = format!("/proc/{}/task", child.id());
+    wait_for("a thread that reads", CEILING, || {
+        let tasks = fs::read_dir(&tasks).map_err(|error| error.to_string())?;
+        let names = tasks
+            .flatten()
+            .map(|task| fs::read_to_string(task.path().join("comm")));
+        let names: Vec<String> = names.flatten().collect();
+        let reads = names.iter().any(|name| name.starts_with("td-report-"));
+        if reads {
+            Ok(())
+        } else {
+            Err(format!("{names:?}"))
+        }
+    });
+    kill_process(pid, Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
 }
 
 #[test]
