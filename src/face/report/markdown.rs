@@ -150,10 +150,10 @@ fn escaped(text: &str) -> String {
     let text = one_line(text);
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
         let is_markup = "\\`*_{}[]<>#|!&~$@".contains(c);
         // What GitHub's Markdown makes a link.
-        let is_link = c == ':' && before.is_alphabetic() || c == '.' && matches!(before, 'w' | 'W');
+        let is_link = text[at..].starts_with("://") || c == '.' && matches!(before, 'w' | 'W');
         if is_markup || is_link {
             out.push('\\');
         }

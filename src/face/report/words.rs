@@ -305,7 +305,11 @@ pub(super) fn history(run: &RunReport) -> Vec<String> {
         parts.push("cut off: its writer was killed".to_owned());
     }
     if run.restarts > 0 {
-        parts.push(format!("{} restarted", count(run.restarts, "observer")));
+        let times = match run.restarts {
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        parts.push(format!("its observer was restarted {times}"));
     }
     let mut add = |number: u64, noun: &str, what: &str| {
         if number > 0 {

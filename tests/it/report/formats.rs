@@ -187,7 +187,7 @@ fn hostile_text_is_text() {
         "{markdown}"
     );
     assert!(
-        markdown.contains(r"\[a\](javascript\:alert(1))"),
+        markdown.contains(r"\[a\](javascript:alert(1))"),
         "{markdown}"
     );
 }
