@@ -90,6 +90,11 @@ impl LoopEnd {
             Self::Failed(why) => why,
         }
     }
+
+    /// Returns the warning that announces the end.
+    pub(crate) fn announcement(&self) -> String {
+        format!("the loop ends: {}", self.words())
+    }
 }
 
 impl Progress {

@@ -317,7 +317,7 @@ impl<'a> LoopReporter<'a> {
                 LoopEnd::Passed => {}
                 LoopEnd::Failed(why) => drop(emitter.error(CONTEXT, why)),
                 end => {
-                    emitter.warning(CONTEXT, &format!("the loop ends: {}", end.words()));
+                    emitter.warning(CONTEXT, &end.announcement());
                 }
             }
             let completion = if outcome.success {

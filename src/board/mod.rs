@@ -120,6 +120,18 @@ impl Board {
         row.is_some_and(|row| row.settle(now))
     }
 
+    /// Reduces the rows to what their JSON keeps, from which the next observer begins.
+    #[cfg(any(feature = "report", feature = "serve", feature = "tui"))]
+    pub(crate) fn forget_volatile(&mut self) {
+        for row in self.rows.map.values_mut() {
+            let kept = serde_json::to_value(&*row).and_then(serde_json::from_value);
+            // Each row that is written can be read.
+            if let Ok(kept) = kept {
+                *row = kept;
+            }
+        }
+    }
+
     /// Returns the row that an event is about: its pane's, its background agent's, or else the execution's own.
     #[cfg(feature = "report")]
     pub(crate) fn owner(&self, event: &TdEvent) -> Option<RowKey> {

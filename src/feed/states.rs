@@ -108,6 +108,7 @@ impl RunStates {
             .rows()
             .map(|row| row.execution_id.clone())
             .collect();
+        self.board.forget_volatile();
         for id in ids {
             self.board.end(&id, None, false, at, |_| Fate::GoesOn);
         }

@@ -7,11 +7,11 @@ use super::end::{Circumstances, end_of};
 use super::fold::RunFold;
 use super::model::{COLUMN, Report, RowReport, RunReport, SCHEMA, Times, Totals};
 use super::tally::{Figures, Span, Tally, millis_between};
-use super::text::Texts;
+use super::text::{Text, Texts};
 use crate::board::bands::{Band, Timeline};
 use crate::board::{Attention, Board, Row, RowKey, RowState, listed};
 use crate::face::{LocalTime, row_names};
-use crate::history::{RunState, RunStatus, RunSummary};
+use crate::history::{RunKind, RunState, RunStatus, RunSummary};
 
 /// A run that was read.
 #[derive(Debug)]
@@ -163,6 +163,7 @@ impl ReportBuilder<'_> {
             execution_id: self.id(&summary.execution_id, ids),
             state: state_of(&summary.state),
             foreign: !run.has_metadata || !fold.has_numbers && fold.events > 0,
+            is_observed: summary.kind == RunKind::Tmux,
             started: summary.started,
             last_event: summary.last_event,
             restarts: fold.restarts,
@@ -196,11 +197,15 @@ impl ReportBuilder<'_> {
         }
         let from = bands.first().map_or(at, |band| band.from);
         let ended = (state == Band::Ended).then_some(at);
+        // A pane that is found again has no state before its end is.
+        let mut before = bands.iter().rev().map(|band| band.band);
+        let is_unseen = before.find(|band| *band != Band::Unknown) == Some(Band::NotObserved);
         let mut times = Times::default();
         for band in &bands {
             times.add(band.band, millis_between(band.from, band.until));
         }
         let (loop_success, timed_out) = (tally.loop_success, tally.timed_out);
+        let loop_end = tally.loop_end.take();
         let conversations = std::mem::take(&mut tally.conversations).found;
         let figures = tally.finish(self.span, self.texts);
         let end = {
@@ -209,6 +214,9 @@ impl ReportBuilder<'_> {
                 figures: &figures,
                 loop_success,
                 timed_out,
+                loop_end: loop_end.as_ref(),
+                is_unseen,
+                conclusion: conclusion(&figures, row),
                 observed: observed.as_ref(),
                 since: row.since,
             };
@@ -312,6 +320,16 @@ fn rows_of_fold(
         }
     });
     found.collect()
+}
+
+/// Returns the summary of the turn that has just ended, if the row shows it.
+fn conclusion<'a>(figures: &'a Figures, row: &Row) -> Option<&'a str> {
+    /// The time between a turn's end and the state that shows it.
+    const NOTICED_WITHIN_MS: u64 = 5_000;
+    let turn = figures.turns.items.last()?;
+    let is_its =
+        turn.ended >= row.since || millis_between(turn.ended, row.since) <= NOTICED_WITHIN_MS;
+    turn.summary.as_ref().filter(|_| is_its).map(Text::as_str)
 }
 
 fn state_of(status: &RunStatus) -> &'static str {

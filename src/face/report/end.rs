@@ -3,6 +3,7 @@
 use super::model::{End, Reason};
 use super::tally::Figures;
 use super::text::Texts;
+use crate::agent_loop::LoopEnd;
 use crate::board::{ExecutionKind, Row, RowState, is_failure};
 use crate::event::AgentState;
 use crate::face::LocalTime;
@@ -17,8 +18,13 @@ pub(super) struct Circumstances<'a> {
     pub figures: &'a Figures,
     pub loop_success: Option<bool>,
     pub timed_out: bool,
+    pub loop_end: Option<&'a LoopEnd>,
+    /// True if nothing observed the row when it ended.
+    pub is_unseen: bool,
     /// The row when its observation ended, if it went on then.
     pub observed: Option<&'a Row>,
+    /// The summary of the turn that has just ended.
+    pub conclusion: Option<&'a str>,
     /// The time since which the row is in its state.
     pub since: Timestamp,
 }
@@ -35,21 +41,25 @@ pub(super) fn end_of(
     let before = of.observed.filter(|_| lost).unwrap_or(row);
     let state = reason_of(before, of);
     let limit_until = before.limit_end().filter(|_| state == Reason::Limited);
-    let words = match of.observed.filter(|_| lost && row.pane.is_some()) {
+    let mut words = match of.observed.filter(|_| lost && row.pane.is_some()) {
         Some(before) => {
             let what = last_words(state, before, of, limit_until, local);
-            let how = match reason {
-                Reason::CutOff => "was killed",
-                _ => "stopped",
+            let when = match reason {
+                Reason::CutOff => "it was last observed",
+                _ => "its observer stopped",
             };
-            format!("{what} when its observer {how}")
+            format!("{what} when {when}")
         }
         None => words_of(reason, row, of, limit_until, local),
     };
+    if of.is_unseen && row.has_ended() && !lost {
+        words.push_str(", while nothing observed it: found");
+    }
     let detail = match state {
         Reason::Waiting => before.asks.as_deref(),
-        Reason::Idle | Reason::Working if row.pane.is_some() && !is_agents(before) => None,
-        _ => Some(before.last_line.as_str()),
+        Reason::Error | Reason::Limited => before.asks.as_deref().or(Some(&before.last_line)),
+        Reason::Done => of.conclusion,
+        _ => None,
     };
     End {
         reason,
@@ -84,7 +94,10 @@ fn reason_of(row: &Row, of: Circumstances<'_>) -> Reason {
         RowState::Failed => failure(row.exit_status),
         RowState::Exited if row.cut_off => Reason::CutOff,
         RowState::Exited if row.server_gone => Reason::ServerGone,
-        RowState::Exited if of.timed_out => Reason::TimedOut,
+        RowState::Exited if of.timed_out || of.loop_end == Some(&LoopEnd::Timeout) => {
+            Reason::TimedOut
+        }
+        RowState::Exited if of.loop_end == Some(&LoopEnd::Cancelled) => Reason::Ended,
         RowState::Exited => match (row.exit_status, of.run) {
             (Some(0), _) => Reason::Completed,
             (Some(status), _) if !is_failure(status) => Reason::Ended,
@@ -141,10 +154,7 @@ fn words_of(
             "observer stopped; it has ended since".to_owned()
         }
         Reason::ObserverStopped => "observer stopped".to_owned(),
-        Reason::CutOff if row.has_ended() && row.pane.is_none() => {
-            "td-observe was killed".to_owned()
-        }
-        Reason::CutOff => "observer was killed".to_owned(),
+        Reason::CutOff => "cut off: its writer ended without closing it".to_owned(),
     }
 }
 
@@ -164,6 +174,14 @@ fn last_words(
         Reason::Idle => "was idle".to_owned(),
         Reason::Done => "was done".to_owned(),
         Reason::Suspended => "was suspended".to_owned(),
+        Reason::Error => "was stopped by an error".to_owned(),
+        Reason::Limited => match words_of(state, row, of, limit_until, local).split_once(" until ")
+        {
+            Some((_, end)) => format!("was at its limit until {end}"),
+            None => "was at its limit".to_owned(),
+        },
+        Reason::Failed => format!("had failed ({})", status_in_words(row.exit_status)),
+        Reason::Killed => format!("had been killed ({})", status_in_words(row.exit_status)),
         state => words_of(state, row, of, limit_until, local),
     }
 }
@@ -180,6 +198,11 @@ fn is_unknown(row: &Row) -> bool {
 /// Returns how a loop ended: its last outcome says more than an exit status.
 fn loop_in_words(reason: Reason, of: Circumstances<'_>) -> Option<String> {
     let checks = &of.figures.checks;
+    match of.loop_end {
+        Some(LoopEnd::Timeout) => return Some("timed out".to_owned()),
+        Some(LoopEnd::Cancelled) => return Some("interrupted".to_owned()),
+        _ => {}
+    }
     if matches!(reason, Reason::Completed) && of.loop_success == Some(true) {
         return Some(if checks.passed > 0 {
             "all checks passed".to_owned()

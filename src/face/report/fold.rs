@@ -11,7 +11,7 @@ use crate::history::{Query, RunSummary};
 use crate::timestamp::Timestamp;
 
 /// The events that a report reads. Others, most of all what programs print, are skipped by their bytes.
-const KINDS: [EventKind; 31] = [
+const KINDS: [EventKind; 32] = [
     EventKind::LoopStarted,
     EventKind::PhaseStarted,
     EventKind::IterationCompleted,
@@ -21,6 +21,7 @@ const KINDS: [EventKind; 31] = [
     EventKind::ToolCallStarted,
     EventKind::ToolCallCompleted,
     EventKind::ValidationCompleted,
+    EventKind::Warning,
     EventKind::Error,
     EventKind::SessionStarted,
     EventKind::SessionRenamed,

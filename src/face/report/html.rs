@@ -3,7 +3,7 @@
 use super::model::{ErrorReport, Job, Report, RowReport, Source};
 use super::text::Text;
 use super::words::{
-    Words, figures, history, kind_of, name_of, nothing, still_written, tools_by_name, totals,
+    Words, figures, kind_of, name_of, nothing, still_written, told_together, tools_by_name, totals,
 };
 use crate::board::bands::{Band, BandSpan};
 use crate::face::LocalTime;
@@ -288,10 +288,11 @@ impl Page {
     }
 
     fn histories(&mut self, report: &Report) {
-        let runs = report.runs.iter().filter(|run| run.is_worth_a_word());
-        let mut lines: Vec<(String, String)> = runs
-            .map(|run| (run.execution_id.clone(), history(run).join("; ")))
+        let runs: Vec<_> = (report.runs.iter())
+            .filter(|run| run.is_worth_a_word())
             .collect();
+        let told = told_together(&runs).into_iter();
+        let mut lines: Vec<(String, String)> = told.map(|(who, what, _)| (who, what)).collect();
         let problems = report.problems.iter();
         lines.extend(problems.map(|text| ("unreadable".to_owned(), text.as_str().to_owned())));
         lines.extend(still_written(report).map(|words| (String::new(), words)));

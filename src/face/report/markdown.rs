@@ -3,7 +3,7 @@
 use super::model::{Report, RowReport, Source};
 use super::text::Text;
 use super::words::{
-    Words, figures, history, kind_of, name_of, nothing, still_written, tools_by_name, totals,
+    Words, figures, kind_of, name_of, nothing, still_written, told_together, tools_by_name, totals,
 };
 use crate::face::LocalTime;
 use crate::face::sanitize::one_line;
@@ -37,9 +37,12 @@ pub(crate) fn markdown(report: &Report, local: LocalTime) -> String {
     for row in shown() {
         push_row(&mut out, row, &mut words);
     }
-    let runs = report.runs.iter().filter(|run| run.is_worth_a_word());
-    let mut lines: Vec<String> = runs
-        .map(|run| format!("{}: {}", run.execution_id, history(run).join("; ")))
+    let runs: Vec<_> = (report.runs.iter())
+        .filter(|run| run.is_worth_a_word())
+        .collect();
+    let told = told_together(&runs).into_iter();
+    let mut lines: Vec<String> = told
+        .map(|(who, what, _)| format!("{who}: {what}"))
         .collect();
     lines.extend(report.problems.iter().map(|text| text.as_str().to_owned()));
     lines.extend(still_written(report));
@@ -55,7 +58,7 @@ pub(crate) fn markdown(report: &Report, local: LocalTime) -> String {
 fn push_row(out: &mut String, row: &RowReport, words: &mut Words) {
     let heading = format!("{} ({})", name_of(row), kind_of(row));
     out.push_str(&format!("\n## {}\n\n", escaped(&heading)));
-    let mut end = format!("It {}", verb(&words.end(row)));
+    let mut end = words.end(row);
     if let Some(detail) = &row.end.detail {
         end.push_str(&format!(": {}", detail.as_str()));
     }
@@ -125,24 +128,6 @@ fn push_row(out: &mut String, row: &RowReport, words: &mut Words) {
         failures.push(format!("{} {lost} lost: {reason}", words.time(gap.at)));
     }
     section("Failures", failures);
-}
-
-/// Returns words that follow `It`.
-fn verb(words: &str) -> String {
-    let is_verb = [
-        "waits",
-        "runs",
-        "stopped",
-        "timed",
-        "ended",
-        "completed",
-        "failed",
-    ];
-    if is_verb.iter().any(|verb| words.starts_with(verb)) {
-        words.to_owned()
-    } else {
-        format!("is at: {words}")
-    }
 }
 
 /// Returns a text as Markdown that shows it as it is, without links.

@@ -464,6 +464,9 @@ pub(crate) struct RunReport {
     pub state: &'static str,
     /// True for the log of another program, or of another format.
     pub foreign: bool,
+    /// True for a tmux session, which processes observe one after the other.
+    #[serde(skip)]
+    pub is_observed: bool,
     pub started: Timestamp,
     pub last_event: Timestamp,
     /// How many processes have written the log within the span beyond the first one.

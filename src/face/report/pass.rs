@@ -224,6 +224,10 @@ fn read_run(summary: &RunSummary, span: Span, texts: &Texts, progress: &PassProg
         run.is_local = metadata.host == host();
     }
     while let Some(record) = log.next_until(&|| progress.is_stopped()) {
+        // Context is read at any time.
+        if record.envelope.ts >= span.until {
+            continue;
+        }
         let mut last_before = |seq| directory.last_before(seq);
         fold.apply(&record.envelope, texts, &mut last_before);
     }

@@ -8,9 +8,10 @@ use super::model::{
     Said, Source, Tokens, Tool, Tools, Turn, Turns,
 };
 use super::text::Texts;
+use crate::agent_loop::LoopEnd;
 use crate::board::bands::Band;
 use crate::board::{Row, is_failure};
-use crate::event::{EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, TdEvent};
+use crate::event::{AgentState, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, TdEvent};
 use crate::timestamp::Timestamp;
 use crate::track::ProcessExit;
 
@@ -71,6 +72,8 @@ pub(super) struct Tally {
     /// The number of the last event of the row.
     last_seq: Option<u64>,
     pub loop_success: Option<bool>,
+    /// What ended a loop from outside.
+    pub loop_end: Option<LoopEnd>,
     pub timed_out: bool,
     /// The conversations of its agents.
     pub conversations: Conversations,
@@ -148,7 +151,7 @@ impl Tally {
         match band {
             Band::Ended => self.conversations.lose_observer(at),
             Band::Error | Band::Limited if is_new && span.contains(at) => {
-                self.note_failure(event, band, at, texts);
+                self.note_failure(event, at, texts);
             }
             _ => {}
         }
@@ -156,13 +159,21 @@ impl Tally {
     }
 
     /// Counts an error that an agent reports as its state; other events of a failure count by themselves.
-    fn note_failure(&mut self, event: &TdEvent, band: Band, at: Timestamp, texts: &Texts) {
-        let TdEvent::AgentState { asks, detail, .. } = event else {
+    fn note_failure(&mut self, event: &TdEvent, at: Timestamp, texts: &Texts) {
+        let TdEvent::AgentState {
+            asks,
+            detail,
+            state,
+            ..
+        } = event
+        else {
             return;
         };
-        let kind = match band {
-            Band::Limited => ErrorKind::Limit,
-            _ => ErrorKind::AgentError,
+        let kind = match state.known() {
+            Some(AgentState::Limited) => ErrorKind::Limit,
+            Some(AgentState::Error) => ErrorKind::AgentError,
+            // A failed job is still news, while its shell is idle.
+            _ => return,
         };
         let words = asks.as_deref().or(detail.as_deref());
         self.add_error(at, kind, words.map_or("", String::as_str), texts);
@@ -346,7 +357,12 @@ impl Tally {
             TdEvent::ExecutionStarted { command, .. } => {
                 self.job = Some((command.clone(), seq.unwrap_or(0)));
             }
-            TdEvent::LoopStarted { .. } => self.loop_success = None,
+            TdEvent::LoopStarted { .. } => (self.loop_success, self.loop_end) = (None, None),
+            TdEvent::Warning { message, .. } => {
+                let ends = [LoopEnd::Timeout, LoopEnd::Cancelled];
+                let end = ends.into_iter().find(|end| *message == end.announcement());
+                self.loop_end = end.or(self.loop_end.take());
+            }
             TdEvent::LoopCompleted { success, .. } => self.loop_success = Some(*success),
             TdEvent::Error { context, .. } => self.timed_out |= context == "timeout",
             _ => {}
@@ -486,7 +502,6 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::board::{ExecutionKind, RowKey, RowState};
-    use crate::event::AgentState;
     use crate::redact::Rules;
 
     fn at(second: i64) -> Timestamp {

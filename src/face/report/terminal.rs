@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::model::{COLUMN, Report, RowReport, Source};
 use super::text::Text;
 use super::words::{
-    Words, figures, history, kind_of, name_of, nothing, still_written, tools_by_name, totals,
+    Words, figures, kind_of, name_of, nothing, still_written, told_together, tools_by_name, totals,
 };
 use crate::board::bands::{Band, Timeline};
 use crate::face::LocalTime;
@@ -185,11 +185,17 @@ impl Page {
     fn row(&mut self, row: &RowReport) {
         self.out.push('\n');
         let end = self.words.end(row);
-        let heading = format!("{} ({}): {end}", name_of(row), kind_of(row));
+        let heading = format!("{} ({})", name_of(row), kind_of(row));
         let style = if row.needs_you { NEEDS_YOU } else { BOLD };
         self.line(&one_line(&heading), style);
+        let style = if row.needs_you {
+            NEEDS_YOU
+        } else {
+            Style::new()
+        };
+        self.paragraph("  ", &one_line(&end), style);
         if let Some(detail) = &row.end.detail {
-            self.item(&one_line(detail.as_str()), Style::new());
+            self.paragraph("  ", &one_line(detail.as_str()), Style::new());
         }
         self.lines(&row.end.lines);
         self.wrapped("  ", &figures(row), Style::new());
@@ -326,16 +332,9 @@ impl Page {
         }
         self.out.push('\n');
         self.line("HISTORIES", BOLD);
-        for run in runs {
-            let line = format!("  {}: {}", run.execution_id, history(run).join("; "));
-            self.line(
-                &one_line(&line),
-                if run.is_damaged() {
-                    ALARM
-                } else {
-                    Style::new()
-                },
-            );
+        for (who, what, is_damaged) in told_together(&runs) {
+            let style = if is_damaged { ALARM } else { Style::new() };
+            self.paragraph("  ", &one_line(&format!("{who}: {what}")), style);
         }
         for problem in &report.problems {
             self.line(&format!("  {}", one_line(problem.as_str())), ALARM);
@@ -347,6 +346,24 @@ impl Page {
 
     fn item(&mut self, text: &str, style: Style) {
         self.line(&format!("  {text}"), style);
+    }
+
+    /// Writes a text in as many lines as it needs, between its words.
+    fn paragraph(&mut self, indent: &str, text: &str, style: Style) {
+        let mut line = indent.to_owned();
+        for word in text.split(' ') {
+            if line.trim_end().len() > indent.len()
+                && line.width() + word.width() + 1 > self.options.width
+            {
+                self.line(&line, style);
+                line = indent.to_owned();
+            }
+            if line.len() > indent.len() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        self.line(&line, style);
     }
 
     /// Writes a line, cut to the width.

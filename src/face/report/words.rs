@@ -296,20 +296,25 @@ pub(super) fn tools_by_name(row: &RowReport, max: usize) -> Option<String> {
 }
 
 /// Returns what is wrong with a history, or notable.
-pub(super) fn history(run: &RunReport) -> Vec<String> {
+fn history(run: &RunReport) -> Vec<String> {
     let mut parts = Vec::new();
     if run.foreign {
         parts.push("written by another program".to_owned());
     }
     if run.state == "cut off" {
-        parts.push("cut off: its writer was killed".to_owned());
+        parts.push("cut off: its writer ended without closing it".to_owned());
     }
     if run.restarts > 0 {
         let times = match run.restarts {
             1 => "once".to_owned(),
             times => format!("{times} times"),
         };
-        parts.push(format!("its observer was restarted {times}"));
+        let what = if run.is_observed {
+            "its observer was restarted"
+        } else {
+            "another process went on with it"
+        };
+        parts.push(format!("{what} {times}"));
     }
     let mut add = |number: u64, noun: &str, what: &str| {
         if number > 0 {
@@ -326,6 +331,31 @@ pub(super) fn history(run: &RunReport) -> Vec<String> {
     add(run.torn_files, "file", "torn at its end");
     parts.extend(run.problems.iter().map(|text| text.as_str().to_owned()));
     parts
+}
+
+/// Returns what is notable of histories: who, what, and if something is missing. Several of which the same is said are told
+/// together.
+pub(super) fn told_together(runs: &[&RunReport]) -> Vec<(String, String, bool)> {
+    /// The number of histories that are named.
+    const NAMED_MAX: usize = 2;
+    let mut told: Vec<(Vec<&str>, String, bool)> = Vec::new();
+    for run in runs {
+        let what = history(run).join("; ");
+        match told.iter_mut().find(|(_, known, _)| *known == what) {
+            Some((who, ..)) => who.push(&run.execution_id),
+            None => told.push((vec![&run.execution_id], what, run.is_damaged())),
+        }
+    }
+    let told = told.into_iter().map(|(who, what, is_damaged)| {
+        let names = who.iter().take(NAMED_MAX).copied();
+        let names = names.collect::<Vec<_>>().join(", ");
+        let who = match who.len().saturating_sub(NAMED_MAX) {
+            0 => names,
+            others => format!("{names} and {others} more"),
+        };
+        (who, what, is_damaged)
+    });
+    told.collect()
 }
 
 /// Returns how many histories are still written; `None` if none is.

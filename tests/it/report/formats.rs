@@ -210,7 +210,7 @@ fn every_line_fits_the_terminal() {
     }
     for words in [
         "NEEDS YOU",
-        "agent-2@1: ",
+        "agent-2: ",
         "rm -rf build?",
         "all checks passed",
     ] {

@@ -510,11 +510,7 @@ fn a_scripted_night_says_why_each_row_ended_and_what_needs_the_user() {
         (row["end"]["reason"].as_str().unwrap().to_owned(), words)
     };
     for (id, reason, words) in [
-        (
-            "agent-0@1",
-            "cut_off",
-            "was done when its observer was killed",
-        ),
+        ("agent-0@1", "cut_off", "was done when it was last observed"),
         ("agent-1@1", "killed", "killed: signal 9 (KILL)"),
         (
             "agent-5@1",
