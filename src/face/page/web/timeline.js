@@ -9,7 +9,7 @@ import { BANDS, bandsOf, ticksOf } from "./timeline_model.js";
 
 const SPANS = [[900, "15 minutes"], [3600, "1 hour"], [21600, "6 hours"], [86400, "24 hours"], [604800, "7 days"]];
 const HEIGHT = 20;
-// The states that need the user have patterns, so that hue is not the only difference.
+// What needs the user has a pattern, so that hue is not the only difference.
 const PATTERNS = {
   waiting: [["path", { d: "M-2 8 L8 -2 M4 10 L10 4", class: "hatch" }]],
   error: [["path", { d: "M0 0 L8 8 M8 0 L0 8", class: "hatch" }]],
@@ -32,7 +32,7 @@ export class Timeline {
     this.select.addEventListener("change", () => this.#refresh());
     for (const band of BANDS.slice(0, -1)) {
       const swatch = svg("svg", { class: "swatch", "aria-hidden": "true" }, ...bandShapes(band, 0, 34, 14));
-      byId("legend").append(el("li", {}, swatch, wordsOf(band)));
+      byId("legend").append(el("li", {}, swatch, word(band)));
     }
     byId("legend").after(patterns());
     this.bands.addEventListener("keydown", (event) => this.#keyed(event));
@@ -120,7 +120,7 @@ export class Timeline {
   }
 
   #bandOf(row, name, { band, from, until }, scale) {
-    const details = `${name}: ${wordsOf(band)} for ${duration(until - from)}, from ${timeOf(from)} until ${timeOf(until)}`;
+    const details = `${name}: ${word(band)} for ${duration(until - from)}, from ${timeOf(from)} until ${timeOf(until)}`;
     const x = scale(from);
     const [rect, ...others] = bandShapes(band, x, Math.max(2, scale(until) - x), HEIGHT);
     // One tab stop for the whole picture; the arrow keys move between bands.
@@ -169,9 +169,9 @@ export class Timeline {
     const head = el("tr", {}, ...["Row", "State", "From", "For"].map((name) => el("th", { scope: "col" }, name)));
     const body = el("tbody");
     for (const row of this.#answer.rows) {
-      // The last states of each row: weeks of a busy pane have thousands.
+      // Weeks of a busy pane have thousands.
       for (const band of bandsOf(row, from, until).slice(-50)) {
-        const cells = [oneLine(row.name, 80), wordsOf(band.band), timeOf(band.from), duration(band.until - band.from)];
+        const cells = [oneLine(row.name, 80), word(band.band), timeOf(band.from), duration(band.until - band.from)];
         body.append(el("tr", {}, ...cells.map((text) => el("td", {}, text))));
       }
     }
@@ -179,7 +179,7 @@ export class Timeline {
   }
 }
 
-const wordsOf = (band) => band.replace("_", " ");
+const word = (band) => band.replace("_", " ");
 
 const timeOf = (ms) => clockTime(new Date(ms).toISOString());
 
