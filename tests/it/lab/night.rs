@@ -501,6 +501,8 @@ impl Night {
             let words = match reason {
                 "waiting" => "waited for an answer when its observer stopped",
                 "done" => "was done when its observer stopped",
+                "limited" => "was at its limit until ",
+                "error" => "was stopped by an error when its observer stopped",
                 _ => words,
             };
             let end = row["end"]["words"].as_str().unwrap();
