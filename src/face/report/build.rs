@@ -86,10 +86,10 @@ impl ReportBuilder<'_> {
         let mut ids = (Numbers::default(), Numbers::default());
         let mut found = Vec::new();
         for run in runs {
-            let events = run.fold.events;
-            report.runs.extend(self.run(&run, &mut ids.1).filter(|_| {
-                events > 0 || run.damaged_lines > 0 || run.torn_files > 0 || run.missing_events > 0
-            }));
+            let history = self.history(&run, &mut ids.1);
+            if run.fold.events > 0 || history.is_damaged() {
+                report.runs.push(history);
+            }
             found.extend(rows_of(run));
         }
         let rows = self.rows(found, &mut ids);
@@ -156,10 +156,10 @@ impl ReportBuilder<'_> {
         row
     }
 
-    fn run(&self, run: &ReadRun, ids: &mut Numbers) -> Option<RunReport> {
+    fn history(&self, run: &ReadRun, ids: &mut Numbers) -> RunReport {
         let summary = &run.summary;
         let fold = &run.fold;
-        Some(RunReport {
+        RunReport {
             execution_id: self.id(&summary.execution_id, ids),
             state: state_of(&summary.state),
             foreign: !run.has_metadata || !fold.has_numbers && fold.events > 0,
@@ -172,7 +172,7 @@ impl ReportBuilder<'_> {
             damaged_lines: run.damaged_lines,
             torn_files: run.torn_files,
             problems: fold.problems.clone(),
-        })
+        }
     }
 
     /// Returns an id; where texts are left out, a number, because an id has the name of a session in it.

@@ -240,7 +240,7 @@ fn read_run(summary: &RunSummary, span: Span, texts: &Texts, progress: &PassProg
     }
     run.damaged_lines = report.invalid;
     // A partial line that is still being written is no damage.
-    if summary.state != crate::history::RunStatus::Running {
+    if !summary.is_open() {
         run.torn_files = report.torn;
     }
     for problem in &report.problems {

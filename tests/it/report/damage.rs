@@ -180,8 +180,13 @@ fn runs_that_cannot_be_read_are_named_and_the_others_count() {
     turns(temp.path(), "fine@1", 4);
     let refused = turns(temp.path(), "refused@1", 4);
     fs::set_permissions(&refused, fs::Permissions::from_mode(0o777)).unwrap();
+    let no_log = turns(temp.path(), "nolog@1", 4).join("events.jsonl");
+    fs::remove_file(&no_log).unwrap();
+    fs::create_dir(&no_log).unwrap();
     for more in [&[][..], &["*@1"]] {
         let report = report(temp.path(), more);
+        let told = [&report["problems"], &report["runs"]].map(Value::to_string);
+        assert!(told.concat().contains("nolog@1"), "{told:?}");
         assert_eq!(report["totals"]["turns"], json!(4), "{more:?}");
         let problems = report["problems"].to_string();
         assert!(problems.contains("refused@1"), "{problems}");
