@@ -337,7 +337,7 @@ impl Page {
             self.paragraph("  ", &one_line(&format!("{who}: {what}")), style);
         }
         for problem in &report.problems {
-            self.line(&format!("  {}", one_line(problem.as_str())), ALARM);
+            self.paragraph("  ", &one_line(problem.as_str()), ALARM);
         }
         if let Some(written) = written {
             self.item(&written, Style::new());
