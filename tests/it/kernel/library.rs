@@ -126,6 +126,8 @@ fn a_notebook_runs_and_others_are_listened_to() {
         "4 ended 1",
         "of another client\n",
     ] {
-        assert!(seen.iter().any(|one| one == part), "{part:?}: {seen:#?}");
+        // What follows at once may be in the same event.
+        let is_seen = seen.iter().any(|one| one.starts_with(part));
+        assert!(is_seen, "{part:?}: {seen:#?}");
     }
 }
