@@ -10,6 +10,23 @@ pub(crate) fn first_chars(text: &str, chars_max: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
+/// Returns the words of a text with single blanks between them, without control characters; of a text with more than
+/// `bytes_max` bytes of words, those at its beginning.
+pub(crate) fn joined_words(text: &str, bytes_max: usize) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let mut line = String::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > bytes_max {
+            break;
+        }
+    }
+    line
+}
+
 /// Returns at most `bytes_max` bytes from the beginning of a text, cut between characters.
 pub(crate) fn first_bytes(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);

@@ -8,6 +8,7 @@ pub mod resources;
 #[path = "../../tests/it/support.rs"]
 pub mod support;
 
+pub mod commands;
 pub mod cpu;
 pub mod drains;
 pub mod fake_agent;

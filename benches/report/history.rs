@@ -7,14 +7,13 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use td_observe::Envelope;
 use td_observe::history::{LogReader, Query, Rotation, RunDirectory};
 
+use crate::common::commands::peak;
 use crate::common::mixed::{MARKER, write_run};
-use crate::common::resources::peak_kb;
 use crate::common::stats::rounds;
 use crate::common::table::{Bar, Row, Table};
 
@@ -240,22 +239,6 @@ fn typed(table: &mut Table, run: &RunDirectory) {
         ratio: Some(plain / ours),
         bar: Bar::None,
     });
-}
-
-/// Returns the peak memory of a command, polled repeatedly, because an ended process does not report it.
-fn peak(mut command: Command) -> u64 {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut peak = 0;
-    while child.try_wait().unwrap().is_none() {
-        peak = peak.max(peak_kb(child.id()).unwrap_or(0));
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert!(peak > 0);
-    peak
 }
 
 fn memory(table: &mut Table, small: &RunDirectory, large: &RunDirectory) {

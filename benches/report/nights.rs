@@ -4,12 +4,11 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use td_observe::history::Rotation;
 
+use crate::common::commands::{peak, seconds};
 use crate::common::mixed::write_run_of;
-use crate::common::resources::peak_kb;
 use crate::common::stats::rounds;
 use crate::common::table::{Bar, Row, Table};
 
@@ -83,22 +82,4 @@ fn all_bytes(data: &Path) -> Command {
         .arg(data)
         .stdout(Stdio::null());
     command
-}
-
-fn seconds(mut command: Command) -> f64 {
-    let began = Instant::now();
-    let status = command.status().unwrap();
-    assert!(status.success());
-    began.elapsed().as_secs_f64()
-}
-
-/// Returns the peak memory of a command in kB.
-fn peak(mut command: Command) -> u64 {
-    let mut child = command.spawn().unwrap();
-    let mut peak = 0;
-    while child.try_wait().unwrap().is_none() {
-        peak = peak.max(peak_kb(child.id()).unwrap_or(0));
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    peak
 }

@@ -10,8 +10,8 @@ use std::time::Instant;
 use rusqlite::{Connection, OpenFlags};
 use td_observe::history::Rotation;
 
+use crate::common::commands::{peak, seconds};
 use crate::common::mixed::write_run;
-use crate::common::resources::peak_kb;
 use crate::common::stats::{median, rounds};
 use crate::common::table::{Bar, Row, Table};
 
@@ -82,13 +82,6 @@ fn ours(runs: &[PathBuf], database: &Path) -> Command {
     command
 }
 
-fn seconds(mut command: Command) -> f64 {
-    let began = Instant::now();
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    began.elapsed().as_secs_f64()
-}
-
 /// Returns the seconds that Python takes; infinite without Python.
 fn theirs(exported: &Path, path: &Path) -> f64 {
     // The last round's.
@@ -103,17 +96,6 @@ fn theirs(exported: &Path, path: &Path) -> f64 {
         .trim()
         .parse()
         .unwrap()
-}
-
-/// Returns the peak memory of a command in kB.
-fn peak(mut command: Command) -> u64 {
-    let mut child = command.spawn().unwrap();
-    let mut peak = 0;
-    while child.try_wait().unwrap().is_none() {
-        peak = peak.max(peak_kb(child.id()).unwrap_or(0));
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    peak
 }
 
 /// Returns the median time of a search by a new connection, in ms.

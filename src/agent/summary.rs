@@ -1,6 +1,6 @@
 //! Truncates texts to the length that an event needs (pure).
 
-use crate::text::{first_bytes, first_chars};
+use crate::text::{first_bytes, first_chars, joined_words};
 use serde_json::Value;
 
 /// The maximum number of characters of a summary.
@@ -266,18 +266,7 @@ pub(crate) fn exit_status_of_detail(detail: &str) -> Option<i32> {
 
 /// Joins the text to one line without control characters, and truncates it to a summary.
 pub(crate) fn one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    let mut line = String::new();
-    for word in words.filter(|word| !word.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if line.len() > SUMMARY_CHARS_MAX * 4 {
-            break;
-        }
-    }
-    summary(&line)
+    summary(&joined_words(text, SUMMARY_CHARS_MAX * 4))
 }
 
 fn question_in(value: &Value) -> Option<(&'static str, String)> {

@@ -1,6 +1,6 @@
 //! The report as one page that needs no other file: no script, no request, text only as text (pure).
 
-use super::model::{ErrorReport, Job, Report, RowReport, Source};
+use super::model::{Report, RowReport, Source};
 use super::text::Text;
 use super::words::{
     Words, figures, kind_of, name_of, nothing, still_written, told_together, tools_by_name, totals,
@@ -225,14 +225,7 @@ impl Page {
             .collect();
         self.items("Turns", &turns);
         let outcomes: Vec<(String, String)> = (row.checks.outcomes.iter())
-            .map(|of| {
-                let at = format!("{} iteration {}", self.words.time(of.at), of.iteration);
-                let code = of
-                    .exit_code
-                    .map_or(String::new(), |code| format!(" ({code})"));
-                let outcome = of.outcome.replace('_', " ");
-                (at, format!("{outcome}{code} {}", text(&of.detail)))
-            })
+            .map(|of| self.words.outcome(of))
             .collect();
         self.items("Iterations", &outcomes);
         self.failures(row);
@@ -246,32 +239,17 @@ impl Page {
         }
         self.raw("<h3>Failures</h3>\n<ul class=\"items\">\n");
         for job in &row.jobs.items {
-            self.job(job);
+            let (when, what) = self.words.job(job);
+            self.item(&when, &what);
+            self.lines(&job.lines);
         }
-        for error in &row.errors.items {
-            self.error(error);
-        }
-        for gap in &row.gaps.items {
-            let lost = gap
-                .lost_lines
-                .map_or("lines".to_owned(), |lost| format!("{lost} lines"));
-            let at = self.words.time(gap.at);
-            self.item(
-                &at,
-                &format!("{lost} lost: {}", gap.reason.replace('_', " ")),
-            );
+        let errors = row.errors.items.iter().map(|of| self.words.error(of));
+        let mut others: Vec<(String, String)> = errors.collect();
+        others.extend(row.gaps.items.iter().map(|of| self.words.gap(of)));
+        for (when, what) in others {
+            self.item(&when, &what);
         }
         self.raw("</ul>\n");
-    }
-
-    fn job(&mut self, job: &Job) {
-        let at = self.words.time(job.at);
-        let command = job.command.as_ref().map_or("a job", Text::as_str);
-        let status = job
-            .exit_status
-            .map_or(String::new(), |status| format!(" ({status})"));
-        self.item(&at, &format!("{command} failed{status}"));
-        self.lines(&job.lines);
     }
 
     fn lines(&mut self, lines: &[Text]) {
@@ -279,12 +257,6 @@ impl Page {
             let lines: Vec<String> = lines.iter().map(|line| line.as_str().to_owned()).collect();
             self.list("lines", &lines);
         }
-    }
-
-    fn error(&mut self, error: &ErrorReport) {
-        let at = self.words.time(error.at);
-        let text = error.text.as_ref().map_or("an error", Text::as_str);
-        self.item(&at, text);
     }
 
     fn histories(&mut self, report: &Report) {

@@ -95,38 +95,17 @@ fn push_row(out: &mut String, row: &RowReport, words: &mut Words) {
     let turns = row.turns.items.iter();
     let turns = turns.map(|of| format!("{}: {}", words.turn(of), text(&of.summary)));
     section("Turns", turns.collect());
-    let outcomes = row.checks.outcomes.iter().map(|of| {
-        let outcome = of.outcome.replace('_', " ");
-        let code = of
-            .exit_code
-            .map_or(String::new(), |code| format!(" ({code})"));
-        let at = words.time(of.at);
-        format!(
-            "{at} iteration {}: {outcome}{code} {}",
-            of.iteration,
-            text(&of.detail)
-        )
-    });
+    let outcomes = row.checks.outcomes.iter().map(|of| words.outcome(of));
+    let outcomes = outcomes.map(|(when, what)| format!("{when}: {what}"));
     section("Iterations", outcomes.collect());
     let mut failures = Vec::new();
+    let line = |(when, what): (String, String)| format!("{when} {what}");
     for job in &row.jobs.items {
-        let command = job.command.as_ref().map_or("a job", Text::as_str);
-        let status = job
-            .exit_status
-            .map_or(String::new(), |status| format!(" ({status})"));
-        failures.push(format!("{} {command} failed{status}", words.time(job.at)));
+        failures.push(line(words.job(job)));
         failures.extend(job.lines.iter().map(|line| format!("… {}", line.as_str())));
     }
-    for error in &row.errors.items {
-        failures.push(format!("{} {}", words.time(error.at), text(&error.text)));
-    }
-    for gap in &row.gaps.items {
-        let lost = gap
-            .lost_lines
-            .map_or("lines".to_owned(), |lost| format!("{lost} lines"));
-        let reason = gap.reason.replace('_', " ");
-        failures.push(format!("{} {lost} lost: {reason}", words.time(gap.at)));
-    }
+    failures.extend(row.errors.items.iter().map(|of| line(words.error(of))));
+    failures.extend(row.gaps.items.iter().map(|of| line(words.gap(of))));
     section("Failures", failures);
 }
 

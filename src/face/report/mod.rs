@@ -15,6 +15,7 @@ mod last_lines;
 mod markdown;
 mod model;
 mod pass;
+mod recent;
 mod schema;
 mod tally;
 mod terminal;

@@ -1,12 +1,13 @@
 //! What one row did within a span of time, as a fold over its events and states (pure).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::conversations::Conversations;
 use super::model::{
     Checks, ErrorKind, ErrorReport, Errors, Gap, Gaps, Job, Jobs, Outcome, Question, Questions,
     Said, Source, Tokens, Tool, Tools, Turn, Turns,
 };
+use super::recent::Recent;
 use super::text::Texts;
 use crate::agent_loop::LoopEnd;
 use crate::board::bands::Band;
@@ -14,9 +15,6 @@ use crate::board::{Row, is_failure};
 use crate::event::{AgentState, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome, TdEvent};
 use crate::timestamp::Timestamp;
 use crate::track::ProcessExit;
-
-/// The most items of a list that a report keeps, the last ones; the counts are those of all.
-pub(super) const ITEMS_MAX: usize = 200;
 
 /// The most tools that are told apart. Agents have some dozens.
 const TOOLS_MAX: usize = 1_000;
@@ -88,29 +86,6 @@ struct OpenTurn {
     tool_calls: u64,
     tools_failed: u64,
     tokens: Tokens,
-}
-
-/// The last items of a list.
-#[derive(Clone, Debug)]
-struct Recent<T>(VecDeque<T>);
-
-impl<T> Default for Recent<T> {
-    fn default() -> Self {
-        Self(VecDeque::new())
-    }
-}
-
-impl<T> Recent<T> {
-    fn push(&mut self, item: T) {
-        if self.0.len() >= ITEMS_MAX {
-            self.0.pop_front();
-        }
-        self.0.push_back(item);
-    }
-
-    fn into_vec(self) -> Vec<T> {
-        self.0.into()
-    }
 }
 
 /// Returns the name of a reason; a later version's may be any text.

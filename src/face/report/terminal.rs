@@ -252,49 +252,24 @@ impl Page {
             "iteration",
         );
         for outcome in outcomes.iter().rev().take(self.items_max()).rev() {
-            let at = self.words.time(outcome.at);
-            let mut words = outcome.outcome.replace('_', " ");
-            if let Some(code) = outcome.exit_code {
-                words.push_str(&format!(" ({code})"));
-            }
-            if let Some(detail) = &outcome.detail {
-                words.push_str(&format!(": {}", one_line(detail.as_str())));
-            }
-            self.item(
-                &format!("· {at} iteration {}: {words}", outcome.iteration),
-                Style::new(),
-            );
+            let (when, what) = self.words.outcome(outcome);
+            self.item(&format!("· {when}: {}", one_line(&what)), Style::new());
         }
     }
 
     fn failures(&mut self, row: &RowReport) {
         for job in row.jobs.items.iter().rev().take(self.items_max()).rev() {
-            let at = self.words.time(job.at);
-            let command = job.command.as_ref().map_or("a job", Text::as_str);
-            let status = job
-                .exit_status
-                .map_or(String::new(), |status| format!(" ({status})"));
-            self.item(
-                &format!("x {at} {} failed{status}", one_line(command)),
-                ALARM,
-            );
+            let (when, what) = self.words.job(job);
+            self.item(&format!("x {when} {}", one_line(&what)), ALARM);
             self.lines(&job.lines);
         }
         for error in row.errors.items.iter().rev().take(self.items_max()).rev() {
-            let at = self.words.time(error.at);
-            let text = error.text.as_ref().map_or("an error", Text::as_str);
-            self.item(&format!("x {at} {}", one_line(text)), ALARM);
+            let (when, what) = self.words.error(error);
+            self.item(&format!("x {when} {}", one_line(&what)), ALARM);
         }
         for gap in row.gaps.items.iter().rev().take(self.items_max()).rev() {
-            let at = self.words.time(gap.at);
-            let lost = gap.lost_lines.map_or_else(
-                || "lines".to_owned(),
-                |lost| crate::face::describe::count(lost, "line"),
-            );
-            self.item(
-                &format!("… {at} {lost} lost: {}", gap.reason.replace('_', " ")),
-                ALARM,
-            );
+            let (when, what) = self.words.gap(gap);
+            self.item(&format!("… {when} {what}"), ALARM);
         }
     }
 

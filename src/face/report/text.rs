@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::redact::Rules;
+use crate::text::{first_bytes, joined_words};
 
 /// The most characters of a text; summaries in logs have 200, and errors up to 2,000.
 const CHARS_MAX: usize = 500;
@@ -62,18 +63,9 @@ impl Texts {
         if self.is_left_out || text.trim().is_empty() {
             return None;
         }
-        let mut ends = (0..=text.len().min(BYTES_MAX)).rev();
-        let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         // Before lines are joined and cut, which would hide what the rules look for.
-        let text = self.rules.text(&text[..end]);
-        let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-        let mut line = String::new();
-        for word in words.filter(|word| !word.is_empty()) {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
+        let text = self.rules.text(first_bytes(text, BYTES_MAX));
+        let mut line = joined_words(&text, usize::MAX);
         if let Some((end, _)) = line.char_indices().nth(CHARS_MAX) {
             line.truncate(end);
             line.push('…');

@@ -1,12 +1,12 @@
 //! What agents' own files have beyond the logs: of the times in which nothing observed them, and what no event has.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
 use super::conversations::{Conversation, Observed};
 use super::model::{RowReport, Said, Source, Tokens, Transcript, Turn};
-use super::tally::{ITEMS_MAX, Span};
+use super::recent::{ITEMS_MAX, Recent};
+use super::tally::Span;
 use super::text::{Text, Texts};
 use crate::agent::{AgentEvent, RecordNote};
 use crate::observe::{RecordReader, Recorded, RecordedFact};
@@ -58,10 +58,10 @@ struct Beyond<'a> {
     texts: &'a Texts,
     figures: Transcript,
     turn: OpenTurn,
-    turns: VecDeque<Turn>,
+    turns: Recent<Turn>,
     /// Turns whose ends the log has, but not their beginnings or their times.
-    known: VecDeque<KnownTurn>,
-    summaries: VecDeque<Said>,
+    known: Recent<KnownTurn>,
+    summaries: Recent<Said, SUMMARIES_MAX>,
     cost_usd: Option<f64>,
 }
 
@@ -96,9 +96,9 @@ impl<'a> Beyond<'a> {
             texts,
             figures: Transcript::default(),
             turn: OpenTurn::default(),
-            turns: VecDeque::new(),
-            known: VecDeque::new(),
-            summaries: VecDeque::new(),
+            turns: Recent::default(),
+            known: Recent::default(),
+            summaries: Recent::default(),
             cost_usd: None,
         }
     }
@@ -163,15 +163,8 @@ impl<'a> Beyond<'a> {
             }
             RecordNote::Summary { text } => {
                 if let Some(text) = self.texts.take(&text) {
-                    keep(
-                        &mut self.summaries,
-                        Said {
-                            at,
-                            text,
-                            source: Source::Transcript,
-                        },
-                        SUMMARIES_MAX,
-                    );
+                    let source = Source::Transcript;
+                    self.summaries.push(Said { at, text, source });
                 }
             }
         }
@@ -194,7 +187,7 @@ impl<'a> Beyond<'a> {
                     ended: at,
                     logged,
                 };
-                keep(&mut self.known, known, ITEMS_MAX);
+                self.known.push(known);
             }
             _ => {}
         }
@@ -252,7 +245,7 @@ impl<'a> Beyond<'a> {
                     output_tokens: open.tokens.output,
                     source: Source::Transcript,
                 };
-                keep(&mut self.turns, turn, ITEMS_MAX);
+                self.turns.push(turn);
             }
             _ => {}
         }
@@ -268,9 +261,9 @@ impl<'a> Beyond<'a> {
             cost_usd,
             ..
         } = self;
-        complete(&mut row.turns.items, known);
+        complete(&mut row.turns.items, known.into_vec());
         row.turns.items.sort_by_key(|turn| turn.ended);
-        row.summaries.extend(summaries);
+        row.summaries.extend(summaries.into_vec());
         if let Some(cost) = cost_usd {
             *row.cost_usd.get_or_insert(0.0) += cost;
         }
@@ -279,7 +272,7 @@ impl<'a> Beyond<'a> {
         }
         row.turns.count += figures.turns;
         row.turns.prompts += figures.prompts;
-        row.turns.items.extend(turns);
+        row.turns.items.extend(turns.into_vec());
         row.turns.items.sort_by_key(|turn| turn.ended);
         let surplus = row.turns.items.len().saturating_sub(ITEMS_MAX);
         row.turns.items.drain(..surplus);
@@ -297,7 +290,7 @@ impl<'a> Beyond<'a> {
 }
 
 /// Gives the turns of the log what it does not have of them: their beginnings, and the times of those that no observer saw.
-fn complete(items: &mut [Turn], known: VecDeque<KnownTurn>) {
+fn complete(items: &mut [Turn], known: Vec<KnownTurn>) {
     let mut items = items
         .iter_mut()
         .filter(|item| item.source == Source::Log)
@@ -321,13 +314,6 @@ fn complete(items: &mut [Turn], known: VecDeque<KnownTurn>) {
             (item.ended, item.source) = (known.ended, Source::Transcript);
         }
     }
-}
-
-fn keep<T>(items: &mut VecDeque<T>, item: T, max: usize) {
-    if items.len() >= max {
-        items.pop_front();
-    }
-    items.push_back(item);
 }
 
 #[cfg(test)]
@@ -405,7 +391,7 @@ mod tests {
             (figures.turns, figures.input_tokens, figures.output_tokens),
             (2, 30, 3)
         );
-        let turns: Vec<_> = (beyond.turns.iter())
+        let turns: Vec<_> = (beyond.turns.clone().into_vec().iter())
             .map(|turn| (turn.began, turn.ended, turn.input_tokens))
             .collect();
         assert_eq!(
@@ -473,7 +459,7 @@ mod tests {
             logged(301, 301, "two", 0),
             logged(302, 900, "another", 0),
         ];
-        complete(&mut turns, beyond.known);
+        complete(&mut turns, beyond.known.into_vec());
         let turns = turns.map(|turn| (turn.began, turn.ended, turn.input_tokens, turn.source));
         let expected = [
             (Some(at(80)), at(121), 20, Source::Log),

@@ -1,7 +1,11 @@
 //! The sentences of a report that its terminal view, its Markdown and its page share (pure).
 
 use super::end::time_of_day;
-use super::model::{Question, Reason, Report, RowReport, RunReport, Source, Times, Turn};
+use super::model::{
+    ErrorReport, Gap, Job, Outcome, Question, Reason, Report, RowReport, RunReport, Source, Times,
+    Turn,
+};
+use super::text::Text;
 use crate::face::LocalTime;
 use crate::face::describe::count;
 use crate::timestamp::Timestamp;
@@ -82,6 +86,38 @@ impl Words {
         }
     }
 
+    /// Returns when an iteration ended, and how.
+    pub fn outcome(&mut self, of: &Outcome) -> (String, String) {
+        let when = format!("{} iteration {}", self.time(of.at), of.iteration);
+        let outcome = of.outcome.replace('_', " ");
+        let mut what = format!("{outcome}{}", in_brackets(of.exit_code));
+        if let Some(detail) = &of.detail {
+            what.push_str(&format!(": {}", detail.as_str()));
+        }
+        (when, what)
+    }
+
+    /// Returns when a job failed, and which.
+    pub fn job(&mut self, job: &Job) -> (String, String) {
+        let command = job.command.as_ref().map_or("a job", Text::as_str);
+        let what = format!("{command} failed{}", in_brackets(job.exit_status));
+        (self.time(job.at), what)
+    }
+
+    /// Returns when an error was, and its words.
+    pub fn error(&mut self, error: &ErrorReport) -> (String, String) {
+        let what = error.text.as_ref().map_or("an error", Text::as_str);
+        (self.time(error.at), what.to_owned())
+    }
+
+    /// Returns when lines were lost, how many and why.
+    pub fn gap(&mut self, gap: &Gap) -> (String, String) {
+        let lost = gap.lost_lines.map(|lost| count(lost, "line"));
+        let lost = lost.unwrap_or_else(|| "lines".to_owned());
+        let what = format!("{lost} lost: {}", gap.reason.replace('_', " "));
+        (self.time(gap.at), what)
+    }
+
     /// Returns when a turn ended, how long it took and what it called.
     pub fn turn(&mut self, turn: &Turn) -> String {
         let mut words = self.time(turn.ended);
@@ -96,6 +132,11 @@ impl Words {
         }
         words
     }
+}
+
+/// Returns a status as an addition: ` (2)`.
+fn in_brackets(status: Option<i32>) -> String {
+    status.map_or(String::new(), |status| format!(" ({status})"))
 }
 
 /// Formats a duration to the minute, or to the second if it is shorter than one.
