@@ -114,6 +114,10 @@ pub mod feed;
 
 #[cfg(feature = "cli")]
 mod api;
+#[cfg(feature = "hosts")]
+#[allow(dead_code, unused_imports, reason = "the next commits use it")]
+mod hosts;
+
 #[cfg(feature = "cli")]
 mod face;
 

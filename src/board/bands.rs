@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::row::{Attention, Row, RowKey, RowState};
+use super::row::{Row, RowKey};
+use super::state::{Attention, RowState};
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 
@@ -65,7 +66,9 @@ impl Band {
             },
             RowState::Running => Self::Running,
             RowState::Quiet => Self::Idle,
-            RowState::NotObserved => Self::NotObserved,
+            RowState::NotObserved | RowState::Connecting | RowState::Unreachable => {
+                Self::NotObserved
+            }
             RowState::Failed if row.attention() == Attention::Quiet => Self::Idle,
             RowState::Failed => Self::Error,
             RowState::Exited => Self::Ended,

@@ -1,7 +1,8 @@
 //! Since when an agent is in the state in which its observation begins, as its transcript says (pure).
 
 use super::last::EarlierTurn;
-use super::row::{READING_TIME, Row, RowState};
+use super::row::{READING_TIME, Row};
+use super::state::RowState;
 use crate::event::AgentState;
 use crate::timestamp::Timestamp;
 

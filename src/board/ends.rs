@@ -1,6 +1,7 @@
 //! How panes end: so soon that it is no news, with their agents killed, or as an earlier observer has seen.
 
-use super::row::{ExecutionKind, LastObserved, Row, RowState, is_failure};
+use super::row::{LastObserved, Row, is_failure};
+use super::state::{ExecutionKind, RowState};
 use crate::agent::{KnownAgent, failure_in_words};
 use crate::timestamp::Timestamp;
 use crate::track::ProcessExit;

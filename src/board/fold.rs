@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use super::job::is_job_named;
 use super::last::{EarlierTurn, conclusion, is_echo, tool_in_words};
 use super::limit::limit_end;
-use super::row::{ExecutionKind, Row, RowKey, RowState, is_failure};
+use super::row::{Row, RowKey, is_failure};
 use super::rows::Rows;
 use super::shown::{plain, shown, shown_child};
+use super::state::{ExecutionKind, RowState};
 use jiff::tz::TimeZone;
 
 use crate::agent::{

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::row::{LONG_MICROS, Row, RowState};
+use super::row::{LONG_MICROS, Row};
+use super::state::RowState;
 use crate::agent::{KnownAgent, failure_in_words};
 use crate::event::{AgentState, StateEvidence, StateSource};
 use crate::timestamp::Timestamp;

@@ -21,6 +21,7 @@
 
 mod row;
 mod rows;
+mod state;
 
 #[cfg(any(feature = "report", feature = "serve", feature = "tui"))]
 pub(crate) mod bands;
@@ -50,10 +51,11 @@ pub(crate) use one_row::listed;
 pub use place::Place;
 #[cfg(any(feature = "notify", feature = "report"))]
 pub(crate) use row::is_failure;
-pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
+pub use row::{Row, RowKey};
 #[cfg(feature = "cli")]
 pub(crate) use rows::ENDED_AGE_MAX;
 pub(crate) use session_end::Fate;
+pub use state::{Attention, ExecutionKind, RowState};
 
 use std::collections::BTreeSet;
 

@@ -6,10 +6,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::place::Place;
-#[cfg(feature = "cli")]
-use super::row::Attention;
-use super::row::{ExecutionKind, Row, RowKey, RowState, is_failure};
+use super::row::{Row, RowKey, is_failure};
 use super::rows::Rows;
+#[cfg(feature = "cli")]
+use super::state::Attention;
+use super::state::{ExecutionKind, RowState};
 #[cfg(feature = "cli")]
 use crate::agent::AgentProgram;
 use crate::agent::failure_in_words;

@@ -1,8 +1,9 @@
 //! The row that an event is about (pure).
 
 use super::fold::key;
-use super::row::{ExecutionKind, Row, RowKey};
+use super::row::{Row, RowKey};
 use super::rows::Rows;
+use super::state::ExecutionKind;
 use crate::event::TdEvent;
 
 /// Returns the row that an event is about, by the same rules as its changes are applied.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::last::{AnswerEnd, EarlierTurn};
 use super::place::Place;
+use super::state::{Attention, ExecutionKind, RowState, state_of_name};
 use crate::agent::VIEWER;
 use crate::event::{
     AgentState, Background, Dialogue, EnumOrUnknown, ExecutionId, PaneId, ReportedChild,
@@ -50,119 +51,15 @@ impl fmt::Display for RowKey {
     }
 }
 
-/// The urgency with which a row asks for the user, in the order in which faces show the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Attention {
-    /// The agent waits for an answer, failed, or has reached a limit.
-    NeedsYou,
-    /// The agent is done, or the execution has ended, and no user has viewed it since.
-    Finished,
-    /// The execution makes progress.
-    Working,
-    /// Nothing happens and no question is open, or the user has viewed the result.
-    Quiet,
-}
-
-impl Attention {
-    /// Every value, in its order.
-    pub const ALL: [Self; 4] = [Self::NeedsYou, Self::Finished, Self::Working, Self::Quiet];
-
-    /// Returns the name: `needs_you`, `finished`, `working` or `quiet`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NeedsYou => "needs_you",
-            Self::Finished => "finished",
-            Self::Working => "working",
-            Self::Quiet => "quiet",
-        }
-    }
-}
-
-impl fmt::Display for Attention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// The kind of execution that a row represents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum ExecutionKind {
-    /// A tmux pane.
-    Pane,
-    /// A command that the observer runs.
-    Command,
-    /// An agentic loop.
-    Loop,
-    /// A background agent.
-    Agent,
-    /// A kernel.
-    Kernel,
-}
-
-impl ExecutionKind {
-    /// Every kind.
-    pub const ALL: [Self; 5] = [
-        Self::Pane,
-        Self::Command,
-        Self::Loop,
-        Self::Agent,
-        Self::Kernel,
-    ];
-
-    /// Returns the name: `pane`, `command`, `loop`, `agent` or `kernel`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pane => "pane",
-            Self::Command => "command",
-            Self::Loop => "loop",
-            Self::Agent => "agent",
-            Self::Kernel => "kernel",
-        }
-    }
-}
-
-/// The state of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RowState {
-    /// The state of the agent.
-    Agent(EnumOrUnknown<AgentState>),
-    /// The execution runs, and no agent is known in it.
-    Running,
-    /// The execution runs, and has printed nothing for five minutes.
-    Quiet,
-    /// The execution has ended.
-    Exited,
-    /// The execution has ended in failure, or the last job of a shell did.
-    Failed,
-    /// The execution may run, and nothing observes it.
-    NotObserved,
-}
-
-impl RowState {
-    /// Returns the name: that of an agent's state, `running`, `quiet`, `exited`, `failed` or `not_observed`.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Agent(state) => state.as_str(),
-            Self::Running => "running",
-            Self::Quiet => "quiet",
-            Self::Exited => "exited",
-            Self::Failed => "failed",
-            Self::NotObserved => "not_observed",
-        }
-    }
-}
-
 /// One row of the board.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Row {
-    /// The execution.
+    /// The execution; its id begins with the name of its host and a slash, if it has one.
     pub execution_id: ExecutionId,
+    /// The host on which the execution runs, as the user names it; `None` on this one.
+    #[serde(default)]
+    pub host: Option<String>,
     /// The display name: of the session, the agent or the kernel; of a command or a loop, the execution id that was
     /// chosen for it, else the command line or the loop's task.
     pub name: String,
@@ -312,6 +209,7 @@ impl Row {
         let pane = key.part.as_deref().filter(|_| kind == ExecutionKind::Pane);
         Self {
             execution_id: key.execution_id.clone(),
+            host: None,
             name,
             label: None,
             pane: pane.map(PaneId::from),
@@ -397,7 +295,8 @@ impl Row {
             }
             RowState::Exited | RowState::Failed => self.finished(),
             RowState::Quiet | RowState::NotObserved => Attention::Quiet,
-            RowState::Running => Attention::Working,
+            RowState::Running | RowState::Connecting => Attention::Working,
+            RowState::Unreachable => Attention::NeedsYou,
         }
     }
 
@@ -463,8 +362,11 @@ impl Row {
 
     /// Returns the place of what the row needs among the needs of others.
     fn need(&self) -> u8 {
-        let RowState::Agent(state) = &self.state else {
-            return 3;
+        let state = match &self.state {
+            RowState::Agent(state) => state,
+            // Nobody knows what waits there.
+            RowState::Unreachable => return 1,
+            _ => return 3,
         };
         match state.known() {
             Some(AgentState::Waiting) => 0,
@@ -740,23 +642,12 @@ fn is_quiet<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
     Ok(String::deserialize(deserializer)? == Attention::Quiet.as_str())
 }
 
-fn state_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RowState, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    Ok(match name.as_str() {
-        "running" => RowState::Running,
-        "quiet" => RowState::Quiet,
-        "exited" => RowState::Exited,
-        "failed" => RowState::Failed,
-        "not_observed" => RowState::NotObserved,
-        state => RowState::Agent(state.into()),
-    })
-}
-
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.key().to_string())?;
         map.serialize_entry("execution_id", &self.execution_id)?;
+        map.serialize_entry("host", &self.host)?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("label", &self.label)?;
         map.serialize_entry("pane", &self.pane)?;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-#[cfg(feature = "cli")]
-use super::row::ExecutionKind;
 use super::row::{Row, RowKey};
+#[cfg(feature = "cli")]
+use super::state::ExecutionKind;
 use crate::agent::StateRules;
 use crate::event::ExecutionId;
 use crate::timestamp::Timestamp;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::row::{Attention, ExecutionKind, RowState};
+use super::state::{Attention, ExecutionKind, RowState};
 use crate::event::{
     AgentState, Background, Dialogue, EnumOrUnknown, FieldSchema, ReportedChild, StateEvidence,
     StateSource, envelope_schema,
@@ -18,7 +18,16 @@ const FIELDS: &[RowField] = &[
         "The id of the row, for the API's paths.",
         String::schema,
     ),
-    ("execution_id", "The execution.", String::schema),
+    (
+        "execution_id",
+        "The execution; that of another host begins with the host's name and a slash.",
+        String::schema,
+    ),
+    (
+        "host",
+        "The host on which it runs, as the user names it; null on this one.",
+        || or_null(String::schema()),
+    ),
     (
         "name",
         "The name for people: of the session, the command, the loop's task, the agent or the kernel.",
@@ -70,7 +79,7 @@ const FIELDS: &[RowField] = &[
     (
         "state",
         "The state of an agent, else `running`, `quiet` (no output for five minutes), `exited`, `failed` (it, or a \
-         shell's last job) or `not_observed`.",
+         shell's last job) or `not_observed`; of a host, `connecting` or `unreachable`.",
         state,
     ),
     (
@@ -217,7 +226,7 @@ fn row() -> Value {
     }
     json!({
         "type": "object",
-        "description": "A row of the board: a pane, a command, a loop, a background agent or a kernel.",
+        "description": "A row of the board: a pane, a command, a loop, a background agent, a kernel or a host whose observer cannot be read.",
         "required": names,
         "properties": properties,
     })

@@ -1,6 +1,7 @@
 //! Ends the rows of a session, and tells which of them ended because their tmux server did.
 
-use super::row::{Row, RowState};
+use super::row::Row;
+use super::state::RowState;
 use crate::event::{EnumOrUnknown, SessionEndReason};
 use crate::timestamp::Timestamp;
 

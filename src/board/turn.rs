@@ -1,7 +1,8 @@
 //! The last line of an agent's row when a turn ends, when the agent asks, and when the next turn begins (pure).
 
 use super::last::conclusion;
-use super::row::{Row, RowState};
+use super::row::Row;
+use super::state::RowState;
 use crate::event::{AgentState, StateEvidence};
 use crate::timestamp::Timestamp;
 

@@ -68,7 +68,9 @@ pub(super) struct Past {
 /// Returns what a row tells.
 pub(super) fn told_by(row: &Row, past: &Past) -> Told {
     let news = match &row.state {
-        RowState::NotObserved => return Told::Unknown,
+        RowState::NotObserved | RowState::Connecting | RowState::Unreachable => {
+            return Told::Unknown;
+        }
         RowState::Agent(_) if row.is_unread() => return Told::Unknown,
         RowState::Agent(state) => match state.known() {
             Some(AgentState::Waiting) => News::Waiting,

@@ -87,7 +87,8 @@ fn reason_of(row: &Row, of: Circumstances<'_>) -> Reason {
             Some(AgentState::Done) => Reason::Done,
             Some(AgentState::Working | AgentState::Unknown) | None => Reason::Working,
         },
-        RowState::Running => Reason::Working,
+        // No history has the last two, which are states of hosts.
+        RowState::Running | RowState::Connecting | RowState::Unreachable => Reason::Working,
         RowState::Quiet => Reason::Idle,
         RowState::NotObserved if *of.run == RunStatus::CutOff => Reason::CutOff,
         RowState::NotObserved => Reason::ObserverStopped,

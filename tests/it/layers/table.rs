@@ -27,6 +27,7 @@ pub const LAYERS: &[&str] = &[
     "engine",
     "feed",
     "api",
+    "hosts",
     "face",
     "notify",
     "cli",
