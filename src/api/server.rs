@@ -16,8 +16,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 
-use super::connections::{Connections, refuse};
-use super::routes::Routes;
+use super::connections::{Connections, Service, refuse};
 use super::stream::Stream;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -40,13 +39,13 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts to listen at the path of a socket.
-    pub fn start(path: &Path, routes: Routes, clock: &Clock) -> Result<Self> {
+    pub fn start(path: &Path, service: Arc<dyn Service>, clock: &Clock) -> Result<Self> {
         let socket = Socket::listen(path)?;
         let (running, stop) = stop_pair();
         let acceptor = Acceptor {
             socket: Some(socket),
             path: path.to_owned(),
-            connections: Connections::new(Arc::new(routes), "td-api", clock, &stop),
+            connections: Connections::new(service, "td-api", clock, &stop),
             stop,
         };
         let thread = thread::spawn("td-api", move || acceptor.run())?;

@@ -13,6 +13,8 @@ use rustix::fs::{Access, FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result, if_exists};
 use crate::event::ExecutionId;
+#[cfg(feature = "hosts")]
+use crate::history::copy::SharedCopySource;
 use crate::history::dir_handle::{
     DirHandle, EVENTS, FileId, LOCK, METADATA, TrustedOwner, closed_files, sync_directory,
 };
@@ -35,6 +37,9 @@ pub struct DataDir {
     root: Arc<Path>,
     /// The number of runs that are open through this value and its clones.
     open_runs: Arc<AtomicUsize>,
+    /// What brings the runs up to date that are copies.
+    #[cfg(feature = "hosts")]
+    copies: Option<SharedCopySource>,
 }
 
 impl DataDir {
@@ -43,6 +48,18 @@ impl DataDir {
         Self {
             root: root.into().into(),
             open_runs: Arc::default(),
+            #[cfg(feature = "hosts")]
+            copies: None,
+        }
+    }
+
+    /// Brings copies of runs up to date whenever they are read through this value and its clones.
+    #[cfg(feature = "hosts")]
+    #[allow(dead_code, reason = "the next commits use it")]
+    pub(crate) fn with_copies(self, source: SharedCopySource) -> Self {
+        Self {
+            copies: Some(source),
+            ..self
         }
     }
 
@@ -315,6 +332,14 @@ impl RunDirectory {
                 Err(Error::file(failed, &self.path, cause))
             }
             _ => self.open_dir(),
+        }
+    }
+
+    /// Brings the log up to date, if the run is a copy.
+    pub(super) fn refresh(&self) {
+        #[cfg(feature = "hosts")]
+        if let Some(SharedCopySource(source)) = &self.data.copies {
+            source.refresh(self);
         }
     }
 

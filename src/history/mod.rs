@@ -43,6 +43,9 @@ mod events_after;
 mod iteration;
 mod read;
 
+#[cfg(feature = "hosts")]
+#[allow(dead_code, reason = "the next commits use it")]
+mod copy;
 pub(crate) mod open_run;
 #[cfg(feature = "cli")]
 mod run_changes;
@@ -57,6 +60,9 @@ pub(crate) mod writer;
 
 pub(crate) use background::LogNoticeKind;
 pub use background::{LogNotice, LogReport, LostRun, SyncPolicy};
+#[cfg(feature = "hosts")]
+#[allow(unused_imports, reason = "the next commits use it")]
+pub(crate) use copy::{CopySource, RunCopy, SharedCopySource};
 pub(crate) use dir::numbered;
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;

@@ -230,7 +230,7 @@ impl Observer {
             slots: Slots::default(),
             about: json!(announcement),
         };
-        let api = ApiServer::start(&announcement.socket, routes, &self.clock)?;
+        let api = ApiServer::start(&announcement.socket, Arc::new(routes), &self.clock)?;
         self.api = Some(api);
         let Some(lock) = &self.lock else {
             return Ok(());

@@ -72,6 +72,7 @@ impl Follower {
     /// # Errors
     /// If there is no such run, or its directory cannot be read.
     pub fn open(run: &RunDirectory, query: Query) -> Result<Self> {
+        run.refresh();
         let dir = run.open_dir()?;
         let files = RunFiles::list(&dir);
         let follow = files.and_then(|files| Self::of_files(run, dir, files, query, None));

@@ -74,6 +74,7 @@ pub(super) struct PagedFiles {
 
 impl PagedFiles {
     pub(super) fn list(run: &RunDirectory) -> Result<Self> {
+        run.refresh();
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
         let mut files = RunFiles::list(&dir).map_err(failed)?;

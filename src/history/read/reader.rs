@@ -154,6 +154,7 @@ impl LogReader {
     }
 
     fn new(run: &RunDirectory, query: Query, keeps_lines: bool) -> Result<Self> {
+        run.refresh();
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
         let metadata = known_end(&dir);
