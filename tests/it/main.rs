@@ -39,6 +39,8 @@ mod fuzz;
 #[cfg(feature = "cli")]
 mod help;
 mod history;
+#[cfg(feature = "hosts")]
+mod hosts;
 #[cfg(all(feature = "cli", feature = "kernel"))]
 mod kernel;
 #[cfg(feature = "cli")]

@@ -86,6 +86,8 @@ impl Dice {
 pub struct TmuxServer {
     directory: tempfile::TempDir,
     name: String,
+    /// A program that runs tmux elsewhere.
+    enter: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     /// The process of the first server that replied.
     started: OnceLock<Pid>,
@@ -112,10 +114,18 @@ impl TmuxServer {
         Self {
             directory,
             name: format!("td-test-{}-{number}", std::process::id()),
+            enter: None,
             env,
             started: OnceLock::new(),
             will_be_killed: AtomicBool::new(false),
         }
+    }
+
+    /// Prepares a server that this program starts, which gets tmux's command line.
+    pub fn entered(enter: &Path) -> Self {
+        let mut server = Self::new();
+        server.enter = Some(enter.into());
+        server
     }
 
     /// Allows the test to kill the server's process.
@@ -254,12 +264,11 @@ impl TmuxServer {
 
     /// Runs tmux with unchanged arguments.
     fn run(&self, args: &[&OsStr], stdin: &str) -> ChildOutput {
-        let mut all: Vec<OsString> = ["-u", "-L", &self.name, "-f", "/dev/null"]
-            .map(OsString::from)
-            .into();
+        let mut all: Vec<OsString> = self.enter.iter().map(OsString::from).collect();
+        all.extend(["tmux", "-u", "-L", &self.name, "-f", "/dev/null"].map(OsString::from));
         all.extend(args.iter().map(OsString::from));
         let invocation = Invocation {
-            program: "tmux".into(),
+            program: all.remove(0),
             args: all,
             env: self.env.clone(),
             directory: self.directory.path().into(),

@@ -1,0 +1,9 @@
+//! Several hosts, and the program that reads their observers over ssh.
+
+// Each test uses a part of the world.
+#![allow(dead_code)]
+
+mod fifty;
+mod network;
+mod sshd;
+mod world;
