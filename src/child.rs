@@ -6,6 +6,8 @@
 //! still holds the pipes does not delay it, and the whole group is killed at the deadline.
 
 mod group;
+#[cfg(feature = "hosts")]
+mod guard;
 
 mod supervisor;
 
@@ -32,6 +34,8 @@ pub(crate) use self::group::{DetachedStart, open_log, start_detached};
 pub(crate) use self::group::{
     KillHandle, OutputReader, ProcessGroup, Stat, cannot_start, processes, stat,
 };
+#[cfg(feature = "hosts")]
+pub(crate) use self::guard::{Guard, guard};
 pub(crate) use self::supervisor::{
     ChildInput, ChildListener, ExitCause, ExitReport, Limits, Supervisor,
 };

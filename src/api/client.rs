@@ -245,7 +245,12 @@ pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration)
 }
 
 /// Requests a path, and waits for the answer for this long.
-fn get_within(socket: &Path, path: &str, etag: Option<&str>, timeout: Duration) -> Result<Answer> {
+pub(crate) fn get_within(
+    socket: &Path,
+    path: &str,
+    etag: Option<&str>,
+    timeout: Duration,
+) -> Result<Answer> {
     let ask = || {
         let stream = open(socket)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -290,7 +295,7 @@ pub(crate) fn dismiss_row(
 ///
 /// # Errors
 /// As for [`get`].
-fn post(socket: &Path, path: &str, body: &Value) -> Result<Answer> {
+pub(crate) fn post(socket: &Path, path: &str, body: &Value) -> Result<Answer> {
     let ask = || {
         let mut stream = open(socket)?;
         stream.set_read_timeout(Some(ANSWER_TIME))?;
@@ -331,11 +336,20 @@ pub(crate) fn get_board(
     etag: Option<&str>,
     hold: Duration,
 ) -> Result<Option<(Vec<Row>, Option<String>)>> {
+    get_board_within(socket, etag, (hold, ANSWER_TIME + hold))
+}
+
+/// Returns the rows as [`get_board`] does, of an observer that answers within a time.
+pub(crate) fn get_board_within(
+    socket: &Path,
+    etag: Option<&str>,
+    (hold, within): (Duration, Duration),
+) -> Result<Option<(Vec<Row>, Option<String>)>> {
     let path = match hold.as_secs() {
         0 => "/api/v1/board".to_owned(),
         seconds => format!("/api/v1/board?wait={seconds}"),
     };
-    let answer = get(socket, &path, etag, hold)?;
+    let answer = get_within(socket, &path, etag, within)?;
     match answer.status {
         200 => match rows_of(&answer.body) {
             Ok(rows) => Ok(Some((rows, answer.etag))),
@@ -374,6 +388,30 @@ fn rows_of(board: &[u8]) -> serde_json::Result<Vec<Row>> {
 pub(crate) fn post_lines(
     (socket, path): (&Path, &str),
     body: &Value,
+    patience: (Duration, &Clock),
+    is_over: impl Fn() -> bool,
+    on_line: impl FnMut(&[u8]),
+) -> Result<()> {
+    let request = post_request(path, "application/x-ndjson", body);
+    lines_of(socket, &request, patience, is_over, on_line)
+}
+
+/// Requests a path, and passes on the lines of the answer as [`post_lines`] does. Another answer than 200 is passed on as
+/// the last of an error.
+#[cfg(feature = "hosts")]
+pub(crate) fn get_lines(
+    (socket, path): (&Path, &str),
+    patience: (Duration, &Clock),
+    is_over: impl Fn() -> bool,
+    on_line: impl FnMut(&[u8]),
+) -> Result<()> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    lines_of(socket, &request, patience, is_over, on_line)
+}
+
+fn lines_of(
+    socket: &Path,
+    request: &str,
     (silence, clock): (Duration, &Clock),
     is_over: impl Fn() -> bool,
     mut on_line: impl FnMut(&[u8]),
@@ -389,7 +427,6 @@ pub(crate) fn post_lines(
     };
     let mut ask = || {
         let mut stream = open(socket)?;
-        let request = post_request(path, "application/x-ndjson", body);
         stream.write_all(request.as_bytes())?;
         stream.set_read_timeout(Some(CHECK))?;
         let mut reader = BufReader::new(stream);

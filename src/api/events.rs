@@ -28,12 +28,16 @@ pub(crate) struct EventsQuery {
     pub query: Query,
     pub from_seq: u64,
     pub limit: usize,
+    /// Types, texts or times are selected, too.
+    selects: bool,
 }
 
 impl EventsQuery {
     /// Parses the parameters of a request. The error describes how to correct them.
     pub fn of_run(request: &Request, clock: &Clock) -> Result<Self, String> {
         let mut query = Query::all();
+        let names = ["type", "grep", "since"];
+        let selects = names.iter().any(|name| request.parameter(name).is_some());
         for name in types(request) {
             query = query.kind(name);
         }
@@ -47,7 +51,13 @@ impl EventsQuery {
             query,
             from_seq: number(request, "from_seq", 0)?,
             limit: usize::try_from(number(request, "limit", u64::MAX)?).unwrap_or(usize::MAX),
+            selects,
         })
+    }
+
+    /// Returns true if all events from a number on are requested.
+    pub fn is_place(&self) -> bool {
+        self.from_seq > 1 && !self.selects
     }
 }
 

@@ -44,29 +44,31 @@ pub(crate) use access::Observer;
 pub(crate) use access::{FindObserver, STARTING};
 #[cfg(feature = "serve")]
 pub(crate) use beside::input_beside;
+#[cfg(feature = "hosts")]
+pub(crate) use client::{Answer, get_board_within, get_lines, get_within, post};
 pub(crate) use client::{
     EventReader, EventSource, SILENCE, Unavailable, WaitLine, dismiss_row, get, get_board,
     get_problems, get_rows, position, post_lines,
 };
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use connections::Service;
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use events::is_gone;
 #[cfg(feature = "serve")]
 pub(crate) use forward::forward;
 #[cfg(feature = "serve")]
 pub(crate) use gate::{Gate, PublicUrl, Token};
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use http::ChunkedBody;
 pub(crate) use http::percent_encoded;
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use http::{Request, Response};
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use liveness::KEEP_ALIVE;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};
 pub(crate) use routes::{Routes, Slots};
 pub(crate) use server::{Server, socket_path};
-#[cfg(feature = "serve")]
+#[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use stream::Stream;
 pub(crate) use typing::Input;
 #[cfg(feature = "mcp")]

@@ -17,7 +17,7 @@ use super::panes::ApiContext;
 use super::stream::Stream;
 use super::{panes, rows, wait, ws};
 use crate::board::{Attention, json_schema};
-use crate::event::PaneId;
+use crate::event::{LogGapRange, PaneId};
 use crate::feed::StreamGauge;
 use crate::history::{LogReader, RunDirectory, RunSummary};
 use crate::thread::Stop;
@@ -83,7 +83,8 @@ impl Service for Routes {
                     "degraded"
                 };
                 Response::json(
-                    &json!({"status": status, "problems": problems, "observer": self.about}),
+                    &json!({"status": status, "problems": problems, "observer": self.about,
+                        "time": context.clock.wall()}),
                 )
             }
             ["metrics"] => {
@@ -223,6 +224,9 @@ fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
 
 /// Writes the events of a run as JSON Lines, unchanged from its log.
 fn run_events(run: &RunDirectory, query: &EventsQuery, stream: &Stream) -> io::Result<()> {
+    if query.is_place() {
+        return later_events(run, query, stream);
+    }
     let log = match LogReader::open_lines(run, query.query.clone()) {
         Ok(log) => log,
         Err(error) => {
@@ -239,6 +243,28 @@ fn run_events(run: &RunDirectory, query: &EventsQuery, stream: &Stream) -> io::R
         let line = record.line();
         body.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
         body.write_all(b"\n")?;
+    }
+    body.finish()
+}
+
+/// Writes the events from a number on, which is found without reading those before it.
+fn later_events(run: &RunDirectory, query: &EventsQuery, mut stream: &Stream) -> io::Result<()> {
+    let before = query.from_seq - 1;
+    let mut log = match run.follow_after(before, None) {
+        Ok(log) => log.in_this_thread(),
+        Err(error) => return Response::problem(500, &error.to_string()).write(&mut stream, true),
+    };
+    let mut body = ChunkedBody::start(stream, "application/jsonl; charset=utf-8")?;
+    let mut left = query.limit;
+    while left > 0
+        && let Some(record) = log.next().map_err(io::Error::other)?
+    {
+        if LogGapRange::of(&record.envelope).is_some_and(|numbers| numbers.last > before) {
+            let line = record.line();
+            body.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
+            body.write_all(b"\n")?;
+            left -= 1;
+        }
     }
     body.finish()
 }
@@ -350,11 +376,11 @@ pub(crate) struct Slots(Arc<AtomicUsize>);
 
 /// The right to one long response. Dropping it frees the slot.
 #[derive(Debug)]
-struct Slot(Arc<AtomicUsize>);
+pub(crate) struct Slot(Arc<AtomicUsize>);
 
 impl Slots {
     /// Takes a slot; `None` if all are taken.
-    fn take(&self) -> Option<Slot> {
+    pub fn take(&self) -> Option<Slot> {
         let slot = Slot(Arc::clone(&self.0));
         let taken = self.0.fetch_add(1, Ordering::Relaxed);
         (taken < SLOTS_MAX).then_some(slot)

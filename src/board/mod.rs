@@ -241,5 +241,11 @@ impl Board {
     }
 }
 
+/// Brings rows of several boards into the order in which one shows them.
+#[cfg(feature = "hosts")]
+pub(crate) fn in_order(rows: &mut [Row]) {
+    rows.sort_by_cached_key(Row::rank);
+}
+
 #[cfg(test)]
 mod tests;

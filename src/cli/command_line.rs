@@ -147,6 +147,10 @@ pub(super) enum Command {
     /// Reads the pipe of a pane; started by watch
     #[command(hide = true)]
     Drain(TypedDrain),
+    /// Ends the connections to hosts of a program that was killed; started by --host
+    #[cfg(feature = "hosts")]
+    #[command(hide = true)]
+    Guard,
 }
 
 #[derive(Debug, clap::Args)]

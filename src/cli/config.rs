@@ -43,6 +43,8 @@ pub(super) struct Config {
     /// The file, whether or not it exists; `None` if no place for it is known.
     pub path: Option<PathBuf>,
     entries: Vec<Entry>,
+    #[cfg(feature = "hosts")]
+    pub hosts: super::hosts::HostSettings,
     /// The rules and the channels of notifications.
     #[cfg(feature = "notify")]
     pub notifications: Settings,

@@ -170,7 +170,7 @@ fn unknown_run(problem: &str, name: &str, options: &Options) -> Failure {
 /// Returns the directory of the runs, which a command that reads them needs.
 pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
     match options.data_path()? {
-        Some(path) => Ok(DataDir::new(path)),
+        Some(_) => options.data(),
         None => Err(usage!(
             "--no-log: there is no history without a log; leave it out"
         )),

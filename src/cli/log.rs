@@ -338,6 +338,9 @@ pub(super) struct TypedLog {
     pub timestamps: bool,
     #[command(flatten)]
     pub filter: TypedFilter,
+    #[cfg(feature = "hosts")]
+    #[command(flatten)]
+    pub hosts: super::hosts::TypedHosts,
 }
 
 /// The interval of the search for new runs.

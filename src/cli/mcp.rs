@@ -14,7 +14,6 @@ use crate::api::{Observer, STARTING};
 use crate::board::Place;
 use crate::clock::Clock;
 use crate::face::mcp::{McpServer, run as serve};
-use crate::history::DataDir;
 use crate::process::{ancestors, variable_of};
 use crate::thread::lock;
 use crate::tmux::Target;
@@ -40,6 +39,9 @@ pub(super) struct TypedMcp {
     pub channel: bool,
     #[command(flatten)]
     pub own: TypedOwnObserver,
+    #[cfg(feature = "hosts")]
+    #[command(flatten)]
+    pub hosts: super::hosts::TypedHosts,
 }
 
 /// Prints the skill file.
@@ -69,8 +71,8 @@ pub(super) fn run(mut options: Options, typed: TypedMcp) -> Result<ExitCode, Fai
             "mcp: this speaks MCP on standard input, for a client that starts it, such as: claude mcp add td-observe -- td-observe mcp"
         );
     }
-    let data = options.home()?;
-    DataDir::new(data.clone())
+    let (data, histories) = (options.home()?, options.data()?);
+    histories
         .prepare()
         .map_err(|error| super::options::unusable(error, true))?;
     let signals = Signals::catch(|| {})?;
@@ -87,7 +89,7 @@ pub(super) fn run(mut options: Options, typed: TypedMcp) -> Result<ExitCode, Fai
     let finder = Arc::clone(&observers);
     let server = McpServer {
         find: Arc::new(move || finder.find()),
-        data: DataDir::new(data),
+        data: histories,
         allows_input: typed.allow_input,
         only: typed.only,
         own,

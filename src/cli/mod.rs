@@ -47,6 +47,8 @@ mod tui_args;
 mod hooks;
 
 mod history;
+#[cfg(feature = "hosts")]
+mod hosts;
 
 mod export;
 #[cfg(feature = "sqlite")]
@@ -173,10 +175,58 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     };
     output::start_diagnostics(options.verbose, log);
     // tmux starts a drain, which needs far less memory and has no user to report to.
-    if !matches!(args.command, Command::Drain(_)) {
+    let is_own = match args.command {
+        Command::Drain(_) => true,
+        #[cfg(feature = "hosts")]
+        Command::Guard => true,
+        _ => false,
+    };
+    if !is_own {
         checks::check_address_space()?;
     }
-    match args.command {
+    #[cfg(feature = "hosts")]
+    let hosts = match hosts_of(&args.command) {
+        Some(of) => hosts::begin(of, &args.config.hosts, &mut options)?,
+        None => None,
+    };
+    let ended = perform(args.command, options);
+    #[cfg(feature = "hosts")]
+    drop(hosts);
+    ended
+}
+
+/// Returns how a command reads hosts, if it does.
+#[cfg(feature = "hosts")]
+fn hosts_of(command: &Command) -> Option<hosts::HostUse<'_>> {
+    use crate::hosts::CopyKind;
+    let (typed, copies, shows_once) = match command {
+        Command::Status(typed) => (&typed.hosts, CopyKind::None, !typed.watch),
+        Command::Watch(typed) => (&typed.hosts, CopyKind::None, true),
+        Command::Wait(typed) => (&typed.hosts, CopyKind::None, true),
+        Command::Log(typed) if typed.follow => {
+            let names = typed.runs.iter();
+            let names = names.map(|name| name.to_string_lossy().into_owned());
+            (&typed.hosts, CopyKind::Followed(names.collect()), true)
+        }
+        Command::Log(typed) => (&typed.hosts, CopyKind::Whole, true),
+        #[cfg(feature = "tui")]
+        Command::Tui(typed) => (&typed.hosts, CopyKind::Ends, false),
+        #[cfg(feature = "serve")]
+        Command::Serve(typed) => (&typed.hosts, CopyKind::Ends, false),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(typed) => (&typed.hosts, CopyKind::Ends, false),
+        _ => return None,
+    };
+    Some(hosts::HostUse {
+        typed,
+        copies,
+        shows_once,
+    })
+}
+
+/// Runs a command.
+fn perform(command: Command, options: Options) -> Result<ExitCode, Failure> {
+    match command {
         #[cfg(feature = "tui")]
         Command::Demo(typed) if demo::has_ui(&options, &typed) => demo::run_ui(&options, &typed),
         Command::Demo(typed) => demo::run(&options, &typed),
@@ -215,6 +265,11 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Completions(typed) => guide::print_completions(typed.shell),
         Command::Man(typed) => guide::write_manual(&typed.directory),
         Command::Help(typed) => guide::run(&typed.words),
+        #[cfg(feature = "hosts")]
+        Command::Guard => {
+            crate::child::guard(std::io::stdin().lock());
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Drain(typed) => {
             crate::tmux::drain(&typed.address, &typed.token)?;
             Ok(ExitCode::SUCCESS)

@@ -20,6 +20,8 @@ use super::options::{Options, WhichServer};
 #[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 use crate::api::Observer;
 
+#[cfg(feature = "hosts")]
+pub(super) use announcement::HubLock;
 pub(super) use announcement::{Announcement, is_running, left_behind, running};
 #[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 pub(super) use args::TypedOwnObserver;

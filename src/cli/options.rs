@@ -28,6 +28,9 @@ pub(super) struct Options {
     pub servers: Vec<WhichServer>,
     /// The directory given with `--data-dir`.
     pub data_dir: Option<PathBuf>,
+    /// The directory in which the observers of several hosts are read as one.
+    #[cfg(feature = "hosts")]
+    pub hosts: Option<DataDir>,
     /// The file of the configuration: the one that was read, else that of `--config`.
     pub config: Option<PathBuf>,
     /// The rules and channels of the configuration.
@@ -71,6 +74,8 @@ impl Options {
             server: servers.first().cloned().unwrap_or(WhichServer::Default),
             servers,
             data_dir: typed.data_dir,
+            #[cfg(feature = "hosts")]
+            hosts: None,
             config: typed.config,
             #[cfg(feature = "notify")]
             notifications: crate::notify::Settings::default(),
@@ -97,6 +102,15 @@ impl Options {
     /// Returns the data directory, also without a log. The path is absolute, because the background observer
     /// and faces may run in other directories.
     pub fn home(&self) -> Result<PathBuf, Failure> {
+        #[cfg(feature = "hosts")]
+        if let Some(hosts) = &self.hosts {
+            return Ok(hosts.path().to_owned());
+        }
+        self.own_home()
+    }
+
+    /// Returns the data directory as [`Options::home`] does, but this host's own if several hosts are read.
+    pub fn own_home(&self) -> Result<PathBuf, Failure> {
         let path = match &self.data_dir {
             Some(path) => path.clone(),
             None => {
@@ -106,6 +120,24 @@ impl Options {
         };
         // Fails without a current directory.
         Ok(std::path::absolute(&path).unwrap_or(path))
+    }
+
+    /// Returns the data directory, in which copies of other hosts' runs are brought up to date when they are read.
+    pub fn data(&self) -> Result<DataDir, Failure> {
+        #[cfg(feature = "hosts")]
+        if let Some(hosts) = &self.hosts {
+            return Ok(hosts.clone());
+        }
+        self.home().map(DataDir::new)
+    }
+
+    /// Returns true if the observers of several hosts are read as one.
+    #[allow(dead_code, reason = "the next commits use it")]
+    pub fn reads_hosts(&self) -> bool {
+        #[cfg(feature = "hosts")]
+        return self.hosts.is_some();
+        #[cfg(not(feature = "hosts"))]
+        false
     }
 }
 

@@ -74,6 +74,9 @@ pub(super) struct TypedServe {
     pub public_url: Option<String>,
     #[command(flatten)]
     pub own: TypedOwnObserver,
+    #[cfg(feature = "hosts")]
+    #[command(flatten)]
+    pub hosts: super::hosts::TypedHosts,
 }
 
 /// What the link of a running server consists of. The token stays in its file.
@@ -93,9 +96,10 @@ fn link(url: &str, token: &Token) -> String {
 
 /// Serves until a signal arrives.
 pub(super) fn run(options: Options, typed: TypedServe) -> Result<ExitCode, Failure> {
-    let data = options.home()?;
+    // The link and its token are those of this host.
+    let (home, data) = (options.own_home()?, options.home()?);
     if typed.url {
-        return print_url(&data, &typed);
+        return print_url(&home, &typed);
     }
     let public = typed.public_url.as_deref().map(|url| {
         PublicUrl::parse(url).map_err(|why| usage!("serve: --public-url {url:?}: {why}"))
@@ -110,23 +114,24 @@ pub(super) fn run(options: Options, typed: TypedServe) -> Result<ExitCode, Failu
             typed.listen
         ));
     }
-    DataDir::new(data.clone())
+    DataDir::new(home.clone())
         .prepare()
         .map_err(|error| super::options::unusable(error, true))?;
-    let lock = SERVER.take(&data).map_err(|error| {
+    let lock = SERVER.take(&home).map_err(|error| {
         if error.is_locked() {
             failure!("serve: {error}: td-observe serve --url prints its link")
         } else {
             failure!("serve: {error:?}")
         }
     })?;
-    let (token, token_file) = token(&data, &typed)?;
+    let (token, token_file) = token(&home, &typed)?;
     let listener = TcpListener::bind(&addresses[..])
         .map_err(|cause| failure!("serve: cannot listen at {}: {cause}", typed.listen))?;
     let address = listener
         .local_addr()
         .map_err(|cause| failure!("serve: cannot listen at {}: {cause}", typed.listen))?;
     let signals = Signals::catch(|| {})?;
+    let histories = options.data()?;
     let options = Arc::new(options);
     let own = typed.own.start(typed.allow_input);
     let private = private(&options, own, &data)?;
@@ -146,7 +151,7 @@ pub(super) fn run(options: Options, typed: TypedServe) -> Result<ExitCode, Failu
         link: link(&served.url, &token),
         lock,
         served,
-        data: DataDir::new(data.clone()),
+        data: histories,
         find: finder(private.as_ref(), data),
         clock: Clock::system(),
     };

@@ -54,6 +54,9 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         has_reported: false,
         clock,
     };
+    if typed.print_socket {
+        return print_socket(&source.data);
+    }
     if typed.watch {
         return watch(options, typed, &mut source);
     }
@@ -87,6 +90,19 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         true if needs_you => ExitCode::from(4),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Prints the path of the socket of the running observer, for those who connect to it.
+fn print_socket(data: &Path) -> Result<ExitCode, Failure> {
+    let Some(known) = observer::running(data)? else {
+        message!(
+            "no observer runs for {}: td-observe start begins one",
+            data.display()
+        );
+        return Ok(ExitCode::from(UNOBSERVED));
+    };
+    output::print(&format!("{}\n", known.socket.display()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Dismisses the named rows until their next change.
@@ -440,7 +456,13 @@ pub(super) struct TypedStatus {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["targets", "watch", "check", "format"],
         add = ArgValueCompleter::new(known::rows))]
     pub ack: Vec<String>,
+    /// Print the path of the observer's socket alone; exit code 3 if no observer runs
+    #[arg(long, conflicts_with_all = ["targets", "watch", "check", "format", "ack", "all"])]
+    pub print_socket: bool,
     /// Print one line with these counts
     #[arg(long, value_name = "TEXT")]
     pub format: Option<String>,
+    #[cfg(feature = "hosts")]
+    #[command(flatten)]
+    pub hosts: super::hosts::TypedHosts,
 }

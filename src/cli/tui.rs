@@ -112,7 +112,7 @@ fn show(
     let variable = |name: &str| std::env::var(name).ok();
     let tui = TuiOptions {
         find: Arc::new(find),
-        data: DataDir::new(data),
+        data: options.data()?,
         allows_input,
         theme: Theme::from_env(options.coloured, variable),
         own: super::options::own_place(),

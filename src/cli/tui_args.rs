@@ -10,4 +10,7 @@ pub(super) struct TypedTui {
     pub allow_input: bool,
     #[command(flatten)]
     pub own: TypedOwnObserver,
+    #[cfg(feature = "hosts")]
+    #[command(flatten)]
+    pub hosts: super::hosts::TypedHosts,
 }

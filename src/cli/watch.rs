@@ -402,6 +402,9 @@ pub(super) struct TypedWatch {
     pub no_conversation: bool,
     #[command(flatten)]
     pub keeping: TypedKeeping,
+    #[cfg(feature = "hosts")]
+    #[command(flatten)]
+    pub hosts: super::hosts::TypedHosts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,9 +1,7 @@
 //! Copies of runs whose writer is elsewhere: the same events with the same numbers, under ids of their own.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
@@ -15,22 +13,6 @@ use super::tail;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, ExecutionId, LogGapRange};
 use crate::timestamp::Timestamp;
-
-/// Brings copies of runs up to date, before they are read.
-pub(crate) trait CopySource: Send + Sync {
-    /// Appends to the copy of a run what its writer has written since, if the run is a copy.
-    fn refresh(&self, run: &RunDirectory);
-}
-
-/// The source of the copies in a data directory. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct SharedCopySource(pub Arc<dyn CopySource>);
-
-impl fmt::Debug for SharedCopySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedCopySource")
-    }
-}
 
 /// The size of the lines that are written at once.
 const WRITE_BYTES: usize = 256 * 1024;

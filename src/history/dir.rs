@@ -14,7 +14,7 @@ use rustix::fs::{Access, FlockOperation, OFlags, flock};
 use crate::error::{Error, Result, if_exists};
 use crate::event::ExecutionId;
 #[cfg(feature = "hosts")]
-use crate::history::copy::SharedCopySource;
+use crate::history::copy_source::SharedCopySource;
 use crate::history::dir_handle::{
     DirHandle, EVENTS, FileId, LOCK, METADATA, TrustedOwner, closed_files, sync_directory,
 };
@@ -55,7 +55,6 @@ impl DataDir {
 
     /// Brings copies of runs up to date whenever they are read through this value and its clones.
     #[cfg(feature = "hosts")]
-    #[allow(dead_code, reason = "the next commits use it")]
     pub(crate) fn with_copies(self, source: SharedCopySource) -> Self {
         Self {
             copies: Some(source),
@@ -339,7 +338,7 @@ impl RunDirectory {
     pub(super) fn refresh(&self) {
         #[cfg(feature = "hosts")]
         if let Some(SharedCopySource(source)) = &self.data.copies {
-            source.refresh(self);
+            source.refresh(&self.execution_id);
         }
     }
 

@@ -229,6 +229,12 @@ impl RunMetadata {
         Some((text("server")?.to_owned(), text("pane")?.into()))
     }
 
+    /// Returns true if the observed execution may go on, and another writer may continue the run.
+    #[cfg(feature = "hosts")]
+    pub(crate) fn may_continue(&self) -> bool {
+        matches!(self.state, RunState::Running | RunState::Detached)
+    }
+
     /// Returns the present name of the session: the label, unless it was renamed.
     pub(super) fn session(&self) -> &str {
         let renamed = self.extra.get(SESSION).and_then(Value::as_str);

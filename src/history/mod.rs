@@ -44,8 +44,9 @@ mod iteration;
 mod read;
 
 #[cfg(feature = "hosts")]
-#[allow(dead_code, reason = "the next commits use it")]
 mod copy;
+#[cfg(feature = "hosts")]
+mod copy_source;
 pub(crate) mod open_run;
 #[cfg(feature = "cli")]
 mod run_changes;
@@ -61,8 +62,9 @@ pub(crate) mod writer;
 pub(crate) use background::LogNoticeKind;
 pub use background::{LogNotice, LogReport, LostRun, SyncPolicy};
 #[cfg(feature = "hosts")]
-#[allow(unused_imports, reason = "the next commits use it")]
-pub(crate) use copy::{CopySource, RunCopy, SharedCopySource};
+pub(crate) use copy::RunCopy;
+#[cfg(feature = "hosts")]
+pub(crate) use copy_source::{CopySource, SharedCopySource};
 pub(crate) use dir::numbered;
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::announced::Announced;
+#[cfg(feature = "hosts")]
+use crate::cli::announced::ProcessLock;
+#[cfg(feature = "hosts")]
+use crate::clock::Clock;
 use crate::error::Result;
 use crate::timestamp::Timestamp;
 
@@ -65,6 +69,34 @@ impl Announcement {
             self.socket.display(),
             self.data_dir.display()
         )
+    }
+}
+
+/// The right to stand for the observer of a data directory in which several are read as one.
+#[cfg(feature = "hosts")]
+pub(in crate::cli) struct HubLock(ProcessLock);
+
+#[cfg(feature = "hosts")]
+impl HubLock {
+    /// Takes the lock of a new directory.
+    pub fn take(data: &Path) -> Result<Self> {
+        OBSERVER.take(data).map(Self)
+    }
+
+    /// Tells faces where to ask.
+    pub fn announce(&self, (socket, data): (&Path, &Path), clock: &Clock) -> Result<()> {
+        self.0.announce(&Announcement {
+            pid: std::process::id(),
+            socket: socket.to_owned(),
+            data_dir: data.to_owned(),
+            servers: Vec::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: clock.wall(),
+            // The observer of each host decides.
+            allow_input: true,
+            options: BTreeMap::new(),
+            config: None,
+        })
     }
 }
 

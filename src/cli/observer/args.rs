@@ -22,6 +22,9 @@ pub(in crate::cli) struct TypedStart {
     /// Let clients of the API type into panes
     #[arg(long)]
     pub allow_input: bool,
+    /// Print the path of the socket alone
+    #[arg(long)]
+    pub print_socket: bool,
     #[command(flatten)]
     pub keeping: TypedKeeping,
     /// Leave the terminal of the starting process
@@ -48,6 +51,7 @@ impl TypedOwnObserver {
     /// Returns the start of the observer.
     pub fn start(self, allow_input: bool) -> TypedStart {
         TypedStart {
+            print_socket: false,
             foreground: true,
             agents: self.agents,
             source: self.source,

@@ -75,7 +75,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
                 others.join(", ")
             );
         }
-        return report(options, &known, "an observer is already running");
+        return report((options, typed), &known, "an observer is already running");
     }
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     args.extend(["--foreground", "--detached"].map(OsString::from));
@@ -93,7 +93,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         &clock,
     )?;
     if let Some(known) = running(&data)? {
-        return report(options, &known, "observing");
+        return report((options, typed), &known, "observing");
     }
     // The last line of its log contains the reason.
     let reason = std::fs::read_to_string(&log).unwrap_or_default();
@@ -174,7 +174,14 @@ fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
     }
 }
 
-fn report(options: &Options, known: &Announcement, state: &str) -> Result<ExitCode, Failure> {
+fn report(
+    (options, typed): (&Options, &TypedStart),
+    known: &Announcement,
+    state: &str,
+) -> Result<ExitCode, Failure> {
+    if typed.print_socket {
+        return output::print(&format!("{}\n", known.socket.display()));
+    }
     if options.quiet {
         return Ok(ExitCode::SUCCESS);
     }

@@ -106,4 +106,7 @@ pub(in crate::cli) struct TypedWait {
     pub rules: Vec<PathBuf>,
     #[command(flatten)]
     pub secrets: TypedSecrets,
+    #[cfg(feature = "hosts")]
+    #[command(flatten)]
+    pub hosts: crate::cli::hosts::TypedHosts,
 }

@@ -182,8 +182,9 @@ pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
             "src/tmux/",
             "src/process/",
             "src/kernel/process.rs",
+            "src/hosts/ssh.rs",
         ],
-        "only child, tmux, process and kernel start processes",
+        "only child, tmux, process, kernel and the ssh of hosts start processes",
     ),
     (
         &[

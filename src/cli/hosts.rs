@@ -1,0 +1,236 @@
+//! `--host`: the observers of other hosts, which a face reads as one, in a data directory of their own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::failure::Failure;
+use super::observer::{self, HubLock};
+use super::options::Options;
+use crate::clock::Clock;
+use crate::history::DataDir;
+use crate::hosts::{CopyKind, FindSocket, HostChoice, HostName, HostOptions, Hosts, SshCommand};
+
+/// The name of this host.
+const LOCAL: &str = "local";
+
+/// The argument with which this program guards its connections.
+pub(super) const GUARD: &str = "guard";
+
+/// The longest directory of sockets: theirs must fit into the system's address of 107 bytes, and so must the temporary
+/// names that ssh may add.
+const DIRECTORY_BYTES_MAX: usize = 70;
+
+/// The time after which a face that shows the board once does not wait for a host any more: a silent one is found before.
+const KNOWN_TIME: Duration = Duration::from_secs(15);
+
+/// The hosts to read.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct TypedHosts {
+    /// Read the observer of this host, over ssh; repeat for several; local is this one
+    #[arg(long = "host", value_name = "HOST")]
+    pub hosts: Vec<String>,
+    /// With --host: start the observers that do not run
+    #[arg(long = "start", requires = "hosts")]
+    pub starts: bool,
+}
+
+/// What the configuration says of hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HostSettings {
+    /// The hosts that are read without `--host`.
+    pub standing: Vec<String>,
+    /// The program on each host.
+    pub programs: BTreeMap<String, String>,
+}
+
+/// The hosts that a face reads, until it is dropped.
+pub(super) struct HostsInUse {
+    _hosts: Hosts,
+    _lock: HubLock,
+    /// The sockets, and the copies of runs.
+    _sockets: TempDir,
+    _data: TempDir,
+}
+
+/// How a command reads hosts.
+pub(super) struct HostUse<'a> {
+    pub typed: &'a TypedHosts,
+    pub copies: CopyKind,
+    /// The board is shown once, so that the command waits for all hosts.
+    pub shows_once: bool,
+}
+
+/// Begins to read the hosts that a command names, or that the configuration does. The options then have the data directory
+/// in which they are read.
+///
+/// # Errors
+/// If a name is no host's, or the hosts cannot be served.
+pub(super) fn begin(
+    host_use: HostUse<'_>,
+    settings: &HostSettings,
+    options: &mut Options,
+) -> Result<Option<HostsInUse>, Failure> {
+    let HostUse {
+        typed,
+        copies,
+        shows_once,
+    } = host_use;
+    let names = if typed.hosts.is_empty() {
+        &settings.standing
+    } else {
+        &typed.hosts
+    };
+    // This host alone is read as ever.
+    if names.iter().all(|name| name == LOCAL) {
+        return Ok(None);
+    }
+    let home = options.home()?;
+    let hosts = HostOptions {
+        hosts: choices(names, settings, &home)?,
+        ssh: SshCommand::from_variable(std::env::var_os("TD_SSH_COMMAND"))
+            .map_err(Failure::usage)?,
+        starts: typed.starts,
+        copies,
+        guard: GUARD,
+    };
+    let clock = Clock::system();
+    let sockets = sockets_directory()?;
+    let data = copies_directory(&home)?;
+    let lock = HubLock::take(data.path())?;
+    let socket = sockets.path().join("hub");
+    let places = (socket.as_path(), sockets.path(), data.path().to_owned());
+    let hosts = Hosts::start(hosts, places, &clock)?;
+    lock.announce((&socket, data.path()), &clock)?;
+    options.hosts = Some(hosts.data().clone());
+    if shows_once {
+        hosts.wait_until_known(clock.now() + KNOWN_TIME);
+    }
+    Ok(Some(HostsInUse {
+        _hosts: hosts,
+        _lock: lock,
+        _sockets: sockets,
+        _data: data,
+    }))
+}
+
+/// Returns the hosts, each once.
+fn choices(
+    names: &[String],
+    settings: &HostSettings,
+    home: &Path,
+) -> Result<Vec<HostChoice>, Failure> {
+    let mut known = Vec::new();
+    let mut choices = Vec::new();
+    for name in names {
+        if known.contains(&name) {
+            continue;
+        }
+        known.push(name);
+        choices.push(if name == LOCAL {
+            HostChoice::Local(local(home))
+        } else {
+            let host: HostName = name
+                .parse()
+                .map_err(|why| usage!("--host {name:?}: {why}"))?;
+            let program = settings.programs.get(name).map(String::as_str);
+            HostChoice::Remote(host, word(program.unwrap_or("td-observe"))?)
+        });
+    }
+    Ok(choices)
+}
+
+/// Returns what finds the observer of this host.
+fn local(home: &Path) -> FindSocket {
+    let home = home.to_owned();
+    Arc::new(move || match observer::running(&home) {
+        Ok(Some(known)) => Ok(known.socket),
+        Ok(None) => Err("no observer runs here: td-observe start begins one".to_owned()),
+        Err(error) => Err(format!("{error:?}")),
+    })
+}
+
+/// Returns a program as one word of a remote shell. A home directory is that of the host.
+fn word(program: &str) -> Result<String, Failure> {
+    let (home, rest) = match program.strip_prefix("~/") {
+        Some(rest) => ("~/", rest),
+        None => ("", program),
+    };
+    let quoted = shlex::try_quote(rest)
+        .map_err(|_| usage!("[hosts] command: {program:?} has a zero byte"))?;
+    Ok(format!("{home}{quoted}"))
+}
+
+/// Creates the directory of the sockets, whose path must be short.
+fn sockets_directory() -> Result<TempDir, Failure> {
+    let usual = std::env::temp_dir();
+    let is_short = usual.as_os_str().len() + "/td-observe-XXXXXX".len() <= DIRECTORY_BYTES_MAX;
+    // ssh takes a colon for the end of the path.
+    let is_usable = is_short && !usual.to_string_lossy().contains(':');
+    let place = if is_usable { usual } else { "/tmp".into() };
+    let made = tempfile::Builder::new()
+        .prefix("td-observe-")
+        .tempdir_in(&place);
+    made.map_err(|cause| failure!("cannot create a directory in {}: {cause}", place.display()))
+}
+
+/// Creates the directory of the copies, and removes those of programs that were killed.
+fn copies_directory(home: &Path) -> Result<TempDir, Failure> {
+    DataDir::new(home)
+        .prepare()
+        .map_err(|error| super::options::unusable(error, true))?;
+    let parent = home.join("hosts");
+    let failed = |cause| failure!("cannot create {}: {cause}", parent.display());
+    fs::create_dir_all(&parent).map_err(failed)?;
+    let left = fs::read_dir(&parent).map_err(failed)?;
+    for entry in left.flatten() {
+        let path: PathBuf = entry.path();
+        // One that is just being made has no lock yet.
+        if path.join("observer.lock").exists() && observer::is_running(&path).is_ok_and(|is| !is) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+    let made = tempfile::Builder::new().prefix("read-").tempdir_in(&parent);
+    made.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_one_word_of_the_remote_shell() {
+        for (program, quoted) in [
+            ("td-observe", "td-observe"),
+            ("~/bin/td-observe", "~/bin/td-observe"),
+            ("/opt/my tools/td", "'/opt/my tools/td'"),
+            ("~/$(touch x)", "~/'$(touch x)'"),
+            ("a;b", "'a;b'"),
+        ] {
+            assert_eq!(word(program).unwrap(), quoted, "{program}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_checked_and_read_once() {
+        let settings = HostSettings::default();
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            choices(&names, &settings, Path::new("/nowhere"))
+        };
+        assert_eq!(
+            of(&["a", "local", "a"]).ok().map(|hosts| hosts.len()),
+            Some(2)
+        );
+        let refused = of(&["-oProxyCommand=touch x"]).err().unwrap();
+        assert!(
+            refused.text().contains("cannot begin with '-'"),
+            "{}",
+            refused.text()
+        );
+    }
+}
