@@ -8,6 +8,8 @@
 mod group;
 #[cfg(feature = "hosts")]
 mod guard;
+#[cfg(feature = "tui")]
+mod on_terminal;
 
 mod supervisor;
 
@@ -36,6 +38,8 @@ pub(crate) use self::group::{
 };
 #[cfg(feature = "hosts")]
 pub(crate) use self::guard::{Guard, guard};
+#[cfg(feature = "tui")]
+pub(crate) use self::on_terminal::{TerminalProgram, run_on_terminal};
 pub(crate) use self::supervisor::{
     ChildInput, ChildListener, ExitCause, ExitReport, Limits, Supervisor,
 };

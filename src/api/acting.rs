@@ -1,26 +1,36 @@
 //! What a face does through an observer, here or at a socket: it types into panes, and waits.
 
+#[cfg(feature = "mcp")]
 use std::cell::Cell;
 use std::path::Path;
 
+#[cfg(feature = "mcp")]
 use serde_json::Value;
+use serde_json::json;
 
 use super::access::Observer;
 use super::beside::row_of_place;
+use super::client::post;
+#[cfg(feature = "mcp")]
 use super::client::wait_at;
+use super::http::percent_encoded;
 use super::typing::Input;
+#[cfg(feature = "mcp")]
 use super::wait::{WaitReport, wait_here};
 use crate::board::Place;
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::thread::{Stop, is_stopped};
-use crate::tmux::Server;
+use crate::thread::Stop;
+#[cfg(feature = "mcp")]
+use crate::thread::is_stopped;
+use crate::tmux::{Server, Typing};
+#[cfg(feature = "mcp")]
 use crate::wait::WaitOutcome;
 
 impl Observer {
     /// Types into a pane through tmux itself, as a face on the same machine does: only the questions are read from the
-    /// observer, and whether the face may type is its own affair.
+    /// observer, and whether the face may type is its own affair. On another host, its observer types, if it lets clients.
     ///
     /// # Errors
     /// Those of [`Input::send`].
@@ -30,6 +40,9 @@ impl Observer {
         input: &Input<'_>,
         (stop, clock): (&Stop, &Clock),
     ) -> Result<PaneId> {
+        if let (true, Self::At(observer)) = (place.is_elsewhere(), self) {
+            return type_elsewhere(observer, place, input);
+        }
         let socket = Path::new(&place.server);
         let server = Server::socket(socket).until(stop.clone());
         let row_of = |pane: &PaneId| match self {
@@ -46,6 +59,7 @@ impl Observer {
     ///
     /// # Errors
     /// The reason in words: the observer refuses the wait, or does not answer.
+    #[cfg(feature = "mcp")]
     pub fn wait(
         &self,
         server: &Path,
@@ -66,5 +80,27 @@ impl Observer {
                 wait_at(observer, (server, body), (&report, &is_over), clock)
             }
         }
+    }
+}
+
+/// Has the observer of another host type into a pane.
+fn type_elsewhere(observer: &Path, place: &Place, input: &Input<'_>) -> Result<PaneId> {
+    let mut body = match &input.typing {
+        Typing::Text { text, .. } if input.may_leave_enter => json!({"text": text}),
+        Typing::Text {
+            text,
+            presses_enter,
+        } => json!({"text": text, "enter": presses_enter}),
+        Typing::Keys(keys) | Typing::Choice(keys) => json!({"keys": keys}),
+    };
+    if let Some(answers) = input.answers {
+        body["answers"] = json!(answers);
+    }
+    let (pane, server) = (percent_encoded(&place.pane), percent_encoded(&place.server));
+    let path = format!("/api/v1/panes/{pane}/input?socket={server}");
+    let answer = post(observer, &path, &body)?;
+    match answer.status {
+        200 => Ok(place.pane.clone()),
+        _ => Err(Error::invalid(answer.problem())),
     }
 }

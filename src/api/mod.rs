@@ -7,11 +7,11 @@ pub(crate) mod http;
 mod liveness;
 mod seen;
 
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "tui"))]
 mod acting;
 #[cfg(feature = "notify")]
 mod answer;
-#[cfg(any(feature = "mcp", feature = "serve"))]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 mod beside;
 mod client_message;
 mod connections;

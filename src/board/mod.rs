@@ -49,6 +49,8 @@ pub(crate) use limit::end_in_words;
 #[cfg(feature = "cli")]
 pub(crate) use one_row::listed;
 pub use place::Place;
+#[cfg(feature = "cli")]
+pub(crate) use place::is_elsewhere;
 #[cfg(any(feature = "notify", feature = "report"))]
 pub(crate) use row::is_failure;
 pub use row::{Row, RowKey};

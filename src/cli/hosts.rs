@@ -13,7 +13,9 @@ use super::observer::{self, HubLock};
 use super::options::Options;
 use crate::clock::Clock;
 use crate::history::DataDir;
-use crate::hosts::{CopyKind, FindSocket, HostChoice, HostName, HostOptions, Hosts, SshCommand};
+use crate::hosts::{
+    Copied, CopyKind, FindSocket, HostChoice, HostName, HostOptions, Hosts, SshCommand,
+};
 
 /// The name of this host.
 const LOCAL: &str = "local";
@@ -61,8 +63,8 @@ pub(super) struct HostsInUse {
 pub(super) struct HostUse<'a> {
     pub typed: &'a TypedHosts,
     pub copies: CopyKind,
-    /// The board is shown once, so that the command waits for all hosts.
-    pub shows_once: bool,
+    /// What the command shows at once, so that it waits for it; `None` if it shows what comes.
+    pub waits_for: Option<Copied>,
 }
 
 /// Begins to read the hosts that a command names, or that the configuration does. The options then have the data directory
@@ -78,7 +80,7 @@ pub(super) fn begin(
     let HostUse {
         typed,
         copies,
-        shows_once,
+        waits_for,
     } = host_use;
     let names = if typed.hosts.is_empty() {
         &settings.standing
@@ -107,8 +109,8 @@ pub(super) fn begin(
     let hosts = Hosts::start(hosts, places, &clock)?;
     lock.announce((&socket, data.path()), &clock)?;
     options.hosts = Some(hosts.data().clone());
-    if shows_once {
-        hosts.wait_until_known(clock.now() + KNOWN_TIME);
+    if let Some(copied) = waits_for {
+        hosts.wait_until_known(copied, clock.now() + KNOWN_TIME);
     }
     Ok(Some(HostsInUse {
         _hosts: hosts,

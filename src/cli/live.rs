@@ -53,6 +53,7 @@ pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Rendere
         coloured: options.coloured,
         aligned: std::io::stdout().is_terminal(),
         verbose: options.verbose > 0,
+        names_hosts: options.reads_hosts(),
         ..ConsoleOptions::default()
     })
     .holding();

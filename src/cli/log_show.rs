@@ -38,6 +38,7 @@ pub(super) fn page_options(
             verbose: options.verbose > 0,
             shows_snapshots,
             has_timestamps,
+            names_hosts: options.reads_hosts(),
         });
         Renderer::Console(Box::new(console.detaching_once()))
     };

@@ -29,6 +29,8 @@ mod kernel;
 mod states;
 mod wait;
 mod watch;
+#[cfg(feature = "hosts")]
+mod watch_hosts;
 mod watch_observer;
 
 mod announced;
@@ -198,29 +200,42 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
 /// Returns how a command reads hosts, if it does.
 #[cfg(feature = "hosts")]
 fn hosts_of(command: &Command) -> Option<hosts::HostUse<'_>> {
-    use crate::hosts::CopyKind;
-    let (typed, copies, shows_once) = match command {
-        Command::Status(typed) => (&typed.hosts, CopyKind::None, !typed.watch),
-        Command::Watch(typed) => (&typed.hosts, CopyKind::None, true),
-        Command::Wait(typed) => (&typed.hosts, CopyKind::None, true),
+    use crate::hosts::{Copied, CopyKind};
+    let (typed, copies, waits_for) = match command {
+        Command::Status(typed) => (
+            &typed.hosts,
+            CopyKind::None,
+            (!typed.watch).then_some(Copied::Nothing),
+        ),
+        Command::Watch(typed) => (&typed.hosts, CopyKind::None, Some(Copied::Nothing)),
+        Command::Wait(typed) => (&typed.hosts, CopyKind::None, Some(Copied::Nothing)),
         Command::Log(typed) if typed.follow => {
             let names = typed.runs.iter();
             let names = names.map(|name| name.to_string_lossy().into_owned());
-            (&typed.hosts, CopyKind::Followed(names.collect()), true)
+            // The last lines are those of a copy that is level.
+            let copied = match typed.lines {
+                Some(_) => Copied::Level,
+                None => Copied::Listed,
+            };
+            (
+                &typed.hosts,
+                CopyKind::Followed(names.collect()),
+                Some(copied),
+            )
         }
-        Command::Log(typed) => (&typed.hosts, CopyKind::Whole, true),
+        Command::Log(typed) => (&typed.hosts, CopyKind::Whole, Some(Copied::Listed)),
         #[cfg(feature = "tui")]
-        Command::Tui(typed) => (&typed.hosts, CopyKind::Ends, false),
+        Command::Tui(typed) => (&typed.hosts, CopyKind::Ends, None),
         #[cfg(feature = "serve")]
-        Command::Serve(typed) => (&typed.hosts, CopyKind::Ends, false),
+        Command::Serve(typed) => (&typed.hosts, CopyKind::Ends, None),
         #[cfg(feature = "mcp")]
-        Command::Mcp(typed) => (&typed.hosts, CopyKind::Ends, false),
+        Command::Mcp(typed) => (&typed.hosts, CopyKind::Ends, None),
         _ => return None,
     };
     Some(hosts::HostUse {
         typed,
         copies,
-        shows_once,
+        waits_for,
     })
 }
 

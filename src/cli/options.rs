@@ -132,7 +132,6 @@ impl Options {
     }
 
     /// Returns true if the observers of several hosts are read as one.
-    #[allow(dead_code, reason = "the next commits use it")]
     pub fn reads_hosts(&self) -> bool {
         #[cfg(feature = "hosts")]
         return self.hosts.is_some();

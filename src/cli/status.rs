@@ -47,8 +47,9 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         etag: None,
         is_observed: false,
         known: None,
-        problem: None,
-        reported_problem: None,
+        reads_hosts: options.reads_hosts(),
+        problems: Vec::new(),
+        reported_problems: Vec::new(),
         lacks: Vec::new(),
         notice: None,
         has_reported: false,
@@ -168,9 +169,11 @@ struct Source {
     is_observed: bool,
     /// What the observer says of itself.
     known: Option<Announcement>,
-    /// What the observer cannot do.
-    problem: Option<String>,
-    reported_problem: Option<String>,
+    /// Several hosts are read as one.
+    reads_hosts: bool,
+    /// What the observer cannot do, and what of it was reported.
+    problems: Vec<String>,
+    reported_problems: Vec<String>,
     /// What the observer lacks, as last reported.
     lacks: Vec<String>,
     /// The reason why the rows are those of the history.
@@ -205,13 +208,15 @@ impl Source {
                     self.etag = etag;
                     self.is_observed = true;
                     let problems = get_problems(&socket);
-                    self.problem = match problems.as_slice() {
-                        [] => None,
-                        [only] => Some(format!("the history cannot be written: {only}")),
-                        [first, others @ ..] => Some(format!(
+                    self.problems = match problems.as_slice() {
+                        // Each names its host.
+                        _ if self.reads_hosts => problems,
+                        [] => Vec::new(),
+                        [only] => vec![format!("the history cannot be written: {only}")],
+                        [first, others @ ..] => vec![format!(
                             "the history cannot be written: {first}; and {} more",
                             others.len()
-                        )),
+                        )],
                     };
                     return Ok(Some(rows));
                 }
@@ -256,13 +261,10 @@ impl Source {
 
     /// Reports once that the rows are those of the history, and a problem of the observer that is new.
     fn report(&mut self) {
-        if self.problem != self.reported_problem {
-            self.problem
-                .as_deref()
-                .into_iter()
-                .for_each(output::print_message);
-            self.reported_problem.clone_from(&self.problem);
-        }
+        let new = self.problems.iter();
+        let new = new.filter(|problem| !self.reported_problems.contains(problem));
+        new.for_each(|problem| output::print_message(&one_line(problem)));
+        self.reported_problems.clone_from(&self.problems);
         let known = self.known.as_ref().filter(|_| self.is_observed);
         let lacks = known.map(observer::lacks).unwrap_or_default();
         let new = lacks.iter().filter(|what| !self.lacks.contains(what));

@@ -17,8 +17,10 @@ use crate::api::STARTING;
 use crate::child::open_log;
 use crate::clock::Clock;
 use crate::face::is_dumb;
-use crate::face::tui::{Theme, TuiOptions};
+use crate::face::tui::{Theme, TuiOptions, VisitHost};
 use crate::history::DataDir;
+#[cfg(feature = "hosts")]
+use crate::hosts::SshCommand;
 
 /// Returns true if the UI can be shown.
 pub(super) fn has_terminal() -> bool {
@@ -114,10 +116,24 @@ fn show(
         find: Arc::new(find),
         data: options.data()?,
         allows_input,
+        visit: visit(options),
         theme: Theme::from_env(options.coloured, variable),
         own: super::options::own_place(),
         max_duration: longest,
         clock: Clock::system(),
     };
     Ok(crate::face::tui::run(tui, &signals.first)?)
+}
+
+/// Returns what shows the panes of other hosts, if several are read.
+#[cfg(feature = "hosts")]
+fn visit(options: &Options) -> Option<VisitHost> {
+    let ssh = SshCommand::from_variable(std::env::var_os("TD_SSH_COMMAND")).ok()?;
+    let visit: VisitHost = Arc::new(move |row, place| ssh.visit(row, place));
+    options.reads_hosts().then_some(visit)
+}
+
+#[cfg(not(feature = "hosts"))]
+fn visit(_: &Options) -> Option<VisitHost> {
+    None
 }

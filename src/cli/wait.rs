@@ -3,6 +3,8 @@
 
 mod args;
 mod ask;
+#[cfg(feature = "hosts")]
+mod hosts;
 mod private;
 
 use std::cell::Cell;
@@ -92,20 +94,16 @@ pub(super) fn markers(typed: &[String]) -> Result<Markers, Failure> {
 /// Waits, prints the outcomes and returns the exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
+    #[cfg(feature = "hosts")]
+    if options.reads_hosts() {
+        return on_hosts(options, typed, &clock);
+    }
     let targets = typed.targets.iter().map(|text| {
         let pane = pane_named(options, text, &clock);
         Target::parse(pane.as_deref().unwrap_or(text))
     });
     let targets = targets.collect::<Result<Vec<Target>, _>>()?;
-    let wanted = match (typed.any, typed.all, targets.len()) {
-        (_, true, _) => Wanted::All,
-        (true, _, _) | (_, _, 0 | 1) => Wanted::Any,
-        (false, false, count) => {
-            return Err(usage!(
-                "there are {count} targets: give --any to wait for one of them, or --all for each"
-            ));
-        }
-    };
+    let wanted = Wanted::of(typed)?;
     let rules = typed.secrets.rules(options.data_path()?.as_deref())?;
     let states = states_of(typed)?;
     let (mut condition, mut has_own_states) = (None, false);
@@ -148,6 +146,32 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     check_targets(&server, version, &targets, &clock)?;
     let waits = TargetWaits::start(waits, &server, &clock)?;
     let ended = until_done(options, typed, &waits, wanted, (&signals, &rules));
+    waits.stop()?;
+    ended.map(ExitCode::from)
+}
+
+/// Waits for targets on other hosts, prints the outcomes and returns the exit code.
+#[cfg(feature = "hosts")]
+fn on_hosts(options: &Options, typed: &TypedWait, clock: &Clock) -> Result<ExitCode, Failure> {
+    let wanted = Wanted::of(typed)?;
+    states_of(typed)?;
+    let target = Target::parse("%0")?;
+    // Tells what is wrong with the conditions before a host is asked.
+    drop(wait_of(typed, target)?);
+    let waits = hosts::HostWait::of(options, typed, clock)?;
+    let signals = Signals::catch(|| {})?;
+    let jobs = waits.into_iter().map(|wait| {
+        let job: WaitJob = Box::new(move |stop: &Stop| (wait.run(stop), None));
+        job
+    });
+    let waits = TargetWaits::begin(jobs.collect())?;
+    let ended = until_done(
+        options,
+        typed,
+        &waits,
+        wanted,
+        (&signals, &Rules::builtin()),
+    );
     waits.stop()?;
     ended.map(ExitCode::from)
 }
@@ -327,8 +351,24 @@ enum Wanted {
     All,
 }
 
+impl Wanted {
+    /// Returns how many of the typed targets must match.
+    fn of(typed: &TypedWait) -> Result<Self, Failure> {
+        match (typed.any, typed.all, typed.targets.len()) {
+            (_, true, _) => Ok(Self::All),
+            (true, _, _) | (_, _, 0 | 1) => Ok(Self::Any),
+            (false, false, count) => Err(usage!(
+                "there are {count} targets: give --any to wait for one of them, or --all for each"
+            )),
+        }
+    }
+}
+
 /// The outcome of a target; `None` if its wait was stopped.
 type Outcome = Result<Option<WaitOutcome>, Failure>;
+
+/// A wait on its own thread: its outcome, and the private watch that its caller ends.
+type WaitJob = Box<dyn FnOnce(&Stop) -> (Outcome, Option<PrivateWatch>) + Send>;
 
 /// The running waits.
 struct TargetWaits {
@@ -341,16 +381,25 @@ impl TargetWaits {
     /// Starts all waits.
     pub fn start(waits: Vec<TargetWait>, server: &Server, clock: &Clock) -> Result<Self, Failure> {
         let waiter = Arc::new(Waiter::new(server.clone())?);
+        let jobs = waits.into_iter().map(|wait| {
+            let (waiter, server, clock) = (Arc::clone(&waiter), server.clone(), clock.clone());
+            let job: WaitJob =
+                Box::new(move |stop: &Stop| wait.run(&waiter, &server, stop, &clock));
+            job
+        });
+        Self::begin(jobs.collect())
+    }
+
+    /// Starts a thread for each wait.
+    fn begin(jobs: Vec<WaitJob>) -> Result<Self, Failure> {
         let (running, stop) = stop_pair();
         // Room for all outcomes, so that no thread blocks.
-        let (sender, outcomes) = bounded(waits.len().max(1));
+        let (sender, outcomes) = bounded(jobs.len().max(1));
         let mut threads = Vec::new();
-        for (number, wait) in waits.into_iter().enumerate() {
-            let (waiter, server, clock) = (Arc::clone(&waiter), server.clone(), clock.clone());
+        for (number, job) in jobs.into_iter().enumerate() {
             let (stop, sender): (Stop, Sender<_>) = (stop.clone(), sender.clone());
             threads.push(spawn("td-wait", move || {
-                let (outcome, watch) = wait.run(&waiter, &server, &stop, &clock);
-                drop(waiter);
+                let (outcome, watch) = job(&stop);
                 // The receiver may be gone at the end of the program.
                 let _ = sender.send((number, outcome));
                 if let Some(watch) = watch {

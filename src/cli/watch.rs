@@ -19,12 +19,13 @@ use super::notifying::Notifying;
 use super::options::{self, Options, SourceKind, TypedKeeping, parse_execution_id};
 use super::signals::Signals;
 use super::states::TypedReading;
-use super::watch_observer::{self, EventSelection};
+use super::watch_observer::{self, EventFilter, EventSelection};
 use super::{known, live, observer};
 use crate::agent::Markers;
 use crate::api::{EventReader, position};
 use crate::clock::Clock;
 use crate::event::PaneId;
+use crate::history::DataDir;
 use crate::observe::{self, Watch};
 use crate::tmux::{AdaptivePolling, Listing, PaneState, PollSchedule, Server, Target};
 
@@ -115,6 +116,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     // Signals are caught before anything is started that must be cleaned up.
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
+    #[cfg(feature = "hosts")]
+    if options.reads_hosts() {
+        return of_hosts(options, &config, &signals, &clock);
+    }
     let server = options.server.server();
     let version = check_socket(&server, &clock)?;
     check_targets(&server, version, &config.targets, &clock)?;
@@ -166,6 +171,28 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         hooks.finish(ended.interrupted, &signals, &clock);
     }
     Ok(live::code(ended.failed))
+}
+
+/// Shows the events of the observers of other hosts.
+#[cfg(feature = "hosts")]
+fn of_hosts(
+    options: &Options,
+    config: &Config,
+    signals: &Signals,
+    clock: &Clock,
+) -> Result<ExitCode, Failure> {
+    if !config.hooks.is_empty() {
+        return Err(usage!(
+            "--on-turn, --on-state and --on-end run where the panes are: leave out --host, and run this watch on the host"
+        ));
+    }
+    if let Some(option) = observing_option(&config.typed) {
+        return Err(usage!(
+            "the observer of each host observes already, so {option} has no effect here: leave out {option} or --host"
+        ));
+    }
+    let states = super::states::rules(options, &config.typed.reading)?;
+    super::watch_hosts::run(options, (&config.typed.targets, states), signals, clock)
 }
 
 /// What the observer of a server leaves to a watch.
@@ -233,11 +260,12 @@ fn beside_observer(
     let mut reader = EventReader::new(&known.socket, "/api/v1/events".to_owned(), clock);
     // Taken before targets are reported as missing, so that their first output is shown.
     reader.cursor = position(&known.socket);
+    let data = DataDir::new(options.home()?);
+    let server = (options.server.server(), socket);
+    let filter = EventFilter::new(data, server, config.targets.clone(), clock.clone());
     let selection = EventSelection {
         reader,
-        socket,
-        targets: config.targets.clone(),
-        own: shown_in(options),
+        filter: Box::new(filter.without(shown_in(options))),
         states: super::states::rules(options, &config.typed.reading)?,
     };
     report_absent(options, &config.targets, clock);

@@ -35,12 +35,20 @@ const CHECK: Duration = Duration::from_millis(200);
 /// The part of the observer's events to show.
 pub(super) struct EventSelection {
     pub reader: EventReader,
-    /// The socket of the tmux server.
-    pub socket: PathBuf,
-    pub targets: Vec<Target>,
-    /// The pane that shows this program, whose events are not shown.
-    pub own: Option<PaneId>,
+    pub filter: Box<dyn SelectEvents>,
     pub states: Option<StateRules>,
+}
+
+/// Selects the events of targets.
+pub(super) trait SelectEvents: Send {
+    /// Returns true if the event belongs to a target.
+    fn selects(&mut self, envelope: &Envelope) -> bool;
+
+    /// Keeps the events of a session's past that belong to a target and name what is there now.
+    fn keep_present(&mut self, past: &mut Vec<Envelope>);
+
+    /// Returns true if all targets have ended.
+    fn is_over(&self) -> bool;
 }
 
 /// Shows the events of an observer until the targets have ended or a signal arrives.
@@ -52,17 +60,10 @@ pub(super) fn run(
 ) -> Result<ExitCode, Failure> {
     let (running, stop) = stop_pair();
     let (end, ended) = bounded(1);
-    let data = DataDir::new(options.home()?);
     let mut deliveries = ObserverEvents {
         reader: selection.reader,
-        filter: EventFilter::new(
-            data.clone(),
-            (options.server.server(), selection.socket),
-            selection.targets,
-            clock.clone(),
-        )
-        .without(selection.own),
-        data,
+        filter: selection.filter,
+        data: options.home()?,
         pending: VecDeque::new(),
         context: None,
         absence: Absence::default(),
@@ -96,8 +97,8 @@ pub(super) fn run(
 /// Reads the observer's events as deliveries for the printer.
 struct ObserverEvents {
     reader: EventReader,
-    filter: EventFilter,
-    data: DataDir,
+    filter: Box<dyn SelectEvents>,
+    data: PathBuf,
     pending: VecDeque<Delivery>,
     /// The runs and numbers of the queued events that name the existing sessions and panes, once they are known.
     context: Option<HashSet<(ExecutionId, Option<u64>)>>,
@@ -184,7 +185,7 @@ impl ObserverEvents {
     /// Searches for the next observer after the previous one has ended.
     fn find_another(&mut self) {
         self.absence.begin(self.clock.now());
-        if let Ok(Some(known)) = observer::running(self.data.path()) {
+        if let Ok(Some(known)) = observer::running(&self.data) {
             self.reader.socket = known.socket;
         }
         park(Some(RETRY));
@@ -253,7 +254,7 @@ impl EventFilter {
     }
 
     /// Leaves out the events of a pane.
-    fn without(mut self, pane: Option<PaneId>) -> Self {
+    pub fn without(mut self, pane: Option<PaneId>) -> Self {
         self.left_out = pane;
         self
     }
@@ -273,54 +274,6 @@ impl EventFilter {
             // Retried at the next session or pane.
             Err(error) => log::debug!("{error}"),
         }
-    }
-
-    /// Returns true if the event belongs to a target.
-    pub fn selects(&mut self, envelope: &Envelope) -> bool {
-        let event = &envelope.event;
-        let Some(session) = self.session_after(event) else {
-            return false;
-        };
-        let is_left_out = self.left_out.is_some() && event.pane() == self.left_out.as_ref();
-        if self.targets.is_empty() {
-            return !is_left_out;
-        }
-        if matches!(
-            event,
-            TdEvent::SessionStarted { .. } | TdEvent::PaneOpened { .. }
-        ) {
-            self.find();
-        }
-        self.takes(event, &session) && !is_left_out
-    }
-
-    /// Keeps the events of a session's past that belong to a target and name what is there now. A target names
-    /// the session by its present name.
-    pub fn keep_present(&mut self, past: &mut Vec<Envelope>) {
-        // The starts before the last one are those of earlier observers.
-        let is_start =
-            |envelope: &Envelope| matches!(envelope.event, TdEvent::SessionStarted { .. });
-        past.drain(..past.iter().rposition(is_start).unwrap_or(0));
-        let mut session = None;
-        for envelope in past.iter() {
-            session = self.session_after(&envelope.event);
-        }
-        let Some(session) = session else {
-            past.clear();
-            return;
-        };
-        if self.targets.is_empty() {
-            return;
-        }
-        // A target that is a former name does not follow a past rename.
-        let is_rename = |event: &TdEvent| matches!(event, TdEvent::SessionRenamed { .. });
-        let has_target = (past.iter())
-            .any(|Envelope { event, .. }| !is_rename(event) && self.takes(event, &session));
-        // These two name the session, also of a pane that was opened later.
-        past.retain(|Envelope { event, .. }| match event {
-            TdEvent::SessionStarted { .. } | TdEvent::SessionRenamed { .. } => has_target,
-            _ => self.takes(event, &session),
-        });
     }
 
     /// Returns the name of the event's session, which is its new one after a rename; `None` if the session is
@@ -354,9 +307,56 @@ impl EventFilter {
         let identity = metadata.identity?;
         (identity.socket == self.socket).then_some(metadata.label)
     }
+}
 
-    /// Returns true if all targets have ended.
-    pub fn is_over(&self) -> bool {
+impl SelectEvents for EventFilter {
+    fn selects(&mut self, envelope: &Envelope) -> bool {
+        let event = &envelope.event;
+        let Some(session) = self.session_after(event) else {
+            return false;
+        };
+        let is_left_out = self.left_out.is_some() && event.pane() == self.left_out.as_ref();
+        if self.targets.is_empty() {
+            return !is_left_out;
+        }
+        if matches!(
+            event,
+            TdEvent::SessionStarted { .. } | TdEvent::PaneOpened { .. }
+        ) {
+            self.find();
+        }
+        self.takes(event, &session) && !is_left_out
+    }
+
+    /// A target names the session by its present name.
+    fn keep_present(&mut self, past: &mut Vec<Envelope>) {
+        // The starts before the last one are those of earlier observers.
+        let is_start =
+            |envelope: &Envelope| matches!(envelope.event, TdEvent::SessionStarted { .. });
+        past.drain(..past.iter().rposition(is_start).unwrap_or(0));
+        let mut session = None;
+        for envelope in past.iter() {
+            session = self.session_after(&envelope.event);
+        }
+        let Some(session) = session else {
+            past.clear();
+            return;
+        };
+        if self.targets.is_empty() {
+            return;
+        }
+        // A target that is a former name does not follow a past rename.
+        let is_rename = |event: &TdEvent| matches!(event, TdEvent::SessionRenamed { .. });
+        let has_target = (past.iter())
+            .any(|Envelope { event, .. }| !is_rename(event) && self.takes(event, &session));
+        // These two name the session, also of a pane that was opened later.
+        past.retain(|Envelope { event, .. }| match event {
+            TdEvent::SessionStarted { .. } | TdEvent::SessionRenamed { .. } => has_target,
+            _ => self.takes(event, &session),
+        });
+    }
+
+    fn is_over(&self) -> bool {
         let has_ended = |wanted: &WantedTarget| wanted.panes == TargetPanes::Ended;
         !self.targets.is_empty() && self.targets.iter().all(has_ended)
     }

@@ -52,8 +52,11 @@ pub(crate) struct Console {
 
 impl Console {
     pub fn new(options: ConsoleOptions) -> Self {
+        let mut labels = SessionLabels::default();
+        labels.names_hosts = options.names_hosts;
         Self {
             rows: RowWriter::new(options),
+            labels,
             ..Self::default()
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::LocalTime;
 use super::sanitize::{one_line, with_ellipsis};
-use super::server_ends::{server_ends, server_names};
+use super::server_ends::{origins, server_ends};
 use crate::board::{ExecutionKind, Row};
 use crate::event::{ExecutionId, PaneId};
 use crate::timestamp::Timestamp;
@@ -28,7 +28,7 @@ pub(super) fn name_width(width: usize, others: usize) -> usize {
 }
 
 /// Returns the display name of each row, at most `width` columns wide. No two are equal: a row has the name of its
-/// session, command, loop, agent or kernel, after the tmux server if there are several; panes that share a session
+/// session, command, loop, agent or kernel, after its host, and its tmux server if there are several; panes that share a session
 /// also have their labels. Where names do not fit and no other session has labels, the label stands alone, or the name of
 /// the session if all labels are equal. A name that is not unique within the width gets its pane, or else the time at
 /// which its execution began.
@@ -42,9 +42,9 @@ pub(crate) fn row_names(rows: &[Row], width: usize) -> Vec<String> {
     let labelled = || rows.iter().filter(shares).filter(is_labelled);
     let sessions: HashSet<&ExecutionId> = labelled().map(|row| &row.execution_id).collect();
     let labels: HashSet<&Option<String>> = labelled().map(|row| &row.label).collect();
-    let servers = server_names(rows);
+    let origins = origins(rows);
     let named = |has_session: bool| -> Vec<String> {
-        let named = rows.iter().zip(&servers).map(|(row, server)| {
+        let named = rows.iter().zip(&origins).map(|(row, origin)| {
             let is_agent = row.kind == ExecutionKind::Agent;
             let label = row.label.as_deref();
             let name = match label.filter(|_| is_agent || shares(&row)) {
@@ -53,8 +53,7 @@ pub(crate) fn row_names(rows: &[Row], width: usize) -> Vec<String> {
                 Some(label) if labels.len() > 1 => label.to_owned(),
                 _ => row.name.clone(),
             };
-            let server = server.as_ref().map(|server| format!("{server}:"));
-            one_line(&(server.unwrap_or_default() + &name))
+            one_line(&format!("{origin}{name}"))
         });
         named.collect()
     };
@@ -204,24 +203,26 @@ pub(crate) fn is_among(names: &[String], target: &str) -> bool {
 }
 
 /// Returns the names by which each row can be selected: as faces show it in full, and its label; that of its session,
-/// also with its pane; and its pane; if there are several servers, these also with the server as a prefix; the id of
+/// also with its pane; and its pane; if there are several servers or hosts, these also with them as a prefix, and the host
+/// alone; the id of
 /// its execution; and the end of its server, if it ended with that.
 pub(crate) fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
     let all = rows.iter().zip(row_names(rows, usize::MAX));
-    let all = all.zip(server_names(rows));
-    let names = all.map(|((row, full), server)| {
+    let all = all.zip(origins(rows));
+    let names = all.map(|((row, full), origin)| {
         let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
         let with_pane = pane.as_ref().map(|pane| format!("{} {pane}", row.name));
         let own = std::iter::once(row.name.clone()).chain(with_pane);
         // A narrow table shows the label alone, and the pane behind one that is not unique.
-        let own_server = server.as_ref().map(|server| format!("{server}:"));
-        let on_server = own_server.and_then(|server| full.strip_prefix(&server));
+        let on_server = full.strip_prefix(&origin);
         let session = format!("{}:", row.name);
         let after_session = on_server.unwrap_or(&full).strip_prefix(&session);
         let label = after_session.map(str::to_owned);
         let own: Vec<String> = own.chain(pane).chain(label).collect();
-        let prefixed = server.map(|server| own.iter().map(move |name| format!("{server}:{name}")));
-        let prefixed: Vec<String> = prefixed.into_iter().flatten().collect();
+        let names_there = own.iter().filter(|_| !origin.is_empty());
+        let mut prefixed: Vec<String> = names_there.map(|name| format!("{origin}{name}")).collect();
+        // The host itself stands for all that it has.
+        prefixed.extend(row.host.clone());
         let id = row.execution_id.to_string();
         let mut names = vec![full];
         names.extend(own.into_iter().chain(prefixed).chain([id]));

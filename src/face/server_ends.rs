@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use std::collections::BTreeSet;
 
-use crate::board::{Attention, Row};
+use crate::board::{Attention, ExecutionKind, Row};
 
 /// The fewest rows that are shown as one.
 const ROWS_MIN: usize = 3;
@@ -70,23 +70,32 @@ fn short_of(socket: &str, sockets: &BTreeSet<&str>) -> String {
     }
 }
 
-/// Returns the name of each row's tmux server if the rows belong to more than one server: the name of its
-/// socket, as for `-L`, or the path of the socket if several have the same name.
-pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
-    let sockets = sockets_of(rows);
-    let are_several = sockets.len() > 1;
-    let servers = rows
-        .iter()
-        .map(|row| row.server.as_deref().filter(|_| are_several));
-    servers
-        .map(|socket| socket.map(|socket| short_of(socket, &sockets)))
-        .collect()
+/// Returns what stands before the name of each row, with its separator: its host, and its tmux server if those of its host
+/// are several. A server has the name of its socket, as for `-L`, or the path of the socket if several have the same name.
+pub(crate) fn origins(rows: &[Row]) -> Vec<String> {
+    let mut sockets: BTreeMap<Option<&str>, BTreeSet<&str>> = BTreeMap::new();
+    for row in rows {
+        let of_host = sockets.entry(row.host.as_deref()).or_default();
+        of_host.extend(row.server.as_deref());
+    }
+    let origin = |row: &Row| {
+        if row.kind == ExecutionKind::Host {
+            return String::new();
+        }
+        let host = row.host.as_ref().map(|host| format!("{host}/"));
+        let servers = sockets.get(&row.host.as_deref());
+        let servers = servers.filter(|sockets| sockets.len() > 1);
+        let server = row.server.as_deref().zip(servers);
+        let server = server.map(|(socket, sockets)| format!("{}:", short_of(socket, sockets)));
+        host.unwrap_or_default() + &server.unwrap_or_default()
+    };
+    rows.iter().map(origin).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::{ExecutionKind, RowKey, RowState};
+    use crate::board::{RowKey, RowState};
     use crate::timestamp::Timestamp;
 
     /// Returns the row of a pane that ended, perhaps with its server.
@@ -125,6 +134,25 @@ mod tests {
         rows[2].began = Some(Timestamp::from_micros(-60_000_000));
         assert_eq!(rows[2].attention(), Attention::NeedsYou);
         assert_eq!(server_ends(&rows), []);
+    }
+
+    #[test]
+    fn a_row_is_named_after_its_host_and_its_server_if_there_are_several_there() {
+        let mut rows = vec![
+            row("%0", "/tmp/tmux-0/work", false),
+            row("%0", "web:/tmp/tmux-0/work", false),
+            row("%1", "web:/tmp/tmux-0/play", false),
+            row("%2", "db:/tmp/tmux-0/work", false),
+        ];
+        for (row, host) in rows
+            .iter_mut()
+            .zip([None, Some("web"), Some("web"), Some("db")])
+        {
+            row.host = host.map(str::to_owned);
+        }
+        assert_eq!(origins(&rows), ["", "web/work:", "web/play:", "db/"]);
+        rows[3].kind = ExecutionKind::Host;
+        assert_eq!(origins(&rows)[3], "");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) struct Label {
 #[derive(Debug, Default)]
 pub(super) struct SessionLabels {
     sessions: Vec<LabelledSession>,
+    /// The ids of executions begin with their hosts, which are shown.
+    pub names_hosts: bool,
 }
 
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl SessionLabels {
             .clone()
             .find(|session| pane.is_some_and(|pane| session.panes.contains(pane)));
         if let Some(session) = of_pane.or_else(|| here.next_back()) {
-            return session.label(pane);
+            return session.label(pane, self.names_hosts);
         }
         let text = sanitized(execution_id);
         Label {
@@ -95,7 +97,7 @@ impl SessionLabels {
     /// Returns the label of a session without a pane.
     pub fn label_of_session(&self, execution_id: &str, name: &str) -> Label {
         match self.position(execution_id, name) {
-            Some(at) => self.sessions[at].label(None),
+            Some(at) => self.sessions[at].label(None, self.names_hosts),
             None => self.label(execution_id, None),
         }
     }
@@ -127,8 +129,12 @@ impl SessionLabels {
 }
 
 impl LabelledSession {
-    fn label(&self, pane: Option<&PaneId>) -> Label {
-        let mut text = sanitized(&self.name);
+    fn label(&self, pane: Option<&PaneId>, names_host: bool) -> Label {
+        let host = self.execution_id.split_once('/').filter(|_| names_host);
+        let mut text = match host {
+            Some((host, _)) => sanitized(&format!("{host}/{}", self.name)),
+            None => sanitized(&self.name),
+        };
         if let Some(pane) = pane.filter(|_| self.panes.len() > 1) {
             text = format!("{text} {}", sanitized(pane));
         }

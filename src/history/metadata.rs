@@ -17,7 +17,7 @@ use crate::timestamp::Timestamp;
 /// The largest file that is read; normal files have some hundred bytes.
 const METADATA_BYTES_MAX: u64 = 1024 * 1024;
 /// The key in [`RunMetadata::extra`] of the session's present name, if it differs from the label.
-pub(super) const SESSION: &str = "session";
+pub(crate) const SESSION: &str = "session";
 
 /// The key in [`RunMetadata::extra`] of the tmux pane in whose foreground a command or a loop runs.
 pub(crate) const IN_PANE: &str = "in_pane";

@@ -75,6 +75,8 @@ pub(crate) use dir_handle::read_trusted_file;
 pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
 #[cfg(feature = "cli")]
 pub(crate) use line::parse_line;
+#[cfg(feature = "hosts")]
+pub(crate) use metadata::SESSION;
 pub(crate) use metadata::{IN_PANE, host};
 pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
 pub(crate) use name::{fnv1a, glob_matches, is_glob};

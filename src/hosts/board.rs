@@ -27,6 +27,19 @@ pub(super) struct HostState {
     pub problems: Vec<String>,
     /// Its observer lets clients type.
     pub allows_input: bool,
+    /// How far its runs are copied.
+    pub copied: Copied,
+}
+
+/// How far the runs of a host are copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Copied {
+    #[default]
+    Nothing,
+    /// Their list is there.
+    Listed,
+    /// The events are there that the list told of.
+    Level,
 }
 
 /// The connection to a host.
@@ -92,6 +105,7 @@ impl HostBoard {
             clock: None,
             problems: Vec::new(),
             allows_input: false,
+            copied: Copied::Nothing,
         });
         Self {
             state: Mutex::new(State {
@@ -176,9 +190,13 @@ impl HostBoard {
         Some((rows, state.version))
     }
 
-    /// Waits until no host is being connected for the first time, or the deadline.
-    pub fn wait_until_known(&self, deadline: Instant) {
-        let is_known = |of: &HostState| !matches!(of.status, Status::Connecting(_));
+    /// Waits until each host is not to be read, or is read and copied so far, or the deadline.
+    pub fn wait_until_known(&self, copied: Copied, deadline: Instant) {
+        let is_known = |of: &HostState| match of.status {
+            Status::Connecting(_) => false,
+            Status::Connected => of.copied >= copied,
+            Status::Unreachable(..) => true,
+        };
         let mut state = self.lock();
         while !state.is_over && !state.hosts.iter().all(is_known) {
             match self.wait(state, deadline) {

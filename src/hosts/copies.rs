@@ -10,12 +10,17 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::board::{Copied, HostBoard, HostState};
 use super::link::Link;
+use super::rewrite::Rewriter;
 use crate::api::{EventReader, EventSource, Unavailable, get_lines, percent_encoded};
 use crate::clock::Clock;
 use crate::event::{Envelope, ExecutionId};
 use crate::feed::Next;
-use crate::history::{CopySource, DataDir, RunCopy, RunKind, RunMetadata, RunState, parse_line};
+use crate::history::{
+    CopySource, DataDir, RunCopy, RunKind, RunMetadata, RunState, SESSION, glob_matches, is_glob,
+    parse_line,
+};
 use crate::thread::{Stop, is_stopped, lock, park};
 use crate::timestamp::Timestamp;
 
@@ -30,7 +35,7 @@ const FRESH: Duration = Duration::from_millis(200);
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The interval at which the list of a host's runs is read.
-const LIST_INTERVAL: Duration = Duration::from_secs(30);
+const LIST_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The interval at which a followed list is read, because its runs begin and end.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,10 +62,22 @@ pub(crate) enum CopyKind {
     Followed(Vec<String>),
 }
 
+impl CopyKind {
+    /// Returns the names of the runs that are followed, as a host knows them; none for all.
+    fn names_on(&self, link: &Link) -> Vec<String> {
+        let Self::Followed(names) = self else {
+            return Vec::new();
+        };
+        let own = |name: &String| link.rewriter.own_id(name).unwrap_or(name).to_owned();
+        names.iter().map(own).collect()
+    }
+}
+
 /// The copies of the runs of all hosts.
 pub(super) struct Copies {
     data: DataDir,
     links: Arc<[Arc<Link>]>,
+    board: Arc<HostBoard>,
     kind: CopyKind,
     runs: Mutex<HashMap<ExecutionId, Arc<Mutex<CopiedRun>>>>,
     clock: Clock,
@@ -113,7 +130,15 @@ struct Summary {
 }
 
 impl Summary {
-    fn metadata(&self, host: &str) -> RunMetadata {
+    fn metadata(&self, rewriter: &Rewriter) -> RunMetadata {
+        let host = rewriter.0.as_ref();
+        // It is found by its name with and without the host.
+        let label = match host {
+            Some(host) if !self.label.is_empty() => host.id(&self.label).to_string(),
+            _ => self.label.clone(),
+        };
+        let session = (SESSION.to_owned(), self.label.as_str().into());
+        let has_session = host.is_some() && !self.label.is_empty();
         let state = match self.state.as_str() {
             // Nobody writes it any more, which the missing lock shows.
             "cut off" => RunState::Running,
@@ -122,17 +147,17 @@ impl Summary {
         RunMetadata {
             execution_id: self.execution_id.clone(),
             kind: self.kind.clone(),
-            label: self.label.clone(),
+            label,
             identity: None,
             created: self.started,
             updated: self.last_event,
             pid: 0,
-            host: host.to_owned(),
+            host: host.map_or_else(crate::history::host, ToString::to_string),
             state,
             exit_status: self.exit_status,
             next_seq: None,
             dropped_from: None,
-            extra: serde_json::Map::new(),
+            extra: Some(session).filter(|_| has_session).into_iter().collect(),
             unknown: serde_json::Map::new(),
         }
     }
@@ -141,13 +166,14 @@ impl Summary {
 impl Copies {
     pub fn new(
         data: &DataDir,
-        links: Arc<[Arc<Link>]>,
+        (links, board): (Arc<[Arc<Link>]>, Arc<HostBoard>),
         kind: CopyKind,
         (stop, clock): (&Stop, &Clock),
     ) -> Self {
         Self {
             data: data.clone(),
             links,
+            board,
             kind,
             runs: Mutex::default(),
             clock: clock.clone(),
@@ -160,7 +186,10 @@ impl Copies {
         let link = &self.links[host];
         let mut listed = Listed::default();
         let mut stream = match &self.kind {
-            CopyKind::Followed(names) => Some(Stream::new(link, names, &self.clock)),
+            CopyKind::Followed(_) => {
+                let names = self.kind.names_on(link);
+                Some(Stream::new(link, &names, &self.clock))
+            }
             _ => None,
         };
         let mut list_at = self.clock.now();
@@ -172,6 +201,7 @@ impl Copies {
             };
             if self.clock.now() >= list_at {
                 self.list(host, &mut listed);
+                self.read_again(host);
                 let interval = match stream {
                     Some(_) => FOLLOW_INTERVAL,
                     None => LIST_INTERVAL,
@@ -208,11 +238,16 @@ impl Copies {
             Ok(runs) => runs,
             Err(why) => return log::info!("{why}"),
         };
+        let names = self.kind.names_on(link);
         let runs = runs.into_iter().filter_map(|run| {
             let run: Summary = serde_json::from_value(run).ok()?;
             // What a host says of others is nothing.
-            link.rewriter.own_id(&run.execution_id)?;
-            Some(run)
+            let id = link.rewriter.own_id(&run.execution_id)?;
+            let is_named = |name: &String| {
+                let is_it = |text: &str| name == text || is_glob(name) && glob_matches(name, text);
+                is_it(id) || is_it(&run.label)
+            };
+            (names.is_empty() || names.iter().any(is_named)).then_some(run)
         });
         let mut runs: Vec<Summary> = runs.collect();
         runs.sort_by_key(|run| std::cmp::Reverse(run.last_event));
@@ -225,6 +260,31 @@ impl Copies {
                 log::info!("{error:?}");
             }
         }
+        self.note_copied(host, Copied::Listed);
+    }
+
+    /// Continues the copies of a host that were read before, for faces that read them again and again.
+    fn read_again(&self, host: usize) {
+        let runs: Vec<_> = lock(&self.runs).values().cloned().collect();
+        for copied in runs {
+            let id = {
+                let copied = lock(&copied);
+                let is_read =
+                    copied.host == host && copied.refreshed.is_some() && copied.is_written;
+                is_read.then(|| copied.copy.metadata().execution_id.clone())
+            };
+            if let Some(Err(why)) = id.map(|id| self.read(&id)) {
+                log::info!("{why}");
+            }
+        }
+    }
+
+    /// Records how far the runs of a host are copied, for those who wait for it.
+    fn note_copied(&self, host: usize, copied: Copied) {
+        let is_new = |hosts: &[HostState]| hosts.get(host).is_some_and(|of| of.copied < copied);
+        if self.board.with(is_new) {
+            self.board.update(host, |of| of.copied = copied);
+        }
     }
 
     /// Keeps what a host says of a run.
@@ -234,9 +294,8 @@ impl Copies {
         copied.events = run.events;
         copied.is_written = run.state == RUNNING;
         copied.was_written |= copied.is_written;
-        let host = self.links[host].rewriter.0.as_ref();
-        let host = host.map_or_else(crate::history::host, ToString::to_string);
-        copied.copy.set_metadata(run.metadata(&host))?;
+        let metadata = run.metadata(&self.links[host].rewriter);
+        copied.copy.set_metadata(metadata)?;
         let is_over = copied.is_over(&self.kind);
         if is_over {
             copied.copy.release()?;
@@ -255,9 +314,8 @@ impl Copies {
         if let Some(copied) = runs.get(&run.execution_id) {
             return Ok(Arc::clone(copied));
         }
-        let name = self.links[host].rewriter.0.as_ref();
-        let name = name.map_or_else(crate::history::host, ToString::to_string);
-        let copy = RunCopy::open(&self.data.run(&run.execution_id), run.metadata(&name))?;
+        let metadata = run.metadata(&self.links[host].rewriter);
+        let copy = RunCopy::open(&self.data.run(&run.execution_id), metadata)?;
         let copied = CopiedRun {
             copy,
             host,
@@ -284,12 +342,13 @@ impl Copies {
     /// Writes what was added to the copies of a host's runs, and ends those that are complete.
     fn flush(&self, host: usize) {
         let runs: Vec<_> = lock(&self.runs).values().cloned().collect();
-        let mut ended = Vec::new();
+        let (mut ended, mut is_level) = (Vec::new(), true);
         for copied in runs {
             let mut copied = lock(&copied);
             if copied.host != host {
                 continue;
             }
+            is_level &= copied.copy.last_seq() >= copied.events;
             let is_over = copied.is_over(&self.kind);
             let flushed = if is_over {
                 ended.push(copied.copy.metadata().execution_id.clone());
@@ -303,6 +362,10 @@ impl Copies {
         }
         for id in ended {
             lock(&self.runs).remove(&id);
+        }
+        let is_listed = |hosts: &[HostState]| hosts[host].copied >= Copied::Listed;
+        if is_level && self.board.with(is_listed) {
+            self.note_copied(host, Copied::Level);
         }
     }
 
@@ -387,10 +450,9 @@ struct Stream {
 
 impl Stream {
     fn new(link: &Arc<Link>, names: &[String], clock: &Clock) -> Self {
-        let names = names.iter().map(|name| {
-            let own = link.rewriter.own_id(name).unwrap_or(name);
-            format!("&execution={}", percent_encoded(own))
-        });
+        let names = names
+            .iter()
+            .map(|name| format!("&execution={}", percent_encoded(name)));
         let path = format!(
             "/api/v1/events?since={}{}",
             percent_encoded(&Timestamp::default().to_string()),

@@ -229,10 +229,8 @@ fn problems_of(of: &HostState) -> Vec<String> {
         return Vec::new();
     }
     let name = of.name();
-    let own = of
-        .problems
-        .iter()
-        .map(|problem| format!("{name}: {problem}"));
+    let own = of.problems.iter();
+    let own = own.map(|problem| format!("{name}: the history cannot be written: {problem}"));
     let clock = of.clock.filter(|micros| micros.abs() >= CLOCK_MICROS_MAX);
     let clock = clock.map(|micros| {
         let (seconds, way) = (

@@ -18,6 +18,8 @@ mod name;
 mod problem;
 mod rewrite;
 mod ssh;
+#[cfg(feature = "tui")]
+mod visit;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ use limit::Limit;
 use link::{Link, Place, RemotePlace};
 use rewrite::Rewriter;
 
+pub(crate) use board::Copied;
 pub(crate) use copies::CopyKind;
 pub(crate) use link::FindSocket;
 pub(crate) use name::HostName;
@@ -124,7 +127,8 @@ impl Hosts {
         let links: Arc<[Arc<Link>]> = links.collect();
         let plain = DataDir::new(data);
         let are_copied = options.copies != CopyKind::None;
-        let copies = Copies::new(&plain, Arc::clone(&links), options.copies, (&stop, clock));
+        let shared = (Arc::clone(&links), Arc::clone(&board));
+        let copies = Copies::new(&plain, shared, options.copies, (&stop, clock));
         let copies = Arc::new(copies);
         let hub = Hub {
             links: Arc::clone(&links),
@@ -160,9 +164,9 @@ impl Hosts {
         &self.data
     }
 
-    /// Waits until each host is read or is known not to be, or the deadline.
-    pub fn wait_until_known(&self, deadline: Instant) {
-        self.board.wait_until_known(deadline);
+    /// Waits until each host is known not to be read, or is read and copied so far, or the deadline.
+    pub fn wait_until_known(&self, copied: Copied, deadline: Instant) {
+        self.board.wait_until_known(copied, deadline);
     }
 }
 

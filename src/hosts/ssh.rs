@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use super::name::HostName;
 use super::problem::Problem;
+#[cfg(feature = "tui")]
+use crate::child::TerminalProgram;
 use crate::child::{ChildOutput, Guard, Invocation, OutputReader, ProcessGroup, run};
 use crate::clock::Clock;
 use crate::thread::Stop;
@@ -94,12 +96,12 @@ impl SshCommand {
     }
 
     /// Returns the command that runs a command of the remote shell on this terminal.
-    #[cfg_attr(not(feature = "tui"), allow(dead_code))]
-    pub fn on_terminal(&self, host: &HostName, command: &str) -> Command {
+    #[cfg(feature = "tui")]
+    pub(super) fn on_terminal(&self, host: &HostName, command: &str) -> TerminalProgram {
         let mut ssh = Command::new(&self.program);
         ssh.args(&self.args)
             .args(["-t", "-o", "ControlPath=none", host.as_str(), command]);
-        ssh
+        TerminalProgram(ssh)
     }
 
     /// Forwards a socket of a host to one here.

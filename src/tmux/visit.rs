@@ -1,19 +1,15 @@
 //! Shows a pane to the user, in the client that shows this program or in a new client. Copies text into
 //! tmux's buffers.
 
-use std::convert::Infallible;
 use std::process::{Command, ExitStatus, Stdio};
 
-use crossbeam_channel::{Receiver, bounded, select_biased};
-use rustix::io::retry_on_intr;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use crossbeam_channel::Receiver;
 
 use super::server::Server;
-use crate::child::cannot_start;
+use crate::child::run_on_terminal;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::thread;
 
 /// The time in ms for which the hint on how to return is shown, unless a key is pressed.
 const HINT_MS: &str = "5000";
@@ -128,33 +124,7 @@ impl Server {
             .args(["display-message", "-d", HINT_MS, &hint])
             .env_remove("TMUX")
             .stdout(Stdio::null());
-        let client = command.spawn();
-        let mut client = client.map_err(|cause| cannot_start("tmux".as_ref(), None, cause))?;
-        let pid = Pid::from_child(&client);
-        let (done, ended) = bounded::<Infallible>(0);
-        // Does not reap the process, so that until then the process id remains the client's.
-        let waiting = thread::spawn("td-visit", move || {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            // Whatever it returns, reaping determines the exit.
-            let _ = retry_on_intr(|| waitid(WaitId::Pid(pid), options));
-            drop(done);
-        });
-        let mut is_interrupted = false;
-        if waiting.is_ok() {
-            select_biased! {
-                recv(signals) -> _ => {
-                    is_interrupted = true;
-                    // The client restores the terminal and ends.
-                    let _ = kill_process(pid, Signal::TERM);
-                }
-                recv(ended) -> _ => {}
-            }
-        }
-        let status = client
-            .wait()
-            .map_err(|cause| Error::other("cannot wait for tmux").because(cause))?;
-        waiting?.join_logged();
-        Ok((!is_interrupted).then_some(status))
+        run_on_terminal(&mut command, signals)
     }
 
     /// Copies a text into a new buffer of the server, and into the clipboard if possible.

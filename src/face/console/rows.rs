@@ -204,6 +204,8 @@ pub(crate) struct ConsoleOptions {
     pub shows_snapshots: bool,
     /// Begins each row with the local time of its event.
     pub has_timestamps: bool,
+    /// The ids of executions begin with their hosts, which the labels show.
+    pub names_hosts: bool,
 }
 
 /// Writes rows, with labels of equal width if the options request it.

@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use super::result::{Budget, ToolResult};
 use super::rows::{Around, question_of, rows_that_fit};
 use crate::api::{Observer, STARTING, is_just_answered};
-use crate::board::{Attention, Place, Row, listed};
+use crate::board::{Attention, Place, Row, is_elsewhere, listed};
 use crate::event::PaneId;
 use crate::face::{is_among, names_of};
 use crate::thread::park;
@@ -229,11 +229,13 @@ impl Context<'_> {
     }
 }
 
-/// Returns the sockets of the observed tmux servers.
+/// Returns the sockets of the observed tmux servers on this host.
 fn sockets(observer: &Observer, rows: &[Row]) -> BTreeSet<PathBuf> {
     let observed = rows.iter().filter(|row| row.is_observed());
     let mut sockets: BTreeSet<PathBuf> = observed
-        .filter_map(|row| row.server.as_ref().map(PathBuf::from))
+        .filter_map(|row| row.server.as_ref())
+        .filter(|server| !is_elsewhere(server))
+        .map(PathBuf::from)
         .collect();
     if let Observer::Here(context) = observer {
         sockets.extend(context.panes.servers.iter().map(|of| of.socket.clone()));

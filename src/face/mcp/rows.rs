@@ -73,6 +73,9 @@ pub(super) fn row_json(row: &Row, around: &Around<'_>) -> Value {
     }
     put("id", json!(row.key().to_string()));
     put("name", json!(short(&row.name, LABEL_CHARS_MAX)));
+    if let Some(host) = &row.host {
+        put("host", json!(host));
+    }
     if let Some(server) = row.server.as_deref().filter(|_| around.has_servers) {
         put("server", json!(server));
     }

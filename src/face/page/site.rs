@@ -10,6 +10,7 @@ use crate::api::{
     FindObserver, Gate, Observer, Request, Response, Routes, Service, Slots, Stream, forward,
     input_beside,
 };
+use crate::board::is_elsewhere;
 use crate::clock::Clock;
 use crate::thread::Stop;
 
@@ -116,7 +117,7 @@ impl Site {
                 routes.answer(request, body, stream, stop)
             }
             (Ok(Observer::At(socket)), ["api", "v1", "panes", id, "input"])
-                if request.method == "POST" =>
+                if request.method == "POST" && !is_for_host(request) =>
             {
                 let typed = (*id, request, body);
                 input_beside(&socket, typed, (stop, &self.clock)).write(&mut stream, with_body)
@@ -125,6 +126,11 @@ impl Site {
             (Err(why), _) => Response::problem(503, &why).write(&mut stream, with_body),
         }
     }
+}
+
+/// Returns true if a request is for a tmux server on another host, whose observer types.
+fn is_for_host(request: &Request) -> bool {
+    request.parameter("socket").is_some_and(is_elsewhere)
 }
 
 /// Returns true if the body of a wait has a text to type.

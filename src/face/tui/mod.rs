@@ -28,10 +28,12 @@ mod readers;
 mod reports;
 mod terminal;
 
+mod jump;
+
 mod run;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use cells::Theme;
-pub(crate) use run::{TuiOptions, run};
+pub(crate) use run::{TuiOptions, VisitHost, run};

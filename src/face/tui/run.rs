@@ -30,15 +30,14 @@ use signal_hook::consts::SIGWINCH;
 use super::cells::Theme;
 use super::draw::draw;
 use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, ScanRequest};
+use super::jump::{UNKNOWN_SERVER, Visit, jump};
 use super::model::{Model, Settings};
 use super::queues::{InputSender, QUEUE_MAX, RequestSender, Woken, request_queue, wake_pair};
 use super::readers::Access;
 use super::reports::{self, ANSWER_TIME};
-use super::terminal::{
-    HAS_REPORTED, IS_ENTERED, Keyboard, Terminal, UNKNOWN_SERVER, jump, leave_on_panic, suspend,
-};
+use super::terminal::{HAS_REPORTED, IS_ENTERED, Keyboard, Terminal, leave_on_panic, suspend};
 use crate::api::{FindObserver, Input as TypedInput};
-use crate::board::Row;
+use crate::board::{Place, Row};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -56,6 +55,8 @@ pub(crate) struct TuiOptions {
     pub find: FindObserver,
     pub data: DataDir,
     pub allows_input: bool,
+    /// Shows the pane of another host on this terminal.
+    pub visit: Option<VisitHost>,
     pub theme: Theme,
     /// The socket of the tmux server and the pane in which the UI runs.
     pub own: Option<(PathBuf, PaneId)>,
@@ -63,6 +64,9 @@ pub(crate) struct TuiOptions {
     pub max_duration: Option<Duration>,
     pub clock: Clock,
 }
+
+/// Returns the program that shows a pane of another host on this terminal; the error is the reason why there is none.
+pub(crate) type VisitHost = Arc<Visit>;
 
 /// Runs the UI until the user quits or a signal arrives.
 pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
@@ -318,8 +322,9 @@ impl Ui {
                 Effect::Jump(row) => {
                     self.take_answers();
                     let (ended, clock) = (&self.threads.ended, &self.options.clock);
-                    let own = self.options.own.as_ref();
-                    let end = jump(&row, own, &mut self.terminal, ended, clock)?;
+                    let (own, visit) = (self.options.own.as_ref(), &self.options.visit);
+                    let ways = (own, visit.as_deref());
+                    let end = jump(&row, ways, &mut self.terminal, ended, clock)?;
                     if let Some(Err(why)) = self.take_back(end)? {
                         self.model.input.message = Some(why);
                     }
@@ -367,7 +372,7 @@ impl Ui {
         };
         let inputs = self.threads.send.clone();
         let (clock, stop) = (self.options.clock.clone(), self.threads.stop.clone());
-        let name = row.name.clone();
+        let (name, find) = (row.name.clone(), self.options.find.clone());
         detach("td-tui-type", move || {
             let server = Server::socket(&socket).until(stop.clone());
             let typing = Typing::text(&text, presses_enter);
@@ -377,6 +382,10 @@ impl Ui {
                     may_leave_enter: false,
                     answers: row.question_id.as_deref(),
                 };
+                if let Some(place) = row.place().filter(Place::is_elsewhere) {
+                    let observer = find().map_err(Error::other)?;
+                    return observer.send(&place, &input, (&stop, &clock));
+                }
                 let row_of = |_: &PaneId| Ok(Some(Row::clone(&row)));
                 let panes = std::slice::from_ref(&pane);
                 input.send((&server, panes), &row_of, (&stop, &clock))

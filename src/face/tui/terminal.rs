@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -30,14 +29,10 @@ use terminput_crossterm::to_crossterm;
 use super::draw::Frame;
 use super::effect::Input;
 use super::reports::{self, Answers, Part};
-use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::PaneId;
-use crate::feed::real;
 use crate::process::{is_typed_at, stop_own_group};
 use crate::thread::{self, lock};
-use crate::tmux::Server;
 
 /// The time to wait for a terminal that accepts no more bytes, before it is left as it is.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -452,9 +447,6 @@ fn input(event: Event) -> Option<Input> {
     }
 }
 
-/// The reason why a pane cannot be shown or typed into.
-pub(super) const UNKNOWN_SERVER: &str = "the tmux server of this pane is not known";
-
 /// Stops the whole job until `fg`. A signal ends the program also in the background, where it must not touch
 /// the terminal.
 pub(super) fn suspend(
@@ -471,35 +463,6 @@ pub(super) fn suspend(
             }
         }
         Some(())
-    })
-}
-
-/// Shows a row's pane: by switching the tmux client of the pane `own` if both belong to the same server,
-/// otherwise by attaching. The inner error is the reason why the pane cannot be shown.
-pub(super) fn jump(
-    row: &Row,
-    own: Option<&(PathBuf, PaneId)>,
-    terminal: &mut Terminal,
-    ended: &Receiver<i32>,
-    clock: &Clock,
-) -> Result<Option<std::result::Result<(), String>>> {
-    let own_pane = row.pane.as_ref().zip(row.server.as_ref());
-    let around = row.in_pane.as_ref().map(|of| (&of.pane, &of.server));
-    let Some((pane, socket)) = own_pane.or(around) else {
-        return Ok(Some(Err(UNKNOWN_SERVER.to_owned())));
-    };
-    let server = Server::socket(socket);
-    if let Some((own_socket, own)) = own
-        && real(own_socket) == real(Path::new(&socket))
-    {
-        let switched = server.switch_client(own, pane, clock);
-        return Ok(Some(switched.map_err(|error| format!("{error:?}"))));
-    }
-    terminal.lend(|| match server.attach(pane, clock, ended) {
-        Ok(None) => None,
-        Ok(Some(status)) if status.success() => Some(Ok(())),
-        Ok(Some(status)) => Some(Err(format!("tmux attach-session ended with {status}"))),
-        Err(error) => Some(Err(format!("{error:?}"))),
     })
 }
 

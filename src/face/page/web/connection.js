@@ -1,4 +1,4 @@
-// Whether the server can be reached: the parts that read from it report here, and one quiet line tells it.
+// Whether the server can be reached: those who read from it report here; one quiet line tells it.
 
 import { about } from "./api.js";
 import { byId } from "./dom.js";
@@ -7,7 +7,7 @@ const broken = new Set();
 let page = null;
 let whenWhole = () => {};
 
-// Sets what happens with the answer of `/page/about` after a connection is whole again: the server may have been
+// Sets what happens with the answer of `/page/about` after a connection is whole: the server may have been
 // started anew, with other options.
 export function onWhole(callback) {
   whenWhole = callback;

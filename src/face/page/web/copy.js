@@ -1,4 +1,4 @@
-// Copies text. Pages that are served without TLS on another address have no clipboard, but may copy a selection.
+// Copies text. Pages without TLS on another address have no clipboard, but may copy a selection.
 
 export async function copy(text) {
   try {

@@ -9,7 +9,7 @@ import { plural } from "./text.js";
 export function filtered(rows, text) {
   const wanted = text.trim().toLowerCase();
   if (wanted === "") return rows;
-  return rows.filter((row) => [row.name, row.label, row.agent].some((part) => part?.toLowerCase().includes(wanted)));
+  return rows.filter((row) => [row.host, row.name, row.label, row.agent].some((part) => part?.toLowerCase().includes(wanted)));
 }
 
 export class HistoryView {

@@ -1,4 +1,4 @@
-// The lines of one view of a row: a bounded window of the log, and the live lines that are not shown yet (pure).
+// The lines of one view of a row: a bounded window of the log, and live lines not shown yet (pure).
 //
 // The window is always contiguous. Live lines wait in `pending` until the view takes them: once a frame while it
 // follows, not at all while the reader has scrolled up. More pending lines than `pendingMax` are dropped here, never

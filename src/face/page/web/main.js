@@ -23,7 +23,7 @@ import { setUpTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 import { storeToken, storedToken, tokenOf } from "./token.js";
 import { isLookedAt, Views } from "./viewed.js";
-import { hasPane, isWaiting, titleOf } from "./words.js";
+import { hasPane, isWaiting, nameOf, titleOf } from "./words.js";
 
 const wide = matchMedia("(min-width: 1000px)");
 const board = new Board();
@@ -227,7 +227,7 @@ function takeRows(rows) {
   const news = board.receive(rows, performance.now());
   document.title = titleOf(board.latest);
   if (news.length > 0) {
-    const words = news.slice(0, 3).map((row) => `${oneLine(row.name, 60)} needs you: ${oneLine(row.asks ?? row.last_line, 120)}`);
+    const words = news.slice(0, 3).map((row) => `${nameOf(row, 60)} needs you: ${oneLine(row.asks ?? row.last_line, 120)}`);
     setText(byId("announce"), words.join(". "));
   }
   if (!wasLoaded) show();

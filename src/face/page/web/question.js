@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { oneLine, visibleLines, cut } from "./text.js";
+import { nameOf } from "./words.js";
 
 // What a dialogue may ask for besides its choices: `{text}` is typed as text, `{keys}` as keys of tmux.
 const KEYS = [
@@ -14,7 +15,7 @@ const KEYS = [
 // Returns the panel of a question. Its buttons send the id of the question that it was made for: `send(body)` has it.
 export function questionPanel(row, allowInput, send) {
   const dialogue = row.dialogue ?? { text: row.asks ?? row.last_line ?? "", choices: [] };
-  const label = `What ${oneLine(row.name, 60)} asks`;
+  const label = `What ${nameOf(row, 60)} asks`;
   const words = visibleLines(cut(dialogue.text || row.asks || "It waits for a key; its screen shows for what.", 20_000));
   const text = el("pre", { class: "ask", tabindex: "0", role: "group", "aria-label": label }, words);
   const panel = el("div", { class: "question", "data-question": row.question_id }, text);
@@ -51,7 +52,7 @@ function answerLine(row, answer) {
   const field = el("input", {
     type: "text",
     "data-answer-text": true,
-    "aria-label": `Answer ${oneLine(row.name, 60)} with text`,
+    "aria-label": `Answer ${nameOf(row, 60)} with text`,
     placeholder: "Answer with text",
     autocomplete: "off",
     autocapitalize: "off",
@@ -79,7 +80,7 @@ function pad(answer) {
 // Returns the prompt of a row that does not wait. On a phone Enter begins a new line, because there is no Shift.
 export function promptPanel(row, send) {
   const isCoarse = matchMedia("(pointer: coarse)").matches;
-  const name = oneLine(row.name, 60);
+  const name = nameOf(row, 60);
   const field = el("textarea", {
     rows: "1",
     "data-prompt": true,

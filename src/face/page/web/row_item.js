@@ -5,7 +5,7 @@ import { panelKey, questionPanel, refresh, replaced } from "./question.js";
 import { rowFragment } from "./places.js";
 import { oneLine, visible, cut } from "./text.js";
 import { age, serverNow } from "./time.js";
-import { isWaiting, lastText, hasPane, stateInWords } from "./words.js";
+import { isWaiting, lastText, hasPane, nameOf, stateInWords } from "./words.js";
 
 export class RowItem {
   #name = el("span");
@@ -38,7 +38,7 @@ export class RowItem {
     this.element.dataset.attention = row.attention;
     this.element.dataset.state = row.state;
     this.#state.dataset.state = row.ended && row.state !== "failed" ? "ended" : row.state;
-    setText(this.#name, oneLine(row.name, 300) || "unnamed");
+    setText(this.#name, nameOf(row, 300) || "unnamed");
     setText(this.#label, oneLine(row.label, 300));
     setText(this.#agent, row.agent ? `${oneLine(row.agent, 40)} · ` : "");
     setText(this.#state, stateInWords(row));
@@ -81,7 +81,7 @@ export class RowItem {
       this.#dismiss = el("button", { type: "button", class: "dismiss", onclick: () => this.actions.dismiss(this.row, !this.row.dismissed) });
       this.link.after(this.#dismiss);
     }
-    const name = oneLine(row.name, 60);
+    const name = nameOf(row, 60);
     setText(this.#dismiss, row.dismissed ? "↺" : "×");
     this.#dismiss.dataset.dismiss = row.dismissed ? "back" : "away";
     this.#dismiss.setAttribute("aria-label", row.dismissed ? `Bring ${name} back` : `Dismiss ${name} until its next change`);

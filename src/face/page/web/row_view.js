@@ -5,7 +5,7 @@ import { rowFragment, VIEWS } from "./places.js";
 import { panelKey, promptPanel, questionPanel, refresh, replaced } from "./question.js";
 import { cut, oneLine, visible } from "./text.js";
 import { age, serverNow } from "./time.js";
-import { hasPane, isWaiting, lastText, stateInWords } from "./words.js";
+import { hasPane, isWaiting, lastText, nameOf, stateInWords } from "./words.js";
 
 export class RowView {
   #question = null;
@@ -39,7 +39,7 @@ export class RowView {
   // Draws what the board says of the row; `row` is null if it is not on the board.
   render(row, { allowInput }) {
     this.#row = row;
-    const name = row ? oneLine(row.name, 300) : oneLine(this.#id ?? "", 300);
+    const name = row ? nameOf(row, 300) : oneLine(this.#id ?? "", 300);
     setText(byId("row-name"), name || "unnamed");
     setText(byId("row-label"), oneLine(row?.label, 300));
     this.tick();

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { byId, setText } from "./dom.js";
 
-// Returns the pattern as the server understands it, for the highlights; null if nothing is to be highlighted.
+// Returns the pattern as the server understands it, for highlights; null for none.
 // Lower case ignores case; `!` inverts, and then the matches are lines that lack the text.
 export function highlightPattern(q) {
   if (q === "" || q.startsWith("!")) return null;
@@ -15,7 +15,7 @@ export function highlightPattern(q) {
   }
 }
 
-// Returns the index of the first match to show: the last one at or before a line, else the last one of all.
+// Returns the index of the first match to show: the last one at or before a line, else the last.
 export function startIndex(matches, line) {
   if (!line) return matches.length - 1;
   const at = matches.findLastIndex((match) => match.seq < line.seq || (match.seq === line.seq && match.nth <= line.nth));

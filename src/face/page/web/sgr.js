@@ -15,7 +15,7 @@ const cache = new Map();
 // Programs with gradients use any number of colours.
 const CACHE_MAX = 2000;
 
-// Returns the appearance of SGR parameters: `{classes, dark, light}`, each theme with `fore` and `back` or null.
+// Returns the appearance of SGR parameters: `{classes, dark, light}`, themes with `fore` and `back` or null.
 export function appearance(sgr) {
   let known = cache.get(sgr);
   if (known === undefined) {

@@ -5,7 +5,7 @@ import { Backoff, pause } from "./backoff.js";
 import * as connection from "./connection.js";
 import { EventParser } from "./sse.js";
 
-// The server sends a comment every 15 s. A connection that is silent for longer is dead, although nothing says so:
+// The server sends a comment every 15 s. A connection that is silent for longer is dead:
 // a phone that has changed its network waits for minutes otherwise.
 const SILENCE_MS = 40_000;
 

@@ -2,7 +2,7 @@
 
 let offset = 0;
 
-// Notes the clock of the server. Ages would be wrong on a phone whose clock is minutes off; `Date` has whole seconds,
+// Notes the server's clock. Ages would be wrong on a phone whose clock is off; `Date` has whole seconds,
 // so smaller differences are no differences.
 export function noteServerTime(date, now = Date.now()) {
   const server = Date.parse(date ?? "");

@@ -6,6 +6,7 @@ import { rowFragment } from "./places.js";
 import { oneLine } from "./text.js";
 import { clockTime, duration, tickTime } from "./time.js";
 import { BANDS, bandsOf, ticksOf } from "./timeline_model.js";
+import { nameOf } from "./words.js";
 
 const SPANS = [[900, "15 minutes"], [3600, "1 hour"], [21600, "6 hours"], [86400, "24 hours"], [604800, "7 days"]];
 const HEIGHT = 20;
@@ -98,7 +99,7 @@ export class Timeline {
     const names = isNarrow ? [] : [el("span")];
     const list = [el("div", { class: "band axis", "aria-hidden": "true" }, ...names, axisOf(axis, scale, width, until - from))];
     for (const row of rows) {
-      const name = oneLine(row.name, 80) || "unnamed";
+      const name = nameOf(row, 80) || "unnamed";
       const bands = bandsOf(row, from, until);
       const picture = svg("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "group", "aria-label": `States of ${name}` });
       for (const at of axis) picture.append(svg("line", { x1: scale(at), x2: scale(at), y1: 0, y2: HEIGHT, class: "tick" }));
@@ -171,7 +172,7 @@ export class Timeline {
     for (const row of this.#answer.rows) {
       // Weeks of a busy pane have thousands.
       for (const band of bandsOf(row, from, until).slice(-50)) {
-        const cells = [oneLine(row.name, 80), word(band.band), timeOf(band.from), duration(band.until - band.from)];
+        const cells = [nameOf(row, 80), word(band.band), timeOf(band.from), duration(band.until - band.from)];
         body.append(el("tr", {}, ...cells.map((text) => el("td", {}, text))));
       }
     }

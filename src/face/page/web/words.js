@@ -9,6 +9,9 @@ export const GROUPS = [
   ["quiet", "Quiet"],
 ];
 
+// Returns a row's name, after its host.
+export const nameOf = (row, max) => oneLine(row.host && row.kind !== "host" ? `${row.host}/${row.name}` : row.name, max);
+
 // Returns the state with the exit status if there is one, as the table of `td-observe status` has it.
 export function stateInWords(row) {
   if (row.state === "failed" && row.exit_status != null) return `failed ${row.exit_status}`;
