@@ -1,4 +1,4 @@
-// The model of the board: the rows, what is new about them, and the hold of the layout under a finger (pure).
+// The model of the board: rows, what is new about them, and the hold of the layout under a finger (pure).
 
 import { isWaiting } from "./words.js";
 

@@ -1,6 +1,6 @@
 // Makes foreign text safe to show: control and bidi characters become visible, and long texts are cut (pure).
 
-// The characters that the terminal UI shows as `^[` or `<202e>`, too: controls, and invisible ones that disguise text.
+// What the terminal UI shows as `^[` or `<202e>`, too: controls, and invisible ones that disguise text.
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/;
 const EACH_UNSAFE = new RegExp(UNSAFE.source, "g");
 
