@@ -7,11 +7,17 @@ mod places;
 mod reader;
 
 #[cfg(feature = "notify")]
-mod channel_names;
-#[cfg(feature = "notify")]
 mod channels;
-#[cfg(feature = "notify")]
+#[cfg(feature = "hosts")]
+mod host_settings;
+#[cfg(feature = "hosts")]
+mod hosts;
+#[cfg(any(feature = "hosts", feature = "notify"))]
+mod names;
+#[cfg(any(feature = "hosts", feature = "notify"))]
 mod section;
+#[cfg(any(feature = "hosts", feature = "notify"))]
+mod table;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -28,13 +34,17 @@ use crate::face::one_line;
 use crate::notify::Settings;
 pub(super) use args::TypedConfig;
 use args::{ConfigAction, TypedShow};
-#[cfg(feature = "notify")]
-pub(super) use channel_names::channel_names;
 use file::read;
+#[cfg(feature = "hosts")]
+pub(super) use host_settings::{HostSettings, LOCAL};
 use keys::{Entry, KEYS, Key, Kind, Origin};
+#[cfg(feature = "notify")]
+pub(super) use names::channel_names;
+#[cfg(feature = "hosts")]
+pub(super) use names::host_names;
 use places::Place;
 use reader::Problem;
-#[cfg(feature = "notify")]
+#[cfg(any(feature = "hosts", feature = "notify"))]
 use section::Section;
 
 /// The values that the configuration gives, and where they come from.
@@ -44,12 +54,12 @@ pub(super) struct Config {
     pub path: Option<PathBuf>,
     entries: Vec<Entry>,
     #[cfg(feature = "hosts")]
-    pub hosts: super::hosts::HostSettings,
+    pub hosts: HostSettings,
     /// The rules and the channels of notifications.
     #[cfg(feature = "notify")]
     pub notifications: Settings,
-    /// The rules and the channels as the file gives them.
-    #[cfg(feature = "notify")]
+    /// The tables as the file gives them.
+    #[cfg(any(feature = "hosts", feature = "notify"))]
     sections: Vec<Section>,
 }
 
@@ -92,6 +102,13 @@ impl Config {
             #[cfg(feature = "notify")]
             {
                 config.notifications = reader.notifications;
+            }
+            #[cfg(feature = "hosts")]
+            {
+                config.hosts = reader.hosts;
+            }
+            #[cfg(any(feature = "hosts", feature = "notify"))]
+            {
                 config.sections = reader.sections;
             }
         }
@@ -113,7 +130,25 @@ impl Config {
                 Err(text) => problems.push(Problem::new(key.variable(), &text)),
             }
         }
+        #[cfg(feature = "hosts")]
+        problems.extend(config.read_hosts_variable());
         Ok((config, problems))
+    }
+
+    /// Takes the hosts of the variable, if it is set; returns what is wrong in it.
+    #[cfg(feature = "hosts")]
+    fn read_hosts_variable(&mut self) -> Option<Problem> {
+        let (names, section) = match hosts::of_variable() {
+            Ok(set) => set?,
+            Err(problem) => return Some(problem),
+        };
+        let mut sections = self.sections.iter();
+        let place = sections.position(|section| section.name.starts_with(keys::HOSTS));
+        let place = place.unwrap_or(self.sections.len());
+        self.sections.retain(|known| known.name != section.name);
+        self.sections.insert(place, section);
+        self.hosts.standing = names;
+        None
     }
 
     /// Makes the values the defaults of the options that have the names of their keys.
@@ -141,9 +176,9 @@ impl Config {
 
     /// Returns true if this is the name of a channel's table.
     fn has_section(&self, _name: &str) -> bool {
-        #[cfg(feature = "notify")]
+        #[cfg(any(feature = "hosts", feature = "notify"))]
         return self.sections.iter().any(|section| section.name == _name);
-        #[cfg(not(feature = "notify"))]
+        #[cfg(not(any(feature = "hosts", feature = "notify")))]
         false
     }
 
@@ -282,7 +317,7 @@ fn show_all(
         };
         written?;
     }
-    #[cfg(feature = "notify")]
+    #[cfg(any(feature = "hosts", feature = "notify"))]
     for section in &config.sections {
         let names = |key: &String| {
             let rest = section.name.strip_prefix(key.as_str());

@@ -1,14 +1,16 @@
 //! `--host`: the observers of other hosts, which a face reads as one, in a data directory of their own.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use tempfile::TempDir;
 
+use super::config::{HostSettings, LOCAL};
 use super::failure::Failure;
+use super::known;
 use super::observer::{self, HubLock};
 use super::options::Options;
 use crate::clock::Clock;
@@ -16,9 +18,6 @@ use crate::history::DataDir;
 use crate::hosts::{
     Copied, CopyKind, FindSocket, HostChoice, HostName, HostOptions, Hosts, SshCommand,
 };
-
-/// The name of this host.
-const LOCAL: &str = "local";
 
 /// The argument with which this program guards its connections.
 pub(super) const GUARD: &str = "guard";
@@ -34,20 +33,11 @@ const KNOWN_TIME: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct TypedHosts {
     /// Read the observer of this host, over ssh; repeat for several; local is this one
-    #[arg(long = "host", value_name = "HOST")]
+    #[arg(long = "host", value_name = "HOST", add = ArgValueCompleter::new(known::hosts))]
     pub hosts: Vec<String>,
     /// With --host: start the observers that do not run
     #[arg(long = "start", requires = "hosts")]
     pub starts: bool,
-}
-
-/// What the configuration says of hosts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HostSettings {
-    /// The hosts that are read without `--host`.
-    pub standing: Vec<String>,
-    /// The program on each host.
-    pub programs: BTreeMap<String, String>,
 }
 
 /// The hosts that a face reads, until it is dropped.

@@ -4,6 +4,10 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
+#[cfg(feature = "hosts")]
+use std::fs::File;
+#[cfg(feature = "hosts")]
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -108,6 +112,49 @@ pub(super) fn connections() -> Vec<CompletionCandidate> {
     let names = crate::kernel::running_kernels();
     let names = names.iter().filter_map(|path| path.file_name());
     names.map(CompletionCandidate::new).collect()
+}
+
+/// The largest configuration of ssh whose hosts are offered.
+#[cfg(feature = "hosts")]
+const SSH_CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Offers the hosts of the configuration and those that ssh's names, and this one.
+#[cfg(feature = "hosts")]
+pub(super) fn hosts(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = in_time(|_| {
+        let configured = super::config::host_names();
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let path = home.map(|home| home.join(".ssh/config"));
+        let file = path.and_then(|path| File::open(path).ok());
+        let mut text = String::new();
+        if let Some(file) = file {
+            // What is no text has no hosts.
+            let _ = file.take(SSH_CONFIG_BYTES_MAX).read_to_string(&mut text);
+        }
+        let mut names = vec![super::config::LOCAL.to_owned()];
+        for name in configured.into_iter().chain(ssh_hosts(&text)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    });
+    candidates(&typed.to_string_lossy(), names)
+}
+
+/// Returns the names in a configuration of ssh that are those of hosts, not patterns.
+#[cfg(feature = "hosts")]
+fn ssh_hosts(config: &str) -> Vec<String> {
+    let words = config.lines().filter_map(|line| {
+        let line = line.trim_start();
+        // ssh takes a blank or an equals sign between the word and its value.
+        let (word, names) = line.split_once(|c: char| c.is_whitespace() || c == '=')?;
+        word.eq_ignore_ascii_case("host").then_some(names)
+    });
+    let names = words.flat_map(|names| names.split(|c: char| c.is_whitespace() || c == '='));
+    let names = names.map(|name| name.trim_matches('"'));
+    let is_host = |name: &&str| name.parse::<crate::hosts::HostName>().is_ok();
+    names.filter(is_host).map(str::to_owned).collect()
 }
 
 pub(super) fn formats() -> Vec<CompletionCandidate> {

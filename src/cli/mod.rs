@@ -202,6 +202,13 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
 fn hosts_of(command: &Command) -> Option<hosts::HostUse<'_>> {
     use crate::hosts::{Copied, CopyKind};
     let (typed, copies, waits_for) = match command {
+        // What another host asks this one is asked of this one alone. A status line is drawn every few seconds, and
+        // waits for its command.
+        Command::Status(typed)
+            if typed.print_socket || typed.format.is_some() && typed.hosts.hosts.is_empty() =>
+        {
+            return None;
+        }
         Command::Status(typed) => (
             &typed.hosts,
             CopyKind::None,

@@ -459,6 +459,7 @@ pub(super) struct TypedStatus {
         add = ArgValueCompleter::new(known::rows))]
     pub ack: Vec<String>,
     /// Print the path of the observer's socket alone; exit code 3 if no observer runs
+    #[cfg_attr(feature = "hosts", arg(conflicts_with = "hosts"))]
     #[arg(long, conflicts_with_all = ["targets", "watch", "check", "format", "ack", "all"])]
     pub print_socket: bool,
     /// Print one line with these counts

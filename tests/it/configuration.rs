@@ -160,8 +160,8 @@ fn each_problem_has_its_line_its_column_and_a_hint_and_nothing_begins() {
             "1:1: there is no key \"serverz\"; did you mean servers?",
         ),
         (
-            "\n[hosts]",
-            "2:2: there is no key \"hosts\"; there are: servers, agents",
+            "\n[zebra]",
+            "2:2: there is no key \"zebra\"; there are: servers, agents",
         ),
         (
             "allow_input = \"yes\"",
@@ -218,6 +218,145 @@ fn each_problem_has_its_line_its_column_and_a_hint_and_nothing_begins() {
     );
     // Commands that use none of it are not concerned.
     assert_code(&run(&home, &["runs"]), 0);
+}
+
+#[test]
+fn hosts_are_read_checked_and_shown_with_their_origin() {
+    let home = Home::new();
+    let file = "\
+[hosts]
+names = [\"local\", \"build-1\", \"ann@build.example.org\"]
+
+[hosts.build-1]
+command = \"~/bin/td-observe\"
+
+[hosts.\"build.example.org\"]
+command = \"/opt/td/td-observe\"
+";
+    write(&home, file);
+    assert_code(&run(&home, &["config", "check"]), 0);
+    // What is shown is a file that says the same.
+    let shown = text(&run(&home, &["config", "show"]).stdout);
+    assert!(shown.ends_with(&format!("\n{file}")), "{shown}");
+    let one = text(&run(&home, &["config", "show", "hosts.build-1"]).stdout);
+    assert_eq!(one, "\n[hosts.build-1]\ncommand = \"~/bin/td-observe\"\n");
+    let origin = text(&run(&home, &["config", "show", "hosts", "--origin"]).stdout);
+    let place = format!("# {}:2", path(&home).display());
+    assert!(origin.lines().nth(2).unwrap().ends_with(&place), "{origin}");
+    // The variable takes precedence, but not over the programs.
+    let mut show = command(&home, &["config", "show", "hosts", "--json"]);
+    show.env("TD_HOSTS", "a:local:b.c");
+    let lines = text(&Running::start(show).end().stdout);
+    let rows = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let rows: Vec<Value> = rows.collect();
+    let found = rows.iter().find(|row| row["key"] == "hosts").unwrap();
+    let expected = serde_json::json!({
+        "key": "hosts", "value": {"names": ["a", "local", "b.c"]}, "origin": "TD_HOSTS", "line": null,
+    });
+    assert_eq!(found, &expected);
+    assert_eq!(rows.len(), 3, "{lines}");
+    let mut wrong = command(&home, &["config", "check"]);
+    wrong.env("TD_HOSTS", "a:-oProxyCommand=b");
+    let wrong = text(&Running::start(wrong).end().stderr);
+    assert_eq!(
+        wrong,
+        "td-observe: TD_HOSTS: \"-oProxyCommand=b\": a host cannot begin with '-'\n"
+    );
+}
+
+#[test]
+fn the_commented_hosts_are_valid() {
+    let home = Home::new();
+    assert_code(&run(&home, &["config", "init"]), 0);
+    let begun = fs::read_to_string(path(&home)).unwrap();
+    let (_, hosts) = begun.split_once("# [hosts]").unwrap();
+    write(&home, &format!("[hosts]{}", hosts.replace("\n# ", "\n")));
+    assert_code(&run(&home, &["config", "check"]), 0);
+    let shown = text(&run(&home, &["config", "show"]).stdout);
+    let expected = "
+[hosts]
+names = [\"local\", \"build-1\", \"build.example.org\"]
+
+[hosts.build-1]
+command = \"/opt/td/td-observe\"
+";
+    assert!(shown.ends_with(expected), "{shown}");
+}
+
+#[test]
+fn a_shell_completes_the_hosts_of_the_configuration_and_of_ssh() {
+    let home = Home::new();
+    write(
+        &home,
+        "[hosts]\nnames = [\"local\", \"b\"]\n[hosts.d]\ncommand = \"x\"\n",
+    );
+    fs::create_dir(home.directory().join(".ssh")).unwrap();
+    let ssh = "Host *\n  User ann\n host=b c.d \"e\" !f g-?\nHostName h\nMatch host i\n";
+    fs::write(home.directory().join(".ssh/config"), ssh).unwrap();
+    let mut complete = command(&home, &["--", "td-observe", "status", "--host", ""]);
+    complete.env("TD_OBSERVE_COMPLETE", "fish");
+    let offered = text(&complete.output().unwrap().stdout);
+    assert_eq!(
+        offered.lines().collect::<Vec<_>>(),
+        ["local", "d", "b", "c.d", "e"]
+    );
+}
+
+#[test]
+fn each_problem_of_the_hosts_has_its_line_and_its_column() {
+    let home = Home::new();
+    for (content, expected) in [
+        ("hosts = [\"a\"]", "1:1: hosts: write [hosts], and below it"),
+        (
+            "[hosts]\nnames = \"a\"",
+            "2:9: hosts.names: a value of type string does not fit: write a list of texts",
+        ),
+        (
+            "[hosts]\nnames = [\"a\", \"-oProxyCommand=touch x\"]",
+            "2:15: hosts.names: \"-oProxyCommand=touch x\": a host cannot begin with '-'",
+        ),
+        (
+            "[hosts]\nnames = [\"a:22\"]",
+            "2:10: hosts.names: \"a:22\": a host is a name of ~/.ssh/config, or",
+        ),
+        (
+            "[hosts]\nnamse = []",
+            "2:1: hosts has no key \"namse\"; did you mean names?; the program",
+        ),
+        (
+            "[hosts.a]\ncommnad = \"x\"\ncommand = \"x\"",
+            "2:1: hosts.a: a host has no key \"commnad\"; did you mean command?",
+        ),
+        (
+            "[hosts.\"a.b\"]",
+            "1:8: hosts.\"a.b\": command is missing: write command = \"/opt",
+        ),
+        (
+            "[hosts.\"$(touch x)\"]\ncommand = \"x\"",
+            "1:8: hosts: a host is a name of ~/.ssh/config",
+        ),
+        (
+            "[hosts.local]\ncommand = \"x\"",
+            "1:8: hosts.local: this host runs this program itself",
+        ),
+        (
+            "[hosts.a]\ncommand = \"\"",
+            "2:11: hosts.a: command: it is empty",
+        ),
+        (
+            "[hosts.a]\ncommand = \"x\\n\"",
+            "2:11: hosts.a: command: it contains a control character",
+        ),
+    ] {
+        write(&home, content);
+        let check = run(&home, &["config", "check"]);
+        assert_code(&check, 2);
+        let found = complaints(&home, &check);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(expected), "{content}: {found:?}");
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(in crate::cli) struct TypedShow {
 fn keys(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = names().map(str::to_owned);
     #[cfg(feature = "notify")]
-    let channels = super::channel_names::channel_names();
+    let channels = super::names::channel_names();
     #[cfg(not(feature = "notify"))]
     let channels = Vec::<String>::new();
     let channels = channels.into_iter().map(|name| format!("channel.{name}"));

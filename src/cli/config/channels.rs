@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use super::keys::{CHANNEL, NOTIFY, best_of, path_of};
 use super::reader::{Reader, text, wrong_type};
-use super::section::Section;
+use super::table::{Fault, Table, of_key, shown_plainly};
 use crate::agent_loop::Secret;
 use crate::cli::duration::parse_duration;
 use crate::cli::private_file::private_line;
 
 use crate::notify::{ChannelKind, ChannelSettings, News, Rule, Settings, check_channel};
-use crate::redact::Rules;
 
 /// What a key's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,43 +73,6 @@ const CHANNEL_KEYS: &[ChannelKey] = &[
 ];
 
 const RULE_KEYS: [&str; 4] = ["when", "only", "after", "to"];
-
-/// A failure at a byte of the file.
-type Fault = (usize, String);
-
-/// A table that is read key by key.
-struct Table<'t, 'd> {
-    at: usize,
-    table: &'t DeTable<'d>,
-}
-
-impl<'t, 'd> Table<'t, 'd> {
-    fn get(&self, name: &str) -> Option<&'t Spanned<DeValue<'d>>> {
-        let mut entries = self.table.iter();
-        entries
-            .find(|(key, _)| key.get_ref() == name)
-            .map(|(_, value)| value)
-    }
-
-    fn required(&self, name: &str, example: &str) -> Result<&'t Spanned<DeValue<'d>>, Fault> {
-        self.get(name).ok_or_else(|| {
-            (
-                self.at,
-                format!("{name} is missing: write {name} = {example}"),
-            )
-        })
-    }
-
-    fn flag(&self, name: &str, default: bool) -> Result<bool, Fault> {
-        match self.get(name) {
-            None => Ok(default),
-            Some(value) => match value.get_ref() {
-                DeValue::Boolean(value) => Ok(*value),
-                _ => Err(wrong_type(value, "true or false")).map_err(of_key(name)),
-            },
-        }
-    }
-}
 
 impl Reader<'_> {
     /// Reads the channels, then the rules that name them.
@@ -254,7 +216,7 @@ impl Reader<'_> {
         if self.problems.len() > before {
             return None;
         }
-        self.keep_section(NOTIFY.to_owned(), &table, |_| Kind::Text);
+        self.keep(NOTIFY.to_owned(), &table, |_| Kind::Text);
         Some(Rule {
             when,
             only,
@@ -355,7 +317,7 @@ impl Reader<'_> {
                     let key = CHANNEL_KEYS.iter().find(|key| key.name == name);
                     key.map_or(Kind::Text, |key| key.kind)
                 };
-                self.keep_section(format!("{CHANNEL}.{name}"), &table, kind_of);
+                self.keep(format!("{CHANNEL}.{name}"), &table, kind_of);
                 Some(channel)
             }
             Ok(_) => None,
@@ -487,31 +449,14 @@ impl Reader<'_> {
             .map_err(|why| (at, format!("{key}: {why}")))
     }
 
-    fn keep_section(
-        &mut self,
-        name: String,
-        table: &Table<'_, '_>,
-        kind_of: impl Fn(&str) -> Kind,
-    ) {
+    /// Keeps a rule or a channel for those who ask where its values come from.
+    fn keep(&mut self, name: String, table: &Table<'_, '_>, kind_of: impl Fn(&str) -> Kind) {
         let known = CHANNEL_KEYS.iter().map(|key| key.name).chain(RULE_KEYS);
         let known: Vec<&'static str> = known.collect();
-        let mut values = Vec::new();
-        for (key, value) in table.table.iter() {
-            let Some(name) = known.iter().find(|name| **name == *key.get_ref()) else {
-                continue;
-            };
-            let (line, _) = self.position(key.span().start);
-            values.push((*name, shown(value, kind_of(name)), line));
-        }
-        values.sort_by_key(|(_, _, line)| *line);
-        let (line, _) = self.position(table.at);
-        self.sections.push(Section { name, line, values });
+        self.keep_section(name, table, &known, |name, value| {
+            shown(value, kind_of(name))
+        });
     }
-}
-
-/// Returns a function that names the key at which something is wrong.
-fn of_key(name: &str) -> impl Fn(Fault) -> Fault + '_ {
-    move |(at, why)| (at, format!("{name}: {why}"))
 }
 
 /// Returns the name of the variable that holds the secret of a channel.
@@ -587,14 +532,7 @@ fn shown(value: &Spanned<DeValue<'_>>, kind: Kind) -> Value {
             };
             format!("{}{rest}", host.join("/")).into()
         }
-        // A command line may contain a secret.
-        DeValue::String(text) => Rules::builtin().text(text).into(),
-        DeValue::Integer(number) => number
-            .to_string()
-            .parse::<i64>()
-            .map_or(Value::Null, Into::into),
-        DeValue::Boolean(value) => (*value).into(),
         DeValue::Array(array) => array.iter().map(|value| shown(value, kind)).collect(),
-        _ => Value::Null,
+        _ => shown_plainly(value),
     }
 }

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+#[cfg(feature = "hosts")]
+use super::host_settings::HostSettings;
+#[cfg(feature = "hosts")]
+use super::keys::HOSTS;
 #[cfg(feature = "notify")]
 use super::keys::{CHANNEL, NOTIFY};
 use super::keys::{Entry, KEYS, Key, Kind, Origin, unknown};
@@ -22,7 +26,9 @@ pub(super) fn read<'a>(text: &'a str, path: &'a Path, command: &'a clap::Command
         problems: Vec::new(),
         #[cfg(feature = "notify")]
         notifications: Settings::default(),
-        #[cfg(feature = "notify")]
+        #[cfg(feature = "hosts")]
+        hosts: HostSettings::default(),
+        #[cfg(any(feature = "hosts", feature = "notify"))]
         sections: Vec::new(),
     };
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -42,15 +48,17 @@ impl Reader<'_> {
     fn read(&mut self, table: &DeTable<'_>) {
         let mut assignments: Vec<_> = table.iter().collect();
         assignments.sort_by_key(|(name, _)| name.span().start);
+        let mut named = |wanted: &str| {
+            let mut names = assignments.iter();
+            let place = names.position(|(name, _)| name.get_ref() == wanted)?;
+            let (name, value) = assignments.remove(place);
+            Some((name.span().start, value))
+        };
         #[cfg(feature = "notify")]
-        {
-            let named = |wanted: &str| {
-                let mut found = assignments.iter();
-                let found = found.find(|(name, _)| name.get_ref() == wanted);
-                found.map(|(name, value)| (name.span().start, *value))
-            };
-            self.read_notifications(named(NOTIFY), named(CHANNEL));
-            assignments.retain(|(name, _)| ![NOTIFY, CHANNEL].contains(&&**name.get_ref()));
+        self.read_notifications(named(NOTIFY), named(CHANNEL));
+        #[cfg(feature = "hosts")]
+        if let Some((at, hosts)) = named(HOSTS) {
+            self.read_hosts(at, hosts);
         }
         for (name, value) in assignments {
             let at = name.span().start;

@@ -15,6 +15,9 @@ pub(super) const NOTIFY: &str = "notify";
 /// The name of the table of channels.
 pub(super) const CHANNEL: &str = "channel";
 
+/// The name of the table of hosts.
+pub(super) const HOSTS: &str = "hosts";
+
 /// A key of the configuration.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Key {
@@ -52,6 +55,24 @@ pub(super) enum Origin {
     /// The line of the file, from 1.
     File(usize),
     Variable(String),
+}
+
+impl Origin {
+    /// Returns the line, if it is a file's.
+    pub fn line(&self) -> Option<usize> {
+        match self {
+            Self::File(line) => Some(*line),
+            Self::Variable(_) => None,
+        }
+    }
+
+    /// Returns the name of the variable, or this path of the file.
+    pub fn place(&self, file: &str) -> String {
+        match self {
+            Self::File(_) => file.to_owned(),
+            Self::Variable(name) => name.clone(),
+        }
+    }
 }
 
 const fn key(
@@ -149,8 +170,9 @@ pub(super) const KEYS: &[Key] = &[
 /// Returns the names of all keys.
 pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     let notifications = cfg!(feature = "notify").then_some([NOTIFY, CHANNEL]);
+    let hosts = cfg!(feature = "hosts").then_some(HOSTS);
     let keys = KEYS.iter().map(|key| key.name);
-    keys.chain(notifications.into_iter().flatten())
+    keys.chain(notifications.into_iter().flatten()).chain(hosts)
 }
 
 /// Says that there is no such key, and which one may be meant.
@@ -344,6 +366,9 @@ pub(super) fn commented_file() -> String {
     if cfg!(feature = "notify") {
         text.push_str(NOTIFICATIONS);
     }
+    if cfg!(feature = "hosts") {
+        text.push_str(HOSTS_TEXT);
+    }
     text
 }
 
@@ -383,4 +408,15 @@ const NOTIFICATIONS: &str = r#"
 # [channel.own]
 # kind = "command"
 # run = "cat >> ~/notifications.jsonl"
+"#;
+
+/// The hosts of the commented file.
+const HOSTS_TEXT: &str = r#"
+# Hosts. Those in names are read over ssh by status, tui and other commands without --host, too; --host local reads this
+# one alone. The names are those of ~/.ssh/config. TD_HOSTS, with colons between the names, takes precedence.
+# [hosts]
+# names = ["local", "build-1", "build.example.org"]
+
+# [hosts.build-1]            # a name with a dot is quoted: [hosts."build.example.org"]
+# command = "/opt/td/td-observe"  # the program there, if the PATH of ssh lacks it
 "#;

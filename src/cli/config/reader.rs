@@ -6,8 +6,10 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
+#[cfg(feature = "hosts")]
+use super::host_settings::HostSettings;
 use super::keys::Entry;
-#[cfg(feature = "notify")]
+#[cfg(any(feature = "hosts", feature = "notify"))]
 use super::section::Section;
 #[cfg(feature = "notify")]
 use crate::notify::Settings;
@@ -47,8 +49,10 @@ pub(super) struct Reader<'a> {
     pub problems: Vec<Problem>,
     #[cfg(feature = "notify")]
     pub notifications: Settings,
-    /// The rules and channels as the file gives them.
-    #[cfg(feature = "notify")]
+    #[cfg(feature = "hosts")]
+    pub hosts: HostSettings,
+    /// The tables as the file gives them.
+    #[cfg(any(feature = "hosts", feature = "notify"))]
     pub sections: Vec<Section>,
 }
 

@@ -1,20 +1,20 @@
-//! A rule or a channel of notifications, as `config show` prints it.
+//! A table of the configuration, such as a channel of notifications or a host, as `config show` prints it.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::keys::{NOTIFY, quoted};
+use super::keys::{NOTIFY, Origin, quoted};
 use crate::face::one_line;
 
-/// A rule or a channel as the file gives it, for those who ask where a value comes from.
+/// A table as the file gives it, for those who ask where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Section {
-    /// `notify`, or `channel.NAME`.
+    /// `notify`, `channel.NAME`, `hosts` or `hosts.NAME`, in which a name with a dot is quoted.
     pub name: String,
-    pub line: usize,
-    /// Names, values as a file writes them, without secrets, and lines.
-    pub values: Vec<(&'static str, Value, usize)>,
+    pub origin: Origin,
+    /// Names, values as a file writes them, without secrets, and where they are from.
+    pub values: Vec<(&'static str, Value, Origin)>,
 }
 
 impl Section {
@@ -25,8 +25,8 @@ impl Section {
             let values = self.values.iter();
             let values = values.map(|(name, value, _)| ((*name).to_owned(), value.clone()));
             let value: serde_json::Map<_, _> = values.collect();
-            let about =
-                json!({ "key": self.name, "value": value, "origin": path, "line": self.line });
+            let (origin, line) = (self.origin.place(&path), self.origin.line());
+            let about = json!({ "key": self.name, "value": value, "origin": origin, "line": line });
             return format!("{about}\n");
         }
         let header = if self.name == NOTIFY {
@@ -35,13 +35,15 @@ impl Section {
             format!("[{}]", self.name)
         };
         let assignments = self.values.iter();
-        let assignments =
-            assignments.map(|(name, value, line)| (format!("{name} = {}", written(value)), *line));
-        let lines = std::iter::once((header, self.line)).chain(assignments);
+        let assignments = assignments
+            .map(|(name, value, origin)| (format!("{name} = {}", written(value)), origin));
+        let lines = std::iter::once((header, &self.origin)).chain(assignments);
         let mut text = String::from("\n");
-        for (line, number) in lines {
+        for (line, origin) in lines {
             text.push_str(&if with_origin {
-                format!("{line:<32} # {}:{number}\n", one_line(&path))
+                let number = origin.line().map(|line| format!(":{line}"));
+                let place = one_line(&origin.place(&path));
+                format!("{line:<32} # {place}{}\n", number.unwrap_or_default())
             } else {
                 format!("{line}\n")
             });
