@@ -32,6 +32,8 @@ use super::run::TypedRun;
 use super::runs::TypedRuns;
 #[cfg(feature = "serve")]
 use super::serve::TypedServe;
+#[cfg(feature = "redis")]
+use super::ship::TypedShip;
 use super::states::TypedStates;
 use super::status::TypedStatus;
 #[cfg(feature = "tui")]
@@ -116,6 +118,9 @@ pub(super) enum Command {
     #[cfg(feature = "mcp")]
     #[command(after_help = SKILL_EXAMPLES)]
     Skill,
+    /// Ship the history to Redis, from which other machines read it
+    #[cfg(feature = "redis")]
+    Ship(TypedShip),
     /// Start the observer with your login, by systemd
     Service(TypedService),
     /// Show, check or begin the configuration
@@ -262,6 +267,8 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ("mcp", &["no_log", "json", "color", "quiet"]),
     #[cfg(feature = "mcp")]
     ("skill", ALL),
+    #[cfg(feature = "redis")]
+    ("ship", &["server_name", "server_socket", "no_log", "color"]),
     ("service", &["no_log", "json", "color", "quiet"]),
     (
         "config",

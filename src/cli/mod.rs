@@ -38,8 +38,12 @@ mod announced;
 mod mcp;
 mod observer;
 mod private_file;
+#[cfg(feature = "redis")]
+mod redis_args;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "redis")]
+mod ship;
 mod status;
 #[cfg(feature = "tui")]
 mod tui;
@@ -273,6 +277,8 @@ fn perform(command: Command, options: Options) -> Result<ExitCode, Failure> {
         Command::Mcp(typed) => mcp::run(options, *typed),
         #[cfg(feature = "mcp")]
         Command::Skill => mcp::print_skill(),
+        #[cfg(feature = "redis")]
+        Command::Ship(typed) => ship::run(&options, &typed),
         Command::Config(typed) => config::run(&options, &typed, &command_line::command()),
         #[cfg(feature = "notify")]
         Command::Notify(typed) => notify::run(&options, &typed),

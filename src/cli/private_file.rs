@@ -4,24 +4,24 @@ use std::fs;
 #[cfg(any(feature = "report", feature = "sqlite"))]
 use std::fs::File;
 use std::io::{self, Write};
-#[cfg(any(feature = "notify", feature = "serve"))]
+#[cfg(any(feature = "notify", feature = "redis", feature = "serve"))]
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-#[cfg(any(feature = "notify", feature = "serve"))]
+#[cfg(any(feature = "notify", feature = "redis", feature = "serve"))]
 use crate::history::read_trusted_file;
 
 /// The largest file of a secret, in bytes.
-#[cfg(any(feature = "notify", feature = "serve"))]
+#[cfg(any(feature = "notify", feature = "redis", feature = "serve"))]
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
 /// Returns the only line of a file that only its owner can read.
 ///
 /// # Errors
 /// The reason in words.
-#[cfg(any(feature = "notify", feature = "serve"))]
+#[cfg(any(feature = "notify", feature = "redis", feature = "serve"))]
 pub(super) fn private_line(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|cause| format!("cannot read {shown}: {cause}"))?;

@@ -195,7 +195,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 }
 
 /// Formats a duration: `0.03 s`, `1.5 s`, `2 min 5 s`, `1 h 3 min`.
-pub(super) fn duration(ms: u64) -> String {
+pub(crate) fn duration(ms: u64) -> String {
     // Rounded before the unit is chosen, so that no unit overflows (`60.0 s`).
     let rounded = |unit: u64| ms.saturating_add(unit / 2) / unit;
     let (hundredths, tenths, seconds, minutes) =

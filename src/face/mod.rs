@@ -85,6 +85,8 @@ use board_table::{age_of, agent_of, last_text, phases_of, state_in_words};
 pub(crate) use console::{Console, ConsoleOptions};
 #[cfg(feature = "notify")]
 pub(crate) use conversation::conversation_text;
+#[cfg(feature = "redis")]
+pub(crate) use describe::duration as time_in_words;
 pub(crate) use event_writer::{
     EventWriter, Printer, Renderer, is_dumb, push_line, terminal_size, unless_broken_pipe,
 };

@@ -4,7 +4,7 @@
 //! runs report more: appended lines, and the end of their writer, which closes the lock file. If the system
 //! reports nothing, the caller polls at intervals.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ use crate::event::ExecutionId;
 pub(crate) struct RunChanges {
     data: DataDir,
     reports: Option<Reports>,
-    /// The watch number of each watched run.
+    /// The watch number of each watched run, and the run of each number.
     watched: HashMap<ExecutionId, i32>,
+    runs: HashMap<i32, ExecutionId>,
 }
 
 /// The result of a wait.
@@ -51,6 +52,7 @@ impl RunChanges {
             data: data.clone(),
             reports: reports.ok(),
             watched: HashMap::new(),
+            runs: HashMap::new(),
         }
     }
 
@@ -66,7 +68,9 @@ impl RunChanges {
         };
         match reports.watch(run.path()) {
             Ok(number) => {
-                self.watched.insert(run.execution_id().clone(), number);
+                let id = run.execution_id();
+                self.watched.insert(id.clone(), number);
+                self.runs.insert(number, id.clone());
             }
             // The caller polls the run at intervals.
             Err(cause) => log::debug!("{}: {cause}", run.path().display()),
@@ -79,6 +83,7 @@ impl RunChanges {
             (&self.reports, self.watched.remove(run.execution_id()))
         {
             reports.unwatch(number);
+            self.runs.remove(&number);
         }
     }
 
@@ -100,23 +105,34 @@ impl RunChanges {
         match reports.map(Reports::read) {
             None => Change::Nothing,
             Some(None) => Change::Any,
-            Some(Some(names)) => {
-                let runs = names.iter().filter_map(|name| self.data.run_in(name));
-                Change::Runs(runs.collect())
+            Some(Some(changed)) => {
+                let opened = changed.names.iter();
+                let opened = opened.filter_map(|name| self.data.run_in(name));
+                let watched = changed.watches.iter();
+                let watched = watched.filter_map(|number| self.runs.get(number));
+                Change::Runs(opened.chain(watched.map(|id| self.data.run(id))).collect())
             }
         }
     }
 }
 
+/// What was reported: the names of runs that were opened, and the numbers of watches.
+#[derive(Debug, Default)]
+struct Changed {
+    names: BTreeSet<String>,
+    watches: BTreeSet<i32>,
+}
+
 #[cfg(target_os = "linux")]
 mod imp {
-    use std::collections::BTreeSet;
     use std::io;
     use std::mem::MaybeUninit;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::path::Path;
 
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+
+    use super::Changed;
 
     #[derive(Debug)]
     pub struct Reports {
@@ -147,9 +163,9 @@ mod imp {
             let _ = inotify::remove_watch(&self.inotify, number);
         }
 
-        /// Reads pending reports: the names of runs. Returns `None` if some reports were lost.
-        pub fn read(&self) -> Option<BTreeSet<String>> {
-            let mut names = BTreeSet::new();
+        /// Reads pending reports. Returns `None` if some reports were lost.
+        pub fn read(&self) -> Option<Changed> {
+            let mut changed = Changed::default();
             // The size of one read; the next read returns further reports.
             let mut reports = [MaybeUninit::uninit(); 16 * 1024];
             let mut reader = inotify::Reader::new(&self.inotify, &mut reports);
@@ -157,13 +173,13 @@ mod imp {
                 if report.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                     return None;
                 }
-                if report.wd() == self.runs
-                    && let Some(Ok(name)) = report.file_name().map(|name| name.to_str())
-                {
-                    names.insert(name.to_owned());
+                if report.wd() != self.runs {
+                    changed.watches.insert(report.wd());
+                } else if let Some(Ok(name)) = report.file_name().map(|name| name.to_str()) {
+                    changed.names.insert(name.to_owned());
                 }
             }
-            Some(names)
+            Some(changed)
         }
     }
 
@@ -176,10 +192,11 @@ mod imp {
 
 #[cfg(not(target_os = "linux"))]
 mod imp {
-    use std::collections::BTreeSet;
     use std::io;
     use std::os::fd::{AsFd, BorrowedFd};
     use std::path::Path;
+
+    use super::Changed;
 
     /// Never exists, because the system reports nothing.
     #[derive(Debug)]
@@ -198,7 +215,7 @@ mod imp {
             match *self {}
         }
 
-        pub fn read(&self) -> Option<BTreeSet<String>> {
+        pub fn read(&self) -> Option<Changed> {
             match *self {}
         }
     }

@@ -21,6 +21,9 @@ mod ssh;
 #[cfg(feature = "tui")]
 mod visit;
 
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -17,6 +17,8 @@ mod bench;
 mod observed;
 mod observer;
 mod recordings;
+#[cfg(feature = "redis")]
+mod redis;
 mod resources;
 mod support;
 
