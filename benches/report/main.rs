@@ -20,6 +20,12 @@ mod history;
 mod log;
 #[cfg(feature = "report")]
 mod nights;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "redis")]
+#[path = "../../tests/it/redis/server.rs"]
+#[allow(dead_code)]
+mod redis_server;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -43,6 +49,8 @@ mod tui;
 
 use std::process::ExitCode;
 
+#[cfg(feature = "redis")]
+use common::support;
 use common::table::Table;
 
 type Section = (&'static str, fn(&mut Table));
@@ -56,6 +64,8 @@ const SECTIONS: &[Section] = &[
     ("nights", nights::run),
     #[cfg(feature = "sqlite")]
     ("sqlite", sqlite::run),
+    #[cfg(feature = "redis")]
+    ("redis", redis::run),
     ("polling", polling::run),
     ("neighbours", neighbours::run),
     ("latency", latency::run),

@@ -515,6 +515,7 @@ impl Fold<'_> {
                 .unwrap_or_else(|| key.execution_id.to_string())
         };
         let at = self.at;
+        let have_hosts = self.rows.have_hosts;
         let mut is_new = false;
         let row = self.rows.map.entry(key.clone()).or_insert_with(|| {
             is_new = true;
@@ -525,6 +526,9 @@ impl Fold<'_> {
         });
         let before = row.clone();
         change(row, at);
+        if have_hosts {
+            row.name_host();
+        }
         if is_new || *row != before {
             self.changed.insert(key);
         }

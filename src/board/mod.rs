@@ -94,6 +94,13 @@ impl Board {
         }
     }
 
+    /// Takes the beginning of each execution's id for the name of its host.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_hosts(mut self) -> Self {
+        self.rows.have_hosts = true;
+        self
+    }
+
     /// Applies the next event of any execution; returns the keys of the rows that have changed. The events of
     /// one execution must be applied in order.
     pub fn apply(&mut self, envelope: &Envelope) -> BTreeSet<RowKey> {

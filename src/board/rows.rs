@@ -24,6 +24,23 @@ impl Row {
     pub(crate) fn is_in_pane(&self) -> bool {
         self.pane.is_some() || self.in_pane.is_some()
     }
+
+    /// Names the host with which the execution's id begins, also in the path of the transcript, which is not of this host.
+    pub(super) fn name_host(&mut self) {
+        let id = self.execution_id.clone();
+        let Some((host, own)) = id.split_once('/') else {
+            return;
+        };
+        if self.host.is_none() {
+            self.host = Some(host.to_owned());
+            if self.name == *id {
+                self.name = own.to_owned();
+            }
+        }
+        if let Some(file) = self.file.as_mut().filter(|file| file.starts_with('/')) {
+            file.insert_str(0, &format!("{host}:"));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -35,6 +52,8 @@ pub(super) struct Rows {
     pub servers: FxHashMap<ExecutionId, String>,
     /// The rules that recognize the decoration of agents' screens.
     pub rules: StateRules,
+    /// True if the ids of executions begin with the names of their hosts.
+    pub have_hosts: bool,
 }
 
 impl Rows {
@@ -44,6 +63,7 @@ impl Rows {
             names: FxHashMap::default(),
             servers: FxHashMap::default(),
             rules,
+            have_hosts: false,
         }
     }
 

@@ -30,7 +30,7 @@ const DIRECTORY_BYTES_MAX: usize = 70;
 const KNOWN_TIME: Duration = Duration::from_secs(15);
 
 /// The hosts to read.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct TypedHosts {
     /// Read the observer of this host, over ssh; repeat for several; local is this one
     #[arg(long = "host", value_name = "HOST", add = ArgValueCompleter::new(known::hosts))]
@@ -38,10 +38,23 @@ pub(super) struct TypedHosts {
     /// With --host: start the observers that do not run
     #[arg(long = "start", requires = "hosts")]
     pub starts: bool,
+    #[cfg(feature = "redis")]
+    #[command(flatten)]
+    pub from: super::from::TypedFrom,
 }
 
 /// The hosts that a face reads, until it is dropped.
-pub(super) struct HostsInUse {
+#[expect(dead_code, reason = "held for their drop, which ends all connections")]
+pub(super) enum HostsInUse {
+    /// By their observers.
+    Observers(Box<ObserversInUse>),
+    /// By what they have shipped.
+    #[cfg(feature = "redis")]
+    Copies(super::from::CopiesInUse),
+}
+
+/// The observers that a face reads, until it is dropped.
+pub(super) struct ObserversInUse {
     _hosts: Hosts,
     _lock: HubLock,
     /// The sockets, and the copies of runs.
@@ -72,6 +85,12 @@ pub(super) fn begin(
         copies,
         waits_for,
     } = host_use;
+    #[cfg(feature = "redis")]
+    if let Some(address) = &typed.from.from {
+        let from = (&typed.from, address.as_str());
+        let copies = super::from::begin(from, sockets_directory()?, options, waits_for.is_some())?;
+        return Ok(Some(HostsInUse::Copies(copies)));
+    }
     let names = if typed.hosts.is_empty() {
         &settings.standing
     } else {
@@ -102,12 +121,12 @@ pub(super) fn begin(
     if let Some(copied) = waits_for {
         hosts.wait_until_known(copied, clock.now() + KNOWN_TIME);
     }
-    Ok(Some(HostsInUse {
+    Ok(Some(HostsInUse::Observers(Box::new(ObserversInUse {
         _hosts: hosts,
         _lock: lock,
         _sockets: sockets,
         _data: data,
-    }))
+    }))))
 }
 
 /// Returns the hosts, each once.

@@ -34,6 +34,8 @@ mod watch_hosts;
 mod watch_observer;
 
 mod announced;
+#[cfg(feature = "redis")]
+mod from;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod observer;

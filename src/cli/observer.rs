@@ -6,6 +6,8 @@ mod background;
 mod foreground;
 #[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 mod private;
+#[cfg(feature = "redis")]
+mod replica;
 mod service;
 mod team_servers;
 
@@ -31,6 +33,8 @@ pub(super) use background::stop;
 pub(super) use foreground::wait_until_observing;
 #[cfg(any(feature = "mcp", feature = "tui", feature = "serve"))]
 pub(super) use private::PrivateObserver;
+#[cfg(feature = "redis")]
+pub(super) use replica::ReplicaObserver;
 pub(super) use service::run as service;
 
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {

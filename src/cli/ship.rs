@@ -30,7 +30,7 @@ const UNSHIPPED: u8 = 3;
 /// The shipper of a data directory to an address, in whose directory its files are.
 const SHIPPER: Announced = Announced {
     name: "ship",
-    runs_already: "a shipper to this address runs already, by",
+    runs_already: "a shipper to this address runs already, with its files in",
 };
 
 #[derive(Debug, clap::Args)]

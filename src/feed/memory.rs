@@ -63,6 +63,8 @@ struct State {
     lagged: u64,
     /// Executions whose rows have changed since their last summary.
     changed: BTreeSet<ExecutionId>,
+    /// The runs of others are copies, whose summaries are kept, too.
+    are_copies: bool,
     /// The number of streams so far, and the open ones in the order of their opening.
     streams: (u64, Vec<Weak<StreamGauge>>),
     /// Executions whose events come from the logs of other processes.
@@ -107,11 +109,33 @@ impl Feed {
         data: DataDir,
         clock: Clock,
     ) -> Result<(Self, Handle<()>)> {
+        Self::start_with(events, (board, numbers, false), data, clock)
+    }
+
+    /// Starts the feed of copies of other hosts' runs, whose summaries it gives, as [`Feed::start`] does.
+    #[cfg(feature = "redis")]
+    pub fn start_for_copies(
+        events: Subscription,
+        (board, numbers): (Board, &Numbers),
+        data: DataDir,
+        clock: Clock,
+    ) -> Result<(Self, Handle<()>)> {
+        Self::start_with(events, (board, numbers, true), data, clock)
+    }
+
+    fn start_with(
+        events: Subscription,
+        (board, numbers, are_copies): (Board, &Numbers, bool),
+        data: DataDir,
+        clock: Clock,
+    ) -> Result<(Self, Handle<()>)> {
         let mut journal = Journal::default();
         for (run, seq) in numbers {
             journal.begin(run, *seq);
         }
         let now = clock.wall();
+        let read = board.rows().filter(|_| are_copies);
+        let changed = read.map(|row| row.execution_id.clone()).collect();
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 board,
@@ -121,7 +145,8 @@ impl Feed {
                 bytes: 0,
                 last_ts: now,
                 lagged: 0,
-                changed: BTreeSet::new(),
+                changed,
+                are_copies,
                 streams: (0, Vec::new()),
                 others: BTreeSet::new(),
                 is_closed: false,
@@ -255,7 +280,10 @@ impl Feed {
             for event in events.by_ref().take(BATCH_MAX) {
                 let id = event.event.execution_id();
                 if state.others.contains(id) {
-                    state.take_event(event.into(), &self.shared.data);
+                    let changed = state.take_event(event.into(), &self.shared.data);
+                    if state.are_copies {
+                        state.changed.extend(changed);
+                    }
                 } else {
                     own.insert(id.into());
                 }
@@ -289,6 +317,9 @@ impl Feed {
         let mut state = self.lock();
         if state.others.remove(id) && state.board.end(id, exit_status, is_cut_off, at, fate) {
             state.version += 1;
+            if state.are_copies {
+                state.changed.insert(id.clone());
+            }
             drop(state);
             self.shared.arrived.notify_all();
         }

@@ -56,6 +56,8 @@ pub(crate) use selection::Selection;
 pub(crate) use states::RunStates;
 #[cfg(feature = "report")]
 pub(crate) use summary::RunEnds;
+#[cfg(feature = "redis")]
+pub(crate) use summary::board_of_copies;
 #[cfg(any(feature = "mcp", feature = "serve"))]
 pub(crate) use summary::ended_rows;
 #[cfg(feature = "cli")]

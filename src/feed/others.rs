@@ -25,6 +25,10 @@ use crate::timestamp::Timestamp;
 /// The most runs that are followed at the same time, because each one takes two descriptors.
 const FOLLOWED_MAX: usize = 128;
 
+/// The most runs of other hosts that are followed at the same time, by a process that has nothing else open.
+#[cfg(feature = "redis")]
+const COPIES_MAX: usize = 4096;
+
 /// The most runs that wait for a followed one to end. Further runs are found by a later scan.
 const WAITING_MAX: usize = 10_000;
 
@@ -59,6 +63,20 @@ impl Others {
     /// Starts the thread. `servers` are the sockets of the tmux servers whose sessions the observer itself
     /// observes.
     pub fn start(feed: Feed, servers: &[PathBuf]) -> Result<Self> {
+        Self::start_with(feed, servers, (FOLLOWED_MAX, false))
+    }
+
+    /// Starts the thread for copies of runs of other hosts.
+    #[cfg(feature = "redis")]
+    pub fn start_for_copies(feed: Feed) -> Result<Self> {
+        Self::start_with(feed, &[], (COPIES_MAX, true))
+    }
+
+    fn start_with(
+        feed: Feed,
+        servers: &[PathBuf],
+        (followed_max, are_copies): (usize, bool),
+    ) -> Result<Self> {
         let (wake, woken) = UnixStream::pair()
             .map_err(|cause| Error::other("cannot follow other processes").because(cause))?;
         let mut follower = OthersFollower {
@@ -70,6 +88,8 @@ impl Others {
             followed: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_full: false,
+            followed_max,
+            are_copies,
             writers_at: feed.clock().now(),
             clock: feed.clock().clone(),
             feed,
@@ -94,6 +114,10 @@ struct OthersFollower {
     logs: RunLogs,
     followed: BTreeMap<ExecutionId, FollowedRun>,
     waiting: BTreeMap<ExecutionId, RunDirectory>,
+    /// The most runs that are followed at the same time.
+    followed_max: usize,
+    /// The runs are copies of other hosts' runs.
+    are_copies: bool,
     /// The user was warned that runs are waiting.
     is_full: bool,
     /// When the writers are looked at next.
@@ -198,10 +222,11 @@ impl OthersFollower {
         if self.is_own(&metadata) {
             return;
         }
-        if self.followed.len() >= FOLLOWED_MAX {
+        if self.followed.len() >= self.followed_max {
             if !std::mem::replace(&mut self.is_full, true) {
                 log::warn!(
-                    "{FOLLOWED_MAX} runs of other processes are on the board; others come when these have ended"
+                    "{} runs of other processes are on the board; others come when these have ended",
+                    self.followed_max
                 );
             }
             if self.waiting.len() < WAITING_MAX {
@@ -280,6 +305,9 @@ impl OthersFollower {
             if let Some(known) = self.leave(run.execution_id()) {
                 // The exit status is unknown if the metadata have none.
                 let metadata = run.metadata().ok().flatten();
+                if self.are_copies && metadata.as_ref().is_some_and(RunMetadata::is_open_copy) {
+                    continue;
+                }
                 let exit_status = metadata.as_ref().and_then(|metadata| metadata.exit_status);
                 // The writer has not recorded its end.
                 let is_cut_off = metadata
@@ -293,7 +321,7 @@ impl OthersFollower {
                 });
             }
         }
-        while self.followed.len() < FOLLOWED_MAX
+        while self.followed.len() < self.followed_max
             && let Some((_, run)) = self.waiting.pop_first()
         {
             is_behind = true;

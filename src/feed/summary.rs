@@ -43,9 +43,29 @@ pub(crate) fn board_of_history(
     rules: StateRules,
     clock: &Clock,
 ) -> Result<(Board, Numbers)> {
+    fill_board((Board::new(rules), false), data, clock)
+}
+
+/// Builds the board of copies, the ids of whose runs begin with their hosts, as [`board_of_history`] does.
+///
+/// # Errors
+/// The same as those of [`board_of_history`].
+#[cfg(feature = "redis")]
+pub(crate) fn board_of_copies(
+    data: &DataDir,
+    rules: StateRules,
+    clock: &Clock,
+) -> Result<(Board, Numbers)> {
+    fill_board((Board::new(rules).with_hosts(), true), data, clock)
+}
+
+fn fill_board(
+    (mut board, are_copies): (Board, bool),
+    data: &DataDir,
+    clock: &Clock,
+) -> Result<(Board, Numbers)> {
     let now = clock.wall();
     let mut survivors = Survivors::new(clock.clone());
-    let mut board = Board::new(rules);
     let mut numbers = Numbers::new();
     let age_max = i64::try_from(ENDED_AGE_MAX.as_micros()).unwrap_or(i64::MAX);
     let list = data.runs(now)?;
@@ -62,7 +82,11 @@ pub(crate) fn board_of_history(
         let metadata = run.directory.metadata().unwrap_or_default();
         match add_run(&mut board, &run.directory, metadata.as_ref()) {
             Ok(seq) => {
-                if run.state != RunStatus::Running {
+                let goes_on =
+                    are_copies && metadata.as_ref().is_some_and(RunMetadata::is_open_copy);
+                if goes_on {
+                    // Whoever copied it may have ended, which says nothing of the run.
+                } else if run.state != RunStatus::Running {
                     let survivors = survivors.of(metadata.as_ref());
                     end(&mut board, &run, |row| survivors.fate(row));
                 } else if let Some(writer) = metadata.as_ref().filter(|of| of.host == host()) {

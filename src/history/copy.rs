@@ -61,12 +61,20 @@ impl RunCopy {
             dir,
         };
         copy.set_metadata(metadata)?;
+        // Notifies observers that watch the data directory. If this fails, they find the run a little later.
+        let _ = copy.dir.set_times();
         Ok(copy)
     }
 
     /// Returns the number of the last event.
     pub fn last_seq(&self) -> u64 {
         self.last.0
+    }
+
+    /// Returns the number and the time of the last event.
+    #[cfg(feature = "redis")]
+    pub fn last(&self) -> (u64, Timestamp) {
+        self.last
     }
 
     /// Returns the metadata.

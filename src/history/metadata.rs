@@ -222,6 +222,13 @@ impl RunMetadata {
         }
     }
 
+    /// Returns true if these are the metadata of a copy of another host's run that had not ended when its last event was
+    /// copied, whether or not something copies it now.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_open_copy(&self) -> bool {
+        self.state == RunState::Running && self.next_seq.is_none()
+    }
+
     /// Returns the socket of the tmux server and the pane in whose foreground a command or a loop runs.
     pub(crate) fn in_pane(&self) -> Option<(String, PaneId)> {
         let place = self.extra.get(IN_PANE)?;

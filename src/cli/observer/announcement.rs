@@ -84,7 +84,23 @@ impl HubLock {
     }
 
     /// Tells faces where to ask.
-    pub fn announce(&self, (socket, data): (&Path, &Path), clock: &Clock) -> Result<()> {
+    pub fn announce(&self, places: (&Path, &Path), clock: &Clock) -> Result<()> {
+        // The observer of each host decides.
+        self.announce_as(places, true, clock)
+    }
+
+    /// Tells faces where to ask, and that nobody types there.
+    #[cfg(feature = "redis")]
+    pub fn announce_reading(&self, places: (&Path, &Path), clock: &Clock) -> Result<()> {
+        self.announce_as(places, false, clock)
+    }
+
+    fn announce_as(
+        &self,
+        (socket, data): (&Path, &Path),
+        allow_input: bool,
+        clock: &Clock,
+    ) -> Result<()> {
         self.0.announce(&Announcement {
             pid: std::process::id(),
             socket: socket.to_owned(),
@@ -92,8 +108,7 @@ impl HubLock {
             servers: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: clock.wall(),
-            // The observer of each host decides.
-            allow_input: true,
+            allow_input,
             options: BTreeMap::new(),
             config: None,
         })

@@ -16,6 +16,8 @@ pub(super) struct Entry {
     pub id: EntryId,
     /// The line of a log, if the entry has one.
     pub line: Option<Vec<u8>>,
+    /// The other fields.
+    others: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Entry {
@@ -27,14 +29,25 @@ impl Entry {
         let Some(Value::BulkString(id)) = parts.next() else {
             return None;
         };
-        let line = pairs(parts.next()).find_map(|(field, value)| {
-            let is_line = field == ENVELOPE.as_bytes();
-            is_line.then_some(value)
-        });
+        let (mut line, mut others) = (None, Vec::new());
+        for (field, value) in pairs(parts.next()) {
+            if field == ENVELOPE.as_bytes() {
+                line = Some(value);
+            } else {
+                others.push((field, value));
+            }
+        }
         Some(Self {
             id: EntryId::parse(&id)?,
             line,
+            others,
         })
+    }
+
+    /// Returns the value of a field other than that with the line.
+    pub fn field(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut fields = self.others.iter();
+        fields.find_map(|(field, value)| (field == name).then_some(value.as_slice()))
     }
 
     /// Returns the event, if the entry is one of this program: its id has the number of the event.
@@ -60,6 +73,18 @@ pub(super) fn pairs(answer: Option<Value>) -> impl Iterator<Item = (Vec<u8>, Vec
     };
     let all = in_turn.chain(map);
     all.filter_map(move |(name, value)| Some((bytes(name)?, bytes(value)?)))
+}
+
+/// Returns the texts in an answer.
+pub(super) fn values(answer: Option<Value>) -> Vec<Vec<u8>> {
+    let (Some(Value::Array(values)) | Some(Value::Set(values))) = answer else {
+        return Vec::new();
+    };
+    let texts = values.into_iter().filter_map(|value| match value {
+        Value::BulkString(text) => Some(text),
+        _ => None,
+    });
+    texts.collect()
 }
 
 /// Returns the entries in an answer.

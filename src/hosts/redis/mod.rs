@@ -20,6 +20,10 @@ mod entries;
 mod shipped_run;
 mod shipper;
 
+mod copied_run;
+mod replica;
+
 pub(crate) use address::Address;
 pub(crate) use keys::{Keys, PREFIX};
+pub(crate) use replica::{Replica, ReplicaOptions};
 pub(crate) use shipper::{Progress, Shipper, ShipperOptions};

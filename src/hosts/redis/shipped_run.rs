@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::keys::{AboutRun, EntryId};
 use crate::error::Result;
 use crate::event::{ExecutionId, LogGapRange};
-use crate::history::{Follower, Query, RunDirectory, RunMetadata, RunState};
+use crate::history::{Follower, Query, RunDirectory, RunMetadata, RunState, fnv1a};
 use crate::timestamp::Timestamp;
 
 /// The field of metadata with the rows of the board, which changes every other second and which the events give.
@@ -33,6 +33,8 @@ pub(super) struct ShippedRun {
     read: EntryId,
     /// The log behind the last entry that was read, if it is open.
     log: Option<Follower>,
+    /// The hash of the line of the last entry that Redis has, until the log is opened there.
+    expected: Option<u64>,
     /// What is said of the run in Redis.
     pub registered: Option<AboutRun>,
     /// True if the log may have unread events.
@@ -67,6 +69,7 @@ impl ShippedRun {
             last: EntryId::default(),
             read: EntryId::default(),
             log: None,
+            expected: None,
             registered: None,
             is_ready: true,
             has_ended: false,
@@ -125,12 +128,13 @@ impl ShippedRun {
         self.read = self.last;
     }
 
-    /// Continues after the last entry that Redis has.
-    pub fn go_on_after(&mut self, last: EntryId) {
+    /// Continues after the last entry that Redis has, whose line is given if it is one of this program.
+    pub fn go_on_after(&mut self, last: EntryId, line: Option<&[u8]>) {
         self.is_uncertain = false;
         self.last = last;
-        if self.read != last {
+        if self.read != last || self.log.is_none() {
             (self.log, self.read) = (None, last);
+            self.expected = line.map(fnv1a);
             (self.is_ready, self.has_ended) = (true, false);
         }
     }
@@ -157,10 +161,7 @@ impl ShippedRun {
         let log = match &mut self.log {
             Some(log) => log,
             none => {
-                let log = match read.number {
-                    0 => Follower::open(&self.directory, Query::all())?,
-                    number => self.directory.follow_after(number, None)?,
-                };
+                let log = open_after(&self.directory, read, self.expected.take())?;
                 // A thread for each of many logs would be too many.
                 none.insert(if is_alone { log } else { log.in_this_thread() })
             }
@@ -175,10 +176,11 @@ impl ShippedRun {
             let Some(numbers) = LogGapRange::of(&record.envelope) else {
                 continue;
             };
-            if numbers.last <= read.number {
+            let ms = EntryId::ms_of(numbers.ts);
+            // A lower number at a later time is new: after a power cut, numbers are assigned again.
+            if numbers.last <= read.number && ms <= read.ms {
                 continue;
             }
-            let ms = EntryId::ms_of(numbers.ts);
             if ms.saturating_add(BACK_MS) < read.ms && self.clock_back.is_none() {
                 self.clock_back = Some((numbers.ts, read.ms));
             }
@@ -221,6 +223,29 @@ impl ShippedRun {
         let last = metadata.next_seq.unwrap_or_default().saturating_sub(1);
         self.known = self.known.max(last);
     }
+}
+
+/// Opens a log behind an entry, or at its beginning if the entry is not in it: a power cut may have taken the end of the
+/// log, and others events may have the numbers since.
+fn open_after(directory: &RunDirectory, last: EntryId, expected: Option<u64>) -> Result<Follower> {
+    if last.number == 0 {
+        return Follower::open(directory, Query::all());
+    }
+    if let Some(expected) = expected {
+        let mut log = directory
+            .follow_after(last.number - 1, None)?
+            .in_this_thread();
+        while let Some(record) = log.next()? {
+            let number = LogGapRange::of(&record.envelope).map_or(0, |numbers| numbers.last);
+            if number >= last.number {
+                if fnv1a(record.line()) != expected {
+                    return Follower::open(directory, Query::all());
+                }
+                break;
+            }
+        }
+    }
+    directory.follow_after(last.number, None)
 }
 
 fn inode(directory: &RunDirectory) -> Option<u64> {

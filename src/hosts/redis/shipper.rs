@@ -550,25 +550,25 @@ impl Shipper {
         let Some(stream) = self.runs.get(id).map(|run| run.stream.clone()) else {
             return Ok(());
         };
-        let last = match entries(answer) {
+        let (last, line) = match entries(answer) {
             Err(error) if error.code() == "WRONGTYPE" => {
                 self.block(id, &words(&error));
                 return Ok(());
             }
             Err(error) => return Err(LinkError::of_server(&error)),
-            Ok(entries) => match entries.first() {
-                None => last_trimmed(link, &stream)?,
-                Some(entry) if entry.envelope().is_some() => entry.id,
+            Ok(entries) => match entries.into_iter().next() {
+                None => (last_trimmed(link, &stream)?, None),
+                Some(entry) if entry.envelope().is_some() => (entry.id, entry.line),
                 Some(_) => {
                     self.report_foreign(&stream, "an entry without an envelope");
-                    last_own(link, &stream)?
+                    (last_own(link, &stream)?, None)
                 }
             },
         };
         let Some(run) = self.runs.get_mut(id) else {
             return Ok(());
         };
-        run.go_on_after(last);
+        run.go_on_after(last, line.as_deref());
         let registered = run.registered.as_ref().and_then(|about| about.last);
         if registered == Some(last.number)
             && !run.is_open()

@@ -31,6 +31,8 @@ pub(super) enum Trouble {
     Foreign(String),
     /// The clock of a host went back.
     ClockWentBack(String),
+    /// Events were trimmed before they were read.
+    Trimmed(String),
     /// A log, or a run of the replica, cannot be read or written.
     Log(String),
 }
@@ -40,7 +42,7 @@ impl Trouble {
     fn is_general(&self) -> bool {
         !matches!(
             self,
-            Self::Foreign(_) | Self::ClockWentBack(_) | Self::Log(_)
+            Self::Foreign(_) | Self::ClockWentBack(_) | Self::Trimmed(_) | Self::Log(_)
         )
     }
 }

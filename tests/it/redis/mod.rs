@@ -1,11 +1,13 @@
 //! Many hosts by way of Redis: what is shipped, and the replica that faces read.
 
+mod faces;
+mod kills;
 mod log;
 mod server;
 mod ships;
 mod troubles;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -15,8 +17,18 @@ use crate::support::{CEILING, wait_for};
 
 /// Starts a shipper of a data directory.
 fn shipper(data: &Path, address: &str, more: &[&str]) -> Running {
-    let args = [&["ship", "--to", address, "--host-name", "web"], more].concat();
+    shipper_of("web", data, address, more)
+}
+
+fn shipper_of(host: &str, data: &Path, address: &str, more: &[&str]) -> Running {
+    let args = [&["ship", "--to", address, "--host-name", host], more].concat();
     Running::start(program(&args, data))
+}
+
+/// Returns the data directory of the copies that faces with this data directory read.
+fn copies(data: &Path) -> PathBuf {
+    let found = std::fs::read_dir(data.join("from")).unwrap();
+    found.map(|entry| entry.unwrap().path()).last().unwrap()
 }
 
 fn pid(running: &Running) -> Pid {

@@ -368,3 +368,47 @@ fn certificates_are_checked() {
     wait_for_number(&redis, STREAM, 5000);
     interrupt(known);
 }
+
+#[test]
+fn events_that_have_the_numbers_of_lost_ones_are_shipped_and_copied() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let (data, face) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    log::write(data.path(), "build", 100);
+    let running = shipper(data.path(), &redis.address(), &[]);
+    wait_for_number(&redis, STREAM, 100);
+    interrupt(running);
+    // As after a power cut of the host.
+    let path = data.path().join("runs/build/events.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    fs::write(&path, lines[..=80].concat()).unwrap();
+    let metadata = data.path().join("runs/build/metadata.json");
+    let said = fs::read_to_string(&metadata).unwrap();
+    fs::write(
+        &metadata,
+        said.replace("\"next_seq\": 101", "\"next_seq\": 81"),
+    )
+    .unwrap();
+    let mut build = Log::open(data.path(), "build", 80);
+    build.ts += 60_000_000;
+    build.append(70);
+    let running = shipper(data.path(), &redis.address(), &[]);
+    wait_for_number(&redis, STREAM, 150);
+    build.end();
+    interrupt(running);
+    let shipped = redis.lines(STREAM);
+    let log = log::lines(data.path(), "build");
+    let before = whole
+        .lines()
+        .filter(|line| !line.starts_with("{\"seq\":0,"));
+    assert_eq!(shipped[..100], before.collect::<Vec<_>>());
+    assert_eq!(shipped[100..], log[80..]);
+    assert_code(
+        &run(&["status", "--from", &redis.address()], face.path()),
+        0,
+    );
+    let copied = log::lines(&super::copies(face.path()), "web/build");
+    assert_eq!(copied.len(), 170);
+}
