@@ -270,6 +270,15 @@ impl Row {
         }
     }
 
+    /// Returns the name, after that of the host if it is another one.
+    #[cfg(feature = "cli")]
+    pub(crate) fn full_name(&self) -> String {
+        match &self.host {
+            Some(host) if self.kind != ExecutionKind::Host => format!("{host}/{}", self.name),
+            _ => self.name.clone(),
+        }
+    }
+
     /// Returns the urgency with which the row asks for the user.
     pub fn attention(&self) -> Attention {
         if self.dismissed {

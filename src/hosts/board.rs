@@ -133,6 +133,14 @@ impl HostBoard {
         self.changed.notify_all();
     }
 
+    /// Notes what no row shows.
+    pub fn note(&self, host: usize, change: impl FnOnce(&mut HostState)) {
+        if let Some(of) = self.lock().hosts.get_mut(host) {
+            change(of);
+        }
+        self.changed.notify_all();
+    }
+
     /// Replaces the rows of a host that is read.
     pub fn set_rows(&self, host: usize, rows: Vec<Row>) {
         self.update(host, |of| {

@@ -283,7 +283,7 @@ impl Copies {
     fn note_copied(&self, host: usize, copied: Copied) {
         let is_new = |hosts: &[HostState]| hosts.get(host).is_some_and(|of| of.copied < copied);
         if self.board.with(is_new) {
-            self.board.update(host, |of| of.copied = copied);
+            self.board.note(host, |of| of.copied = copied);
         }
     }
 

@@ -232,7 +232,7 @@ impl Link {
         // The host has told its time about in the middle.
         let between = asked.micros() / 2 + answered.micros() / 2;
         let clock = health.time.map(|time| time.micros() - between);
-        self.board.update(self.number, |of| {
+        self.board.note(self.number, |of| {
             of.clock = clock;
             of.problems = health.problems;
             of.version = health.observer.version;

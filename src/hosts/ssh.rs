@@ -100,7 +100,8 @@ impl SshCommand {
     pub(super) fn on_terminal(&self, host: &HostName, command: &str) -> TerminalProgram {
         let mut ssh = Command::new(&self.program);
         ssh.args(&self.args)
-            .args(["-t", "-o", "ControlPath=none", host.as_str(), command]);
+            .args(["-t", "-o", "ControlPath=none", "-o", "LogLevel=ERROR"])
+            .args([host.as_str(), command]);
         TerminalProgram(ssh)
     }
 

@@ -3,6 +3,7 @@
 // Each test uses a part of the world.
 #![allow(dead_code)]
 
+mod acts;
 mod fifty;
 mod network;
 mod sshd;

@@ -12,7 +12,7 @@ mod proxy;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -43,7 +43,13 @@ impl Served {
     pub fn start_at(home: &Home, listen: &str, more: &[&str]) -> Self {
         let socket = home.server.socket().display().to_string();
         let args = [&["serve", "-S", &socket, "--listen", listen], more].concat();
-        let running = Running::start(home.command(&args));
+        Self::of(home, home.command(&args))
+    }
+
+    /// Starts a server by its command; the home is its own.
+    #[track_caller]
+    pub fn of(home: &Home, command: Command) -> Self {
+        let running = Running::start(command);
         let line = running.lines.recv_timeout(CEILING);
         let link = line.unwrap_or_else(|_| panic!("{:?}", running.complaints()));
         let (_, token) = link.split_once("/#token=").unwrap();

@@ -7,12 +7,13 @@ use unicode_width::UnicodeWidthStr;
 
 use super::board::{Group, question_of};
 use super::cells::{
-    BOLD, DIM, REVERSED, Theme, fitted, put, put_line, put_title, restyle, row_starts,
+    BOLD, DIM, REVERSED, Theme, fitted, put, put_line, put_title, restyle, row_starts, wrapped,
 };
 use super::effect::Connection;
+use super::empty::empty_text;
 use super::keys::{self, PromptKind, help_lines, help_rows, key_columns};
 use super::layout::{Focus, ViewKind};
-use super::model::{Loading, Model};
+use super::model::Model;
 use super::prompt::{Answered, Prompt};
 use super::search::ScanState;
 use crate::board::bands::Band;
@@ -270,8 +271,12 @@ fn draw_lines(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     let is_empty = model.view.lines().is_empty() && model.view.window.open_line().is_none();
     if is_empty && y < bottom {
-        put(buffer, area.x, top + y, area.width, empty_text(model), DIM);
-        y += 1;
+        for line in wrapped(&empty_text(model), columns) {
+            if y < bottom {
+                put(buffer, area.x, top + y, area.width, &line, DIM);
+                y += 1;
+            }
+        }
     }
     if index >= model.view.lines().len() {
         let style = NEEDS_YOU.add_modifier(Modifier::UNDERLINED);
@@ -281,24 +286,6 @@ fn draw_lines(model: &Model, area: Rect, buffer: &mut Buffer) {
                 y += 1;
             }
         }
-    }
-}
-
-/// Returns the reason why there are no lines.
-fn empty_text(model: &Model) -> &'static str {
-    match &model.view.filter {
-        _ if model.board.row().is_none() => match model.connection {
-            Connection::Connected => "no row is selected",
-            _ => "",
-        },
-        Some(filter) if matches!(filter.state, ScanState::Reading(_)) => "searching the history…",
-        Some(_) => "no line matches the filter; Esc removes it",
-        None if model.log.loading == Loading::Whole => "",
-        None if model.view.at.is_some() => "nothing was recorded before this time",
-        None if model.board.row().is_some_and(|row| row.pane.is_some()) => {
-            "nothing was printed since it is observed; s shows its screen"
-        }
-        None => "nothing yet",
     }
 }
 
@@ -666,7 +653,7 @@ fn draw_prompt(
         (Some(Answered { row, .. }), PromptKind::Answer) => {
             let pane = row.pane.as_deref().unwrap_or_default();
             let keys = if prompt.presses_enter { " + Enter" } else { "" };
-            let text = format!("to {} {pane}, typed{keys}: ", row.name);
+            let text = format!("to {} {pane}, typed{keys}: ", row.full_name());
             // A narrow screen has room only for the pane.
             let short = format!("{pane}{keys}: ");
             let is_narrow = text.width() * 2 > usize::from(area.width);

@@ -22,6 +22,7 @@ mod view;
 mod model;
 
 mod draw;
+mod empty;
 
 mod queues;
 mod readers;

@@ -357,7 +357,7 @@ impl InputLine {
         }
         if !is_answerable(&row) {
             let why = "neither waits for an answer nor is an idle agent; Enter goes to its pane";
-            return self.show(&format!("{} {why}", row.name));
+            return self.show(&format!("{} {why}", row.full_name()));
         }
         self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
         self.answered = Some(Answered {
@@ -379,7 +379,7 @@ impl InputLine {
             answered.is_empty_confirmed = true;
             self.show("nothing was sent: type an answer, or Esc; Enter again sends just Enter");
         } else if !is_same {
-            let name = one_line(&answered.row.name);
+            let name = one_line(&answered.row.full_name());
             let Some(now) = now.filter(|now| is_answerable(now)) else {
                 self.show(&format!("nothing was typed: {name} does not wait any more"));
                 return None;
@@ -410,14 +410,14 @@ impl InputLine {
             && let Some(dialogue) = &answered.row.dialogue
         {
             let size = (usize::from(width), usize::from(height.saturating_sub(2)));
-            return dialogue_lines(&one_line(&answered.row.name), dialogue, size);
+            return dialogue_lines(&one_line(&answered.row.full_name()), dialogue, size);
         }
-        let question =
-            answered.and_then(|answered| Some((&answered.row.name, question_of(&answered.row)?)));
+        let question = answered
+            .and_then(|answered| Some((answered.row.full_name(), question_of(&answered.row)?)));
         let Some((name, question)) = question else {
             return Vec::new();
         };
-        let text = format!("{} asks: {question}", one_line(name));
+        let text = format!("{} asks: {question}", one_line(&name));
         let lines_max = QUESTION_LINES_MAX.min(usize::from(height.saturating_sub(1)));
         wrapped_to(&text, usize::from(width), lines_max)
     }

@@ -372,7 +372,7 @@ impl Ui {
         };
         let inputs = self.threads.send.clone();
         let (clock, stop) = (self.options.clock.clone(), self.threads.stop.clone());
-        let (name, find) = (row.name.clone(), self.options.find.clone());
+        let (name, find) = (row.full_name(), self.options.find.clone());
         detach("td-tui-type", move || {
             let server = Server::socket(&socket).until(stop.clone());
             let typing = Typing::text(&text, presses_enter);
@@ -402,7 +402,7 @@ impl Ui {
     /// Dismisses a row or brings it back, in a separate thread, because the observer may not answer at once.
     fn dismiss(&mut self, row: &Row, is_dismissed: bool) {
         let (find, inputs) = (self.options.find.clone(), self.threads.send.clone());
-        let (id, name) = (row.key().to_string(), row.name.clone());
+        let (id, name) = (row.key().to_string(), row.full_name());
         detach("td-tui-dismiss", move || {
             let done = find().and_then(|observer| observer.dismiss(&id, is_dismissed));
             let text = match (done, is_dismissed) {

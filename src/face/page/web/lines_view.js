@@ -1,4 +1,4 @@
-// Shows the lines of a row: follows at the end, stays where the reader is, loads pages, keeps a bounded number of lines.
+// Shows the lines of a row: follows at the end, stays where the reader is, loads pages, keeps a bounded number.
 
 import * as api from "./api.js";
 import { byId, setText } from "./dom.js";

@@ -1,4 +1,4 @@
-// The question of a waiting row with its answers (choices, text, keys), and the prompt of an idle row.
+// The question of a waiting row with its answers (choices, text, keys); the prompt of an idle row.
 
 import { el } from "./dom.js";
 import { oneLine, visibleLines, cut } from "./text.js";
