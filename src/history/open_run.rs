@@ -93,8 +93,12 @@ impl RunDirectory {
             .filter(|(first, last)| first <= last);
         let is_resumed = before.is_some() || found.events.len > 0;
         let mut next_file = 1;
-        if found.events.len > 0 && in_file < missing.map_or(next_seq, |(first, _)| first) {
-            // A list of runs, which reads only the ends of files, finds the loss between two of them.
+        // A list of runs, which reads only the ends of files, finds the loss between two of them.
+        let has_lost = in_file < missing.map_or(next_seq, |(first, _)| first);
+        // Programs that follow the file have read the part of a line that was removed, and would take what is written
+        // in its place for the rest of that line.
+        let was_cut = matches!(found.repair, Repair::Cut { .. });
+        if found.events.len > 0 && (has_lost || was_cut) {
             match close_newest(&dir, next_file) {
                 Ok(number) => {
                     next_file = number.saturating_add(1);

@@ -6,5 +6,7 @@
 mod acts;
 mod fifty;
 mod network;
+mod printer;
+mod rsyslog;
 mod sshd;
 mod world;

@@ -1,5 +1,6 @@
 //! Network namespaces, and the links between them that a test cuts and silences.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::text;
+use crate::resources::is_zombie;
 use crate::support::{CEILING, wait_for, within};
 
 /// The beginning of the names of all namespaces; the process of the tests follows.
@@ -61,6 +63,18 @@ impl Drop for Namespace {
 pub fn kill(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let _ = kill_process(pid.unwrap(), Signal::KILL);
+}
+
+/// Kills a process, and waits until its files are closed.
+#[track_caller]
+pub fn kill_and_wait(pid: u32) {
+    kill(pid);
+    wait_for("the end of a process", CEILING, || {
+        // The last of its threads closes them, which may be another than the first.
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        let is_over = threads == 0 || threads == 1 && is_zombie(pid);
+        is_over.then_some(()).ok_or(threads)
+    });
 }
 
 /// Removes the namespaces that killed runs of the tests left, with their processes.

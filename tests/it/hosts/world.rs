@@ -6,13 +6,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use rustix::process::Signal;
 use serde_json::Value;
 
-use super::network::{Link, Namespace, kill, remove_left};
+use super::network::{Link, Namespace, kill, kill_and_wait, remove_left};
+use super::printer::{Printer, number_of};
 use super::sshd::{Sshd, keys, known_host, write_client_config};
 use crate::cli::{PROGRAM, Running, assert_code, program, text};
-use crate::observer::{Home, signal};
+use crate::observer::Home;
 use crate::resources::{children_of, is_zombie};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -274,6 +274,13 @@ impl Host {
         self.home.join("data")
     }
 
+    /// Writes a program into the PATH of this host.
+    pub fn write_program(&self, name: &str, text: &str) {
+        let path = self.etc().join("bin").join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     /// Returns a program that runs on this host, started without ssh, so also while its link is cut.
     pub fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(&self.enter);
@@ -325,14 +332,7 @@ impl Host {
     /// Kills the observer, and waits until it is gone.
     #[track_caller]
     pub fn kill_observer(&self) {
-        let pid = self.observer();
-        signal(pid, Signal::KILL);
-        wait_for("the observer's end", CEILING, || {
-            // Its files are closed by the last of its threads, which may be another than the first.
-            let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-            let is_over = threads == 0 || threads == 1 && is_zombie(pid);
-            is_over.then_some(()).ok_or(threads)
-        });
+        kill_and_wait(self.observer());
     }
 
     /// Returns the processes of sshd that serve a client.
@@ -382,7 +382,7 @@ impl Host {
     /// Starts a session that prints numbered lines when it is told to.
     #[track_caller]
     pub fn printer(&self, session: &str) -> Printer {
-        Printer::start(self, session)
+        Printer::start(&self.server, &self.etc(), session)
     }
 }
 
@@ -420,50 +420,6 @@ fn environment(home: &Path, etc: &Path, server: &TmuxServer) -> Vec<(&'static st
 fn name_of(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim().to_owned()
-}
-
-/// A session that prints numbered lines when it is told to.
-pub struct Printer {
-    orders: fs::File,
-    pub pane: String,
-    printed: u64,
-}
-
-impl Printer {
-    fn start(host: &Host, session: &str) -> Self {
-        let path = host.etc().join(format!("{session}.orders"));
-        let made = Command::new("mkfifo").arg(&path).status().unwrap();
-        assert!(made.success());
-        let script = format!(
-            "while read -r first last; do seq -f 'line %07.0f' \"$first\" \"$last\"; done <{}",
-            path.display()
-        );
-        let pane = host.server.new_session(session, 80, 24, &script);
-        // Opens when the shell has opened its end.
-        let orders = fs::OpenOptions::new().write(true).open(path).unwrap();
-        Self {
-            orders,
-            pane,
-            printed: 0,
-        }
-    }
-
-    /// Prints the next lines, `line 0000001` and so on; does not wait for them.
-    pub fn print(&mut self, count: u64) {
-        let (first, last) = (self.printed + 1, self.printed + count);
-        writeln!(self.orders, "{first} {last}").unwrap();
-        self.printed = last;
-    }
-
-    /// Returns the number of the last line.
-    pub fn printed(&self) -> u64 {
-        self.printed
-    }
-}
-
-/// Returns the number of a line of a printer.
-pub fn number_of(line: &str) -> Option<u64> {
-    line.strip_prefix("line ")?.trim_end().parse().ok()
 }
 
 #[test]
