@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::select_biased;
 use serde::Deserialize;
 
 use super::board::{Copied, HostBoard, HostState};
@@ -35,10 +36,13 @@ const FRESH: Duration = Duration::from_millis(200);
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The interval at which the list of a host's runs is read.
-const LIST_INTERVAL: Duration = Duration::from_secs(10);
+const LIST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The interval at which a followed list is read, because its runs begin and end.
-const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval at which copies are continued that were read.
+const READ_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The interval at which a followed list is read, because its runs end; one that begins is seen in the stream.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(3);
 
 /// The most runs of a host that are listed, the latest first.
 const RUNS_MAX: usize = 1_000;
@@ -183,15 +187,32 @@ impl Copies {
 
     /// Keeps the list of a host's runs until a stop, and continues their copies if they are followed.
     pub fn keep(&self, host: usize) {
-        let link = &self.links[host];
         let mut listed = Listed::default();
-        let mut stream = match &self.kind {
-            CopyKind::Followed(_) => {
-                let names = self.kind.names_on(link);
-                Some(Stream::new(link, &names, &self.clock))
+        if let CopyKind::Followed(_) = self.kind {
+            self.follow(host, &mut listed);
+            self.flush(host);
+            return;
+        }
+        let mut list_at = self.clock.now();
+        while !is_stopped(&self.stop) {
+            let is_read = self.links[host].socket().is_ok();
+            if is_read && self.clock.now() >= list_at {
+                self.list(host, &mut listed);
+                list_at = self.clock.now() + LIST_INTERVAL;
             }
-            _ => None,
-        };
+            self.read_again(host);
+            let pause = if is_read { READ_INTERVAL } else { PAUSE };
+            select_biased! {
+                recv(self.stop) -> _ => return,
+                recv(self.clock.after(pause)) -> _ => {}
+            }
+        }
+    }
+
+    /// Continues the copies of a host's runs until a stop.
+    fn follow(&self, host: usize, listed: &mut Listed) {
+        let link = &self.links[host];
+        let mut stream = Stream::new(link, &self.kind.names_on(link), &self.clock);
         let mut list_at = self.clock.now();
         while !is_stopped(&self.stop) {
             let Ok(socket) = link.socket() else {
@@ -199,36 +220,23 @@ impl Copies {
                 park(Some(PAUSE));
                 continue;
             };
-            if self.clock.now() >= list_at {
-                self.list(host, &mut listed);
-                self.read_again(host);
-                let interval = match stream {
-                    Some(_) => FOLLOW_INTERVAL,
-                    None => LIST_INTERVAL,
-                };
-                list_at = self.clock.now() + interval;
+            let now = self.clock.now();
+            if now >= list_at {
+                self.list(host, listed);
+                list_at = now + FOLLOW_INTERVAL;
+            }
+            if let Some(envelope) = stream.next(socket, &self.clock) {
+                if !lock(&self.runs).contains_key(envelope.event.execution_id()) {
+                    // It has just begun, or goes on.
+                    self.list(host, listed);
+                }
+                self.append(&envelope);
+            }
+            if now >= stream.flush_at {
+                stream.flush_at = now + PAUSE;
                 self.flush(host);
             }
-            match &mut stream {
-                None => park(Some(PAUSE)),
-                Some(stream) => {
-                    if let Some(envelope) = stream.next(socket, &self.clock) {
-                        let id = envelope.event.execution_id();
-                        if !lock(&self.runs).contains_key(id) {
-                            self.list(host, &mut listed);
-                        }
-                        self.append(&envelope);
-                    } else {
-                        self.flush(host);
-                    }
-                    if self.clock.now() >= stream.flush_at {
-                        stream.flush_at = self.clock.now() + PAUSE;
-                        self.flush(host);
-                    }
-                }
-            }
         }
-        self.flush(host);
     }
 
     /// Reads the list of a host's runs, and keeps it in the directory.

@@ -20,9 +20,9 @@ use crate::thread::{Stop, is_stopped, lock};
 use crate::timestamp::Timestamp;
 
 /// The time for which an observer holds a request while its board does not change.
-const HOLD: Duration = Duration::from_secs(4);
+const HOLD: Duration = Duration::from_secs(6);
 
-/// The time by which an answer may be late: together with [`HOLD`], a silent host is found within 8 s.
+/// The time by which an answer may be late: together with [`HOLD`], a silent host is found within 10 s.
 const LATE: Duration = Duration::from_secs(4);
 
 /// The time that a new connection has until the observer answers through it.
