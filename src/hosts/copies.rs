@@ -489,7 +489,7 @@ impl Stream {
                 None
             }
             Err(Unavailable::Refused(why)) => {
-                log::warn!("a host refuses its events: {why}");
+                log::info!("a host refuses its events: {why}");
                 park(Some(FOLLOW_INTERVAL));
                 None
             }

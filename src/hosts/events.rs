@@ -209,7 +209,7 @@ impl HostSource {
                     continue;
                 }
                 Err(Unavailable::Refused(why)) => {
-                    log::warn!("{} refuses its events: {why}", name_of(&self.link));
+                    log::info!("{} refuses its events: {why}", name_of(&self.link));
                     park(Some(CHECK));
                     continue;
                 }

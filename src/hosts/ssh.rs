@@ -81,7 +81,7 @@ impl SshCommand {
         command: &str,
         (stop, clock): (&Stop, &Clock),
     ) -> crate::Result<ChildOutput> {
-        let mut args = self.words(&["-T"], host);
+        let mut args = self.words(&["-T", "-o", "ClearAllForwardings=yes"], host);
         args.push(command.into());
         let invocation = Invocation {
             program: self.program.clone(),
@@ -120,8 +120,9 @@ impl SshCommand {
         let address = format!("{}:{remote}", local.display());
         let more = [
             "-N",
+            // Forwards of the user's own configuration may exist already.
             "-o",
-            "ExitOnForwardFailure=yes",
+            "ExitOnForwardFailure=no",
             "-o",
             "StreamLocalBindUnlink=yes",
             "-L",

@@ -7,6 +7,7 @@ mod acts;
 mod fifty;
 mod network;
 mod printer;
+mod refusals;
 mod rsyslog;
 mod sshd;
 mod world;
