@@ -4,7 +4,11 @@
 #![allow(dead_code)]
 
 mod acts;
+mod boards;
+mod faces;
 mod fifty;
+mod flood;
+mod hostile;
 mod network;
 mod printer;
 mod refusals;

@@ -7,7 +7,7 @@ mod listed;
 mod malformed;
 mod many_waits;
 mod observers;
-mod official;
+pub mod official;
 mod skill;
 mod typing;
 mod waits;

@@ -15,6 +15,7 @@ use crate::cli::{PROGRAM, Running, assert_code, program, text};
 use crate::observer::Home;
 use crate::resources::{children_of, is_zombie};
 use crate::support::{CEILING, TmuxServer, wait_for};
+use crate::writer::SmallDisk;
 
 /// What a host is like.
 pub struct Place {
@@ -22,6 +23,7 @@ pub struct Place {
     jump: Option<&'static str>,
     sshd_lines: String,
     has_program: bool,
+    disk: Option<&'static str>,
 }
 
 impl Place {
@@ -32,6 +34,7 @@ impl Place {
             jump: None,
             sshd_lines: String::new(),
             has_program: true,
+            disk: None,
         }
     }
 
@@ -47,6 +50,12 @@ impl Place {
     pub fn with_sshd(mut self, line: &str) -> Self {
         self.sshd_lines.push_str(line);
         self.sshd_lines.push('\n');
+        self
+    }
+
+    /// Has its data directory on a file system of its own with these options, such as `size=1m`.
+    pub fn with_disk(mut self, options: &'static str) -> Self {
+        self.disk = Some(options);
         self
     }
 
@@ -226,6 +235,7 @@ pub struct Host {
     /// The link that a test cuts and silences.
     pub link: Link,
     namespace: Namespace,
+    _disk: Option<SmallDisk>,
 }
 
 impl Host {
@@ -246,6 +256,12 @@ impl Host {
             symlink(PROGRAM, etc.join("bin/td-observe")).unwrap();
         }
         let enter = write_enter(&etc, &namespace, place.name);
+        // What enters the namespace sees the file systems that are mounted then.
+        let disk = place.disk.map(|options| {
+            let disk = SmallDisk::mount(&home.join("data"), options);
+            disk.ok_or("no small disk can be mounted")
+        });
+        let disk = disk.transpose()?;
         let server = TmuxServer::entered(&enter);
         let variables = environment(&home, &etc, &server);
         let variables: Vec<String> = variables
@@ -262,6 +278,7 @@ impl Host {
             enter,
             link,
             namespace,
+            _disk: disk,
         })
     }
 
@@ -316,8 +333,15 @@ impl Host {
     /// Starts the observer without ssh.
     #[track_caller]
     pub fn start_observer(&self) -> u32 {
+        self.start_observer_with(&[])
+    }
+
+    /// Starts the observer without ssh, with more options.
+    #[track_caller]
+    pub fn start_observer_with(&self, options: &[&str]) -> u32 {
         let socket = self.server.socket().display().to_string();
-        assert_code(&self.run(&["start", "-S", &socket]), 0);
+        let args = [&["start", "-S", &socket], options].concat();
+        assert_code(&self.run(&args), 0);
         self.observer()
     }
 
