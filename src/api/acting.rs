@@ -16,7 +16,8 @@ use super::client::wait_at;
 use super::http::percent_encoded;
 use super::typing::Input;
 #[cfg(feature = "mcp")]
-use super::wait::{WaitReport, wait_here};
+use super::wait::wait_here;
+use super::wait_client::WaitReport;
 use crate::board::Place;
 use crate::clock::Clock;
 use crate::error::{Error, Result};

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::http::{HEAD_BYTES_MAX, percent_encoded};
 use super::seen::SeenNumbers;
 use super::server::connect;
-use super::wait::WaitReport;
+use super::wait_client::WaitReport;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};

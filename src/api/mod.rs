@@ -24,6 +24,10 @@ mod panes;
 mod rows;
 mod stream;
 mod typing;
+mod wait_client;
+#[cfg(feature = "redis")]
+mod wait_copied;
+
 mod wait;
 mod ws;
 
@@ -73,4 +77,4 @@ pub(crate) use stream::Stream;
 pub(crate) use typing::Input;
 #[cfg(feature = "mcp")]
 pub(crate) use typing::{is_just_answered, is_without_enter};
-pub(crate) use wait::WaitReport;
+pub(crate) use wait_client::WaitReport;

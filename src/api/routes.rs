@@ -105,6 +105,12 @@ impl Service for Routes {
                     (_, Err(why)) => Response::problem(400, &why).write(&mut stream, with_body),
                 };
             }
+            #[cfg(feature = "redis")]
+            ["api", "v1", "panes", _, "screen" | "input"] if context.feed.has_copies() => {
+                let why = "the runs of these hosts are copied by way of Redis, which has no screens and types nothing: \
+                           use --host, or go to the host";
+                Response::problem(409, why)
+            }
             ["api", "v1", "panes", id, "screen"] => {
                 // Scripts read screens, too; only a person's look is a view.
                 let is_view = with_body && request.parameter("viewed") == Some("true");

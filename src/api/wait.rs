@@ -20,6 +20,7 @@ use super::http::{ChunkedBody, Response};
 use super::panes::{self, ApiContext, failed, refused};
 use super::stream::Stream;
 use super::typing::Input;
+use super::wait_client::{WaitClient, WaitReport};
 use crate::board::RowState;
 use crate::clock::Clock;
 use crate::event::{AgentState, ExecutionId, PaneId, TdEvent};
@@ -38,26 +39,6 @@ const ALIVE: Duration = Duration::from_millis(500);
 
 /// The content type of an answer in lines.
 const LINES: &str = "application/x-ndjson";
-
-/// Who has requested a wait.
-trait WaitClient: Sync {
-    /// Takes what happens before the outcome. An error cancels the wait.
-    fn report(&self, report: WaitReport) -> io::Result<()>;
-
-    /// Returns true if nobody awaits the outcome any more.
-    fn is_gone(&self) -> bool;
-}
-
-/// What happens during a wait, before its outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitReport {
-    /// Everything that is printed from now on counts.
-    Begun,
-    /// Lines were lost, perhaps with a match.
-    LostLines,
-    /// The wait continues.
-    Alive,
-}
 
 /// The answer to a client of the API.
 struct Answer<'a> {
@@ -128,6 +109,17 @@ pub(super) fn wait(
         body: Mutex::new(None),
         has_lines: accepted.is_some_and(|accepted| accepted.contains(LINES)),
     };
+    #[cfg(feature = "redis")]
+    if context.feed.has_copies() {
+        let begin = || output.begin();
+        let asked = (body, request.socket());
+        return match super::wait_copied::wait(context, asked, (&begin, output)) {
+            Ok(Some(outcome)) => output.end(&Response::json(&outcome.to_json(None))),
+            Ok(None) if is_gone(stream) => Err(io::ErrorKind::BrokenPipe.into()),
+            Ok(None) => output.end(&Response::problem(503, "the observer ends")),
+            Err(response) => output.end(&response),
+        };
+    }
     let requested = match RequestedWait::read(context, (body, request.socket()), stop) {
         Ok(requested) => requested,
         Err(response) => return output.end(&response),

@@ -325,6 +325,12 @@ impl Feed {
         }
     }
 
+    /// Returns true if the runs are copies of other hosts' runs.
+    #[cfg(feature = "redis")]
+    pub fn has_copies(&self) -> bool {
+        self.lock().are_copies
+    }
+
     /// Returns the number of events that the feed has missed.
     pub fn lagged(&self) -> u64 {
         self.lock().lagged

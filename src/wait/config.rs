@@ -219,6 +219,24 @@ pub struct WaitOutcome {
 }
 
 impl WaitOutcome {
+    /// Creates the outcome of a wait for a copied run.
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_copy(
+        end: WaitEnd,
+        (ts, elapsed): (Timestamp, Duration),
+        lost_lines: bool,
+        last_lines: Vec<String>,
+    ) -> Self {
+        Self {
+            end,
+            ts,
+            elapsed,
+            lost_lines,
+            last_lines,
+            lines_before: Vec::new(),
+        }
+    }
+
     /// Returns the pane in which the wait has ended.
     #[cfg(feature = "mcp")]
     pub(crate) fn pane(&self) -> Option<&PaneId> {

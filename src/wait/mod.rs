@@ -17,6 +17,9 @@ mod spec;
 #[cfg(feature = "cli")]
 mod states;
 
+#[cfg(feature = "redis")]
+mod copied;
+
 #[cfg(feature = "cli")]
 mod turn;
 
@@ -33,6 +36,8 @@ pub use matcher::Pattern;
 pub use started_wait::StartedWait;
 pub use waiter::Waiter;
 
+#[cfg(feature = "redis")]
+pub(crate) use copied::CopiedWait;
 #[cfg(feature = "cli")]
 pub(crate) use {
     spec::WaitSpec,

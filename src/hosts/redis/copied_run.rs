@@ -7,7 +7,9 @@ use super::keys::{AboutRun, EntryId};
 use super::link::{Link, LinkError};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, LineDecoder, LogGapRange};
-use crate::history::{DataDir, IN_PANE, RunCopy, RunDirectory, RunMetadata, RunState, numbered};
+use crate::history::{
+    DataDir, IN_PANE, RunCopy, RunDirectory, RunMetadata, RunState, SESSION, numbered,
+};
 use crate::hosts::HostName;
 
 /// The field of a copy's metadata with the key of its stream.
@@ -148,6 +150,12 @@ impl CopiedRun {
             .and_then(|place| place.get_mut("server"))
         {
             *server = format!("{host}:{server}");
+        }
+        // It is found by its name with and without the host.
+        if !metadata.label.is_empty() {
+            let session = metadata.extra.entry(SESSION);
+            session.or_insert_with(|| metadata.label.as_str().into());
+            metadata.label = format!("{host}/{}", metadata.label);
         }
         let stream = Value::from(self.stream.as_str());
         metadata.extra.insert(STREAM.to_owned(), stream);

@@ -7,6 +7,7 @@ use super::log::{self, Log};
 use super::server::Redis;
 use super::{copies, interrupt, kill, shipper, shipper_of, wait_for_number};
 use crate::cli::{Running, assert_code, program, run, text};
+use crate::observer::Home;
 use crate::support::{CEILING, wait_for};
 
 /// Returns the rows of a printed board.
@@ -243,4 +244,69 @@ fn a_clock_that_went_back_gives_nothing_twice_to_a_reader_that_was_killed() {
     interrupt(second);
     interrupt(running);
     build.end();
+}
+
+#[test]
+fn panes_of_other_hosts_are_watched_and_waited_for_but_have_no_screens_here() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let home = Home::new();
+    let shell = home.server.shell("work");
+    home.start();
+    let shipping = shipper(&home.data(), &redis.address(), &[]);
+    let face = tempfile::tempdir().unwrap();
+    let address = redis.address();
+    let from = |args: &[&str]| program(&[args, &["--from", &address]].concat(), face.path());
+    wait_for("the row", CEILING, || {
+        let shown = Running::start(from(&["status", "--json"])).end();
+        let shown = text(&shown.stdout);
+        shown
+            .contains("\"host\":\"web\"")
+            .then_some(())
+            .ok_or(shown)
+    });
+    let mut watching = Running::start(from(&["watch", "web/work"]));
+    watching.wait_for("watching");
+    let mut waiting = Running::start(from(&[
+        "wait",
+        "work",
+        "--regex",
+        "^answer 4[0-9]",
+        "--timeout",
+        "20s",
+    ]));
+    let mut followed = Running::start(from(&["log", "-f", "web/work", "--json"]));
+    let mut number = 0;
+    wait_for("the line", CEILING, || {
+        number += 1;
+        home.server
+            .types(&shell, &format!("echo an''swer 42 {number}"));
+        let printed = watching
+            .lines
+            .try_iter()
+            .any(|line| line.contains("answer 42"));
+        (printed && waiting.child.try_wait().unwrap().is_some())
+            .then_some(())
+            .ok_or(number)
+    });
+    let found = waiting.end();
+    assert_code(&found, 0);
+    assert!(
+        text(&found.stdout).starts_with("answer 42"),
+        "{}",
+        text(&found.stdout)
+    );
+    followed.wait_for("answer 42");
+    let refused = Running::start(from(&["wait", "work", "--send", "x", "--text", "y"])).end();
+    assert_code(&refused, 2);
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("way of Redis") && said.lines().count() == 1,
+        "{said}"
+    );
+    for face in [watching, followed] {
+        interrupt(face);
+    }
+    interrupt(shipping);
 }
