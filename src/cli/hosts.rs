@@ -26,17 +26,18 @@ pub(super) const GUARD: &str = "guard";
 /// names that ssh may add.
 const DIRECTORY_BYTES_MAX: usize = 70;
 
-/// The time after which a face that shows the board once does not wait for a host any more: a silent one is found before.
-const KNOWN_TIME: Duration = Duration::from_secs(15);
+/// The time after which a face that shows the board once does not wait for a host any more: a silent one is found before,
+/// and fifty hosts take a third of it.
+const KNOWN_TIME: Duration = Duration::from_secs(30);
 
 /// The hosts to read.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TypedHosts {
     /// Read the observer of this host, over ssh; repeat for several; local is this one
-    #[arg(long = "host", value_name = "HOST", add = ArgValueCompleter::new(known::hosts))]
+    #[arg(long = "host", value_name = "HOST", help_heading = "Hosts", add = ArgValueCompleter::new(known::hosts))]
     pub hosts: Vec<String>,
     /// With --host: start the observers that do not run
-    #[arg(long = "start", requires = "hosts")]
+    #[arg(long = "start", requires = "hosts", help_heading = "Hosts")]
     pub starts: bool,
     #[cfg(feature = "redis")]
     #[command(flatten)]

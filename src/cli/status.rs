@@ -16,7 +16,7 @@ use super::signals::Signals;
 use super::{known, observer, output};
 use crate::agent::StateRules;
 use crate::api::{dismiss_row, get_board, get_problems};
-use crate::board::{Attention, Place, Row, listed};
+use crate::board::{Attention, ExecutionKind, Place, Row, listed};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::face::{BoardTable, NAME_WIDTH, is_among, names_of, one_line, row_names, terminal_size};
@@ -341,6 +341,13 @@ pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, F
     let names = names_of(&rows);
     for target in targets {
         if !names.iter().any(|names| is_among(names, target)) {
+            if let Some(host) = host_of(&rows, target) {
+                let why = one_line(&host.last_line);
+                let (host, state) = (one_line(&host.name), host.state.as_str());
+                return Err(failure!(
+                    "{host} is {state}, so {target:?} is not known: {why}"
+                ));
+            }
             // The names of all rows, then their panes and executions.
             let first = names.iter().filter_map(|names| names.first());
             let known = first.chain(names.iter().flatten()).map(String::as_str);
@@ -357,6 +364,13 @@ pub(super) fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Selected, F
         rows: rows_of(rows),
         others: rows_of(others),
     })
+}
+
+/// Returns the row of the host that is not read and that a target names.
+fn host_of<'a>(rows: &'a [Row], target: &str) -> Option<&'a Row> {
+    let (host, _) = target.split_once('/')?;
+    let mut rows = rows.iter();
+    rows.find(|row| row.kind == ExecutionKind::Host && row.name == host)
 }
 
 /// Returns the pane that a face shows by this name, or in whose foreground runs what it shows by this name, if the

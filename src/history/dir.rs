@@ -335,7 +335,7 @@ impl RunDirectory {
     }
 
     /// Brings the log up to date, if the run is a copy.
-    pub(super) fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         #[cfg(feature = "hosts")]
         if let Some(SharedCopySource(source)) = &self.data.copies {
             source.refresh(&self.execution_id);

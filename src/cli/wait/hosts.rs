@@ -96,7 +96,7 @@ impl HostWait {
                 &self.conditions,
                 (PATIENCE, &self.clock),
                 || is_stopped(stop),
-                |line| match WaitLine::parse(line) {
+                |line| match WaitLine::parse(line).filter(|_| !is_absence(line)) {
                     Some(WaitLine::Outcome(outcome)) => answer = Some(Ok(*outcome)),
                     Some(WaitLine::Refusal(why)) => answer = Some(Err(why)),
                     Some(WaitLine::Report(WaitReport::Begun)) => has_begun.set(true),
@@ -144,6 +144,12 @@ impl HostWait {
         }
         outcome
     }
+}
+
+/// Returns true if an answer says that the host is not read at present.
+fn is_absence(line: &[u8]) -> bool {
+    let problem: Option<Value> = serde_json::from_slice(line).ok();
+    problem.is_some_and(|problem| problem["status"] == 503)
 }
 
 /// Returns the tmux server, and the pane or the session there, of the row that a target names.

@@ -189,7 +189,10 @@ pub(super) fn end(data: &DataDir, row: &Row) -> Result<Cursor> {
 }
 
 fn check_run(data: &DataDir, row: &Row) -> Result<()> {
-    if data.run(&row.execution_id).exists() {
+    let run = data.run(&row.execution_id);
+    // One of another host may not be copied yet.
+    run.refresh();
+    if run.exists() {
         return Ok(());
     }
     let why = "the history keeps no output of this row: call read_output with screen";
