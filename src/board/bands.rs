@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::row::{Row, RowKey};
 use super::state::{Attention, RowState};
@@ -13,7 +13,9 @@ use crate::timestamp::Timestamp;
 const CHANGES_MAX: usize = 5_000;
 
 /// The activity of a row from a time on, the most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Band {
     Waiting,
@@ -25,6 +27,7 @@ pub(crate) enum Band {
     Running,
     Idle,
     /// It runs, and the state of the agent in it is not recognised.
+    #[default]
     Unknown,
     /// Nothing observes it.
     NotObserved,

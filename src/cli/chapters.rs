@@ -45,6 +45,7 @@ pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "configuration": "the file that gives options their values",
     "notifications": "be told where you are: tmux, desktop, phone, programs",
     "reports": "what everything did last night, and what still needs you",
+    "hosts": "other hosts: ssh for ten, Redis for a thousand, log engines",
     "history": "runs: read, search, replay, export, prune",
     "events": "the types of events and their fields",
     "secrets": "what is redacted, and your own rules",

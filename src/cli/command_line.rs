@@ -241,7 +241,7 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
             "quiet",
         ],
     ),
-    ("wait", &["config", "no_log", "color"]),
+    ("wait", &["no_log", "color"]),
     ("ask", &["config", "no_log", "color"]),
     ("start", &["no_log", "color"]),
     (
@@ -255,10 +255,7 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
             "color",
         ],
     ),
-    (
-        "status",
-        &["server_name", "server_socket", "config", "no_log"],
-    ),
+    ("status", &["server_name", "server_socket", "no_log"]),
     #[cfg(feature = "tui")]
     ("tui", &["no_log", "json", "quiet"]),
     #[cfg(feature = "serve")]
@@ -287,16 +284,13 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
         "runs",
         &["server_name", "server_socket", "config", "no_log", "color"],
     ),
-    ("log", &["server_name", "server_socket", "config", "no_log"]),
+    ("log", &["server_name", "server_socket", "no_log"]),
     (
         "replay",
         &["server_name", "server_socket", "config", "no_log"],
     ),
     #[cfg(feature = "report")]
-    (
-        "report",
-        &["server_name", "server_socket", "config", "no_log"],
-    ),
+    ("report", &["server_name", "server_socket", "no_log"]),
     (
         "export",
         &[
@@ -395,6 +389,10 @@ fn takes_configuration(matches: &ArgMatches) -> bool {
     match name {
         "config" => false,
         "service" => of.subcommand_name() == Some("install"),
+        // Another host asks for the socket, and a status line for the text, whatever is wrong in the file.
+        "status" if of.get_flag("print_socket") || of.contains_id("format") => {
+            of.try_contains_id("hosts").unwrap_or_default()
+        }
         _ => {
             let meaningless = MEANINGLESS.iter().find(|(of, _)| *of == name);
             meaningless.is_none_or(|(_, ids)| !ids.contains(&"config"))

@@ -44,6 +44,17 @@ pub(super) struct TypedHosts {
     pub from: super::from::TypedFrom,
 }
 
+impl TypedHosts {
+    /// Returns true if hosts are named, so that the configuration is not asked.
+    pub fn are_typed(&self) -> bool {
+        #[cfg(feature = "redis")]
+        if self.from.from.is_some() {
+            return true;
+        }
+        !self.hosts.is_empty()
+    }
+}
+
 /// The hosts that a face reads, until it is dropped.
 #[expect(dead_code, reason = "held for their drop, which ends all connections")]
 pub(super) enum HostsInUse {
@@ -78,7 +89,6 @@ pub(super) struct HostUse<'a> {
 /// If a name is no host's, or the hosts cannot be served.
 pub(super) fn begin(
     host_use: HostUse<'_>,
-    settings: &HostSettings,
     options: &mut Options,
 ) -> Result<Option<HostsInUse>, Failure> {
     let HostUse {
@@ -92,6 +102,7 @@ pub(super) fn begin(
         let copies = super::from::begin(from, sockets_directory()?, options, waits_for.is_some())?;
         return Ok(Some(HostsInUse::Copies(copies)));
     }
+    let settings = options.host_settings.clone();
     let names = if typed.hosts.is_empty() {
         &settings.standing
     } else {
@@ -103,9 +114,8 @@ pub(super) fn begin(
     }
     let home = options.home()?;
     let hosts = HostOptions {
-        hosts: choices(names, settings, &home)?,
-        ssh: SshCommand::from_variable(std::env::var_os("TD_SSH_COMMAND"))
-            .map_err(Failure::usage)?,
+        hosts: choices(names, &settings, &home)?,
+        ssh: ssh()?,
         starts: typed.starts,
         copies,
         guard: GUARD,
@@ -128,6 +138,48 @@ pub(super) fn begin(
         _sockets: sockets,
         _data: data,
     }))))
+}
+
+/// The hosts whose reports a command asks for.
+#[cfg(feature = "report")]
+pub(super) struct HostsToAsk {
+    /// In their order; `None` is this one.
+    pub hosts: Vec<Option<(HostName, String)>>,
+    pub ssh: SshCommand,
+}
+
+/// Returns the hosts that a report names, or that the configuration does; `None` if it is this one alone.
+///
+/// # Errors
+/// If a name is no host's.
+#[cfg(feature = "report")]
+pub(super) fn to_ask(
+    typed: &[String],
+    settings: &HostSettings,
+    home: &Path,
+) -> Result<Option<HostsToAsk>, Failure> {
+    let names = if typed.is_empty() {
+        &settings.standing
+    } else {
+        typed
+    };
+    if names.iter().all(|name| name == LOCAL) {
+        return Ok(None);
+    }
+    let hosts = choices(names, settings, home)?.into_iter();
+    let hosts = hosts.map(|host| match host {
+        HostChoice::Local(_) => None,
+        HostChoice::Remote(name, program) => Some((name, program)),
+    });
+    Ok(Some(HostsToAsk {
+        hosts: hosts.collect(),
+        ssh: ssh()?,
+    }))
+}
+
+/// Returns the ssh that is used.
+fn ssh() -> Result<SshCommand, Failure> {
+    SshCommand::from_variable(std::env::var_os("TD_SSH_COMMAND")).map_err(Failure::usage)
 }
 
 /// Returns the hosts, each once.

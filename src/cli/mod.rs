@@ -72,6 +72,8 @@ mod progress;
 mod replay;
 #[cfg(feature = "report")]
 mod report;
+#[cfg(all(feature = "hosts", feature = "report"))]
+mod report_hosts;
 mod runs;
 
 #[cfg(feature = "notify")]
@@ -172,6 +174,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     {
         options.notifications = args.config.notifications;
     }
+    #[cfg(feature = "hosts")]
+    {
+        options.host_settings = args.config.hosts;
+    }
     options.config = args.config.path.or(options.config);
     let log = match &args.command {
         Command::Start(typed) => observer::log(&options, typed)?,
@@ -194,7 +200,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     }
     #[cfg(feature = "hosts")]
     let hosts = match hosts_of(&args.command) {
-        Some(of) => hosts::begin(of, &args.config.hosts, &mut options)?,
+        Some(of) => hosts::begin(of, &mut options)?,
         None => None,
     };
     let ended = perform(args.command, options);
@@ -211,7 +217,7 @@ fn hosts_of(command: &Command) -> Option<hosts::HostUse<'_>> {
         // What another host asks this one is asked of this one alone. A status line is drawn every few seconds, and
         // waits for its command.
         Command::Status(typed)
-            if typed.print_socket || typed.format.is_some() && typed.hosts.hosts.is_empty() =>
+            if typed.print_socket || typed.format.is_some() && !typed.hosts.are_typed() =>
         {
             return None;
         }

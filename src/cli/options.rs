@@ -28,6 +28,9 @@ pub(super) struct Options {
     pub servers: Vec<WhichServer>,
     /// The directory given with `--data-dir`.
     pub data_dir: Option<PathBuf>,
+    /// What the configuration says of hosts.
+    #[cfg(feature = "hosts")]
+    pub host_settings: super::config::HostSettings,
     /// The directory in which the observers of several hosts are read as one.
     #[cfg(feature = "hosts")]
     pub hosts: Option<DataDir>,
@@ -74,6 +77,8 @@ impl Options {
             server: servers.first().cloned().unwrap_or(WhichServer::Default),
             servers,
             data_dir: typed.data_dir,
+            #[cfg(feature = "hosts")]
+            host_settings: Default::default(),
             #[cfg(feature = "hosts")]
             hosts: None,
             config: typed.config,

@@ -19,7 +19,7 @@ use super::signals::Signals;
 use super::{known, output};
 use crate::clock::Clock;
 use crate::face::report::{
-    PassProgress, ReportQuery, TerminalReport, Texts, html, markdown, read_report,
+    PassProgress, Report, ReportQuery, TerminalReport, Texts, html, markdown, read_report,
 };
 use crate::face::{LocalTime, terminal_size};
 use crate::history::{RunList, RunSummary};
@@ -58,27 +58,19 @@ fn report(
             "--since is not before --until: the time span is empty"
         ));
     }
-    let RunList { runs, problems } = runs_of(options, typed, now)?;
-    let is_within =
-        |run: &RunSummary| run.started < until && (run.last_event >= since || run.is_open());
-    let runs: Vec<RunSummary> = runs.into_iter().filter(is_within).collect();
     let query = ReportQuery {
         since,
         until,
         texts: Texts::new(Rules::builtin(), typed.metadata_only),
     };
-    let total = runs.iter().map(|run| run.directory.log_bytes()).sum();
-    let progress = Progress::start("reading", total, options.quiet, clock);
-    let pass = PassProgress {
-        counter: progress.counter(),
-        stop: stop.clone(),
-    };
-    let list = RunList { runs, problems };
-    let report = read_report(&data_dir(options)?, list, &query, clock, &pass);
-    progress.finish();
-    let Some(report) = report? else {
-        return Err(Failure::interrupted("interrupted: there is no report"));
-    };
+    #[cfg(feature = "hosts")]
+    let named = (typed.hosts.as_slice(), typed.runs.as_slice());
+    #[cfg(feature = "hosts")]
+    let report = super::report_hosts::report(options, named, &query, (stop, clock), |runs| {
+        report_here(options, runs, &query, (stop, clock))
+    })?;
+    #[cfg(not(feature = "hosts"))]
+    let report = report_here(options, &typed.runs, &query, (stop, clock))?;
     let local = LocalTime::of_system();
     if let Some(path) = &typed.html {
         let page = html(&report, local);
@@ -107,14 +99,38 @@ fn report(
     output::print(&text)
 }
 
+/// Returns the report of this host.
+fn report_here(
+    options: &Options,
+    typed: &[PathBuf],
+    query: &ReportQuery,
+    (stop, clock): (&Stop, &Clock),
+) -> Result<Report, Failure> {
+    let RunList { runs, problems } = runs_of(options, typed, clock.wall())?;
+    let is_within = |run: &RunSummary| {
+        run.started < query.until && (run.last_event >= query.since || run.is_open())
+    };
+    let runs: Vec<RunSummary> = runs.into_iter().filter(is_within).collect();
+    let total = runs.iter().map(|run| run.directory.log_bytes()).sum();
+    let progress = Progress::start("reading", total, options.quiet, clock);
+    let pass = PassProgress {
+        counter: progress.counter(),
+        stop: stop.clone(),
+    };
+    let list = RunList { runs, problems };
+    let report = read_report(&data_dir(options)?, list, query, clock, &pass);
+    progress.finish();
+    report?.ok_or_else(|| Failure::interrupted("interrupted: there is no report"))
+}
+
 /// Returns the summaries of the chosen runs, and why some cannot be read.
-fn runs_of(options: &Options, typed: &TypedReport, now: Timestamp) -> Result<RunList, Failure> {
+fn runs_of(options: &Options, typed: &[PathBuf], now: Timestamp) -> Result<RunList, Failure> {
     let data = data_dir(options)?;
-    if typed.runs.is_empty() {
+    if typed.is_empty() {
         return Ok(data.runs_in_brief(now)?);
     }
     let selection = Selection {
-        typed: typed.runs.clone(),
+        typed: typed.to_vec(),
     };
     let mut list = RunList::default();
     for which in selection.resolve(options)? {
@@ -157,4 +173,8 @@ pub(super) struct TypedReport {
     /// Leave out all text, names too: states, times and numbers only
     #[arg(long)]
     pub metadata_only: bool,
+    /// Also ask this host for its report, over ssh; repeat for several; local is this one
+    #[cfg(feature = "hosts")]
+    #[arg(long = "host", value_name = "HOST", add = ArgValueCompleter::new(known::hosts))]
+    pub hosts: Vec<String>,
 }

@@ -41,6 +41,9 @@ pub mod notifications {}
 #[doc = include_str!("reports.md")]
 pub mod reports {}
 
+#[doc = include_str!("hosts.md")]
+pub mod hosts {}
+
 #[doc = include_str!("history.md")]
 pub mod history {}
 

@@ -12,7 +12,7 @@ use super::limit::Limit;
 use super::name::HostName;
 use super::problem::Problem;
 use super::rewrite::Rewriter;
-use super::ssh::{SshCommand, Tunnel};
+use super::ssh::{AskLimits, SshCommand, Tunnel};
 use crate::api::{get_board_within, get_within};
 use crate::child::Guard;
 use crate::clock::Clock;
@@ -293,16 +293,10 @@ impl RemotePlace {
     fn find_socket(&self, (stop, clock): (&Stop, &Clock)) -> Result<String, Problem> {
         let subcommand = if self.starts { "start" } else { "status" };
         let command = format!("{} {subcommand} --print-socket", self.program);
-        let answer = self.ssh.ask(&self.name, &command, (stop, clock));
-        let answer = answer.map_err(|error| {
-            if error.is_missing_program() {
-                Problem::ssh_is_missing(&error)
-            } else if error.is_timeout() {
-                Problem::silent(self.name.as_str())
-            } else {
-                Problem::new(error.to_string())
-            }
-        })?;
+        let answer = self
+            .ssh
+            .ask(&self.name, &command, AskLimits::SHORT, (stop, clock));
+        let answer = answer.map_err(|error| Problem::of_asking(&self.name, &error))?;
         if !answer.status.success() {
             return Err(Problem::of_answer(&self.name, &answer));
         }

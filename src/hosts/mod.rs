@@ -8,6 +8,8 @@
 //!
 //! A face reads the hub as it reads any observer: at a socket, in a data directory of its own.
 
+#[cfg(feature = "report")]
+mod ask;
 mod board;
 mod copies;
 mod events;
@@ -42,6 +44,8 @@ use limit::Limit;
 use link::{Link, Place, RemotePlace};
 use rewrite::Rewriter;
 
+#[cfg(feature = "report")]
+pub(crate) use ask::{ReportQuestion, ask_for_reports};
 pub(crate) use board::Copied;
 pub(crate) use copies::CopyKind;
 pub(crate) use link::FindSocket;

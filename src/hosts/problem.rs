@@ -14,12 +14,16 @@ const SSH_FAILED: i32 = 255;
 /// The exit code of a shell that does not find a program.
 const NOT_FOUND: i32 = 127;
 
+/// The exit code of wrong usage.
+#[cfg(feature = "report")]
+const USAGE: i32 = 2;
+
 /// The exit code of `status --print-socket` if no observer runs.
 const UNOBSERVED: i32 = 3;
 
 /// The reason why a host is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem(String);
+pub(crate) struct Problem(String);
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,6 +41,33 @@ impl Problem {
         Self(format!(
             "{error}: install openssh-client, or name another program with TD_SSH_COMMAND"
         ))
+    }
+
+    /// A host could not be asked.
+    pub fn of_asking(host: &HostName, error: &crate::Error) -> Self {
+        if error.is_missing_program() {
+            Self::ssh_is_missing(error)
+        } else if error.is_timeout() {
+            Self::silent(host.as_str())
+        } else {
+            Self(error.to_string())
+        }
+    }
+
+    /// The program on a host did not report.
+    #[cfg(feature = "report")]
+    pub fn of_report(host: &HostName, answer: &ChildOutput) -> Self {
+        let said = String::from_utf8_lossy(&answer.stderr);
+        match answer.status.code() {
+            Some(USAGE) if said.contains("unrecognized subcommand") => Self(format!(
+                "td-observe on {host} has no reports: it is too old, or built without them; update it there"
+            )),
+            Some(USAGE | UNOBSERVED) => Self(format!(
+                "td-observe on {host} refuses the report: {}",
+                last_words(&said)
+            )),
+            _ => Self::of_answer(host, answer),
+        }
     }
 
     /// The program on a host did not say where its observer listens.

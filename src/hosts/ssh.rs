@@ -33,6 +33,22 @@ const ASK_TIME: Duration = Duration::from_secs(12);
 /// The most that is kept of an answer: a path, or some lines of an error.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
+/// The limits of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskLimits {
+    pub time: Duration,
+    /// The most that is kept of it.
+    pub bytes: usize,
+}
+
+impl AskLimits {
+    /// The limits of an answer of some lines.
+    pub const SHORT: Self = Self {
+        time: ASK_TIME,
+        bytes: ANSWER_BYTES_MAX,
+    };
+}
+
 /// The ssh that is used, as words: a program and its first arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct SshCommand {
@@ -75,12 +91,14 @@ impl SshCommand {
     ///
     /// # Errors
     /// If ssh cannot be started, or the host does not answer in time.
-    pub fn ask(
+    pub(super) fn ask(
         &self,
         host: &HostName,
         command: &str,
+        limits: AskLimits,
         (stop, clock): (&Stop, &Clock),
     ) -> crate::Result<ChildOutput> {
+        // A forward of the user's own would fail beside the session that has it.
         let mut args = self.words(&["-T", "-o", "ClearAllForwardings=yes"], host);
         args.push(command.into());
         let invocation = Invocation {
@@ -89,8 +107,8 @@ impl SshCommand {
             env: Vec::new(),
             directory: "/".into(),
             stdin: Vec::new(),
-            output_bytes_max: ANSWER_BYTES_MAX,
-            timeout: ASK_TIME,
+            output_bytes_max: limits.bytes,
+            timeout: limits.time,
         };
         run(&invocation, clock, stop)
     }

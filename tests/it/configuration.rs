@@ -305,6 +305,35 @@ fn a_shell_completes_the_hosts_of_the_configuration_and_of_ssh() {
 }
 
 #[test]
+fn a_status_line_and_another_host_are_answered_whatever_the_file_says() {
+    let home = Home::new();
+    write(&home, "[hosts]\nnames = [\"-a\"]\n");
+    for args in [&["status"][..], &["log"], &["report"]] {
+        let refused = run(&home, args);
+        assert_code(&refused, 2);
+        assert!(
+            text(&refused.stderr).contains(":2:10: hosts.names"),
+            "{refused:?}"
+        );
+    }
+    let line = run(&home, &["status", "--format", "{total}"]);
+    assert_eq!(
+        (line.status.code(), text(&line.stdout)),
+        (Some(0), "0\n".to_owned())
+    );
+    assert_code(&run(&home, &["status", "--print-socket"]), 3);
+    // A host of the standing set is not even looked for.
+    write(&home, "[hosts]\nnames = [\"nowhere\"]\n");
+    let mut status = command(&home, &["status", "--format", "{total}"]);
+    status.env("TD_SSH_COMMAND", "touch ssh-was-started");
+    assert_eq!(text(&Running::start(status).end().stdout), "0\n");
+    let mut status = command(&home, &["status", "--json"]);
+    status.env("TD_SSH_COMMAND", "false");
+    let shown = text(&Running::start(status).end().stdout);
+    assert!(shown.contains("\"unreachable\""), "{shown}");
+}
+
+#[test]
 fn each_problem_of_the_hosts_has_its_line_and_its_column() {
     let home = Home::new();
     for (content, expected) in [

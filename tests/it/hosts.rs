@@ -12,6 +12,7 @@ mod hostile;
 mod network;
 mod printer;
 mod refusals;
+mod report;
 mod rsyslog;
 mod sshd;
 mod world;

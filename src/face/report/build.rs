@@ -82,6 +82,7 @@ impl ReportBuilder<'_> {
             rows: Vec::new(),
             runs: Vec::new(),
             problems: Vec::new(),
+            hosts: Vec::new(),
         };
         let mut ids = (Numbers::default(), Numbers::default());
         let mut found = Vec::new();
@@ -160,6 +161,7 @@ impl ReportBuilder<'_> {
         let summary = &run.summary;
         let fold = &run.fold;
         RunReport {
+            host: None,
             execution_id: self.id(&summary.execution_id, ids),
             state: state_of(&summary.state),
             foreign: !run.has_metadata || !fold.has_numbers && fold.events > 0,
@@ -243,6 +245,7 @@ impl ReportBuilder<'_> {
         } = figures;
         let text = |text: &str| self.texts.take(text);
         let report = RowReport {
+            host: None,
             id: self.id(&key.to_string(), &mut ids.0),
             execution_id: self.id(&key.execution_id, &mut ids.1),
             name: text(&row.name),
@@ -284,12 +287,17 @@ impl ReportBuilder<'_> {
 
     /// Completes the report with its rows.
     pub fn finish(&self, mut report: Report, rows: Vec<RowReport>) -> Report {
-        let needs = rows.iter().filter(|row| row.needs_you);
-        report.needs_you = needs.map(|row| row.id.clone()).collect();
-        report.totals = totals(&rows, &report.runs);
         report.rows = rows;
+        complete(&mut report);
         report
     }
+}
+
+/// Adds what a report says of all its rows together.
+pub(super) fn complete(report: &mut Report) {
+    let needs = report.rows.iter().filter(|row| row.needs_you);
+    report.needs_you = needs.map(|row| row.id.clone()).collect();
+    report.totals = totals(&report.rows, &report.runs);
 }
 
 /// Returns the rows of a run, with the end of their observation.

@@ -3,16 +3,22 @@
 //! ```text
 //! pass (threads td-report-N):   the histories ─> fold (pure): the figures of each row
 //! build, end (pure):            the folds of all runs ─> model: the report, also as JSON
+//! arrived, merge (pure):        the reports of other hosts ─> one model
 //! terminal, markdown, html (pure): the report ─> text, with the same words
 //! ```
 
+#[cfg(feature = "hosts")]
+mod arrived;
 mod build;
 mod conversations;
 mod end;
 mod fold;
+mod foreign;
 mod html;
 mod last_lines;
 mod markdown;
+#[cfg(feature = "hosts")]
+mod merge;
 mod model;
 mod pass;
 mod recent;
@@ -23,8 +29,13 @@ mod text;
 mod transcript;
 mod words;
 
+#[cfg(feature = "hosts")]
+pub(crate) use arrived::arrived;
 pub(crate) use html::html;
 pub(crate) use markdown::markdown;
+#[cfg(feature = "hosts")]
+pub(crate) use merge::{HostReport, merged};
+pub(crate) use model::Report;
 pub(crate) use pass::{PassProgress, ReportQuery, read_report};
 pub(crate) use schema::json_schema;
 pub(crate) use terminal::TerminalReport;

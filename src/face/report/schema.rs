@@ -49,6 +49,18 @@ pub(crate) fn json_schema() -> Value {
             list(run()),
         ),
         ("problems", "What could not be read at all.", list(text())),
+        (
+            "hosts",
+            "The hosts that were asked for their reports; empty if this one alone was.",
+            list(object(vec![
+                ("name", "Its name; local is this one.", text()),
+                (
+                    "is_read",
+                    "False if its report is not here.",
+                    json!({"type": "boolean"}),
+                ),
+            ])),
+        ),
     ]);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("td-observe report");
@@ -57,6 +69,11 @@ pub(crate) fn json_schema() -> Value {
 
 fn row() -> Value {
     object(vec![
+        (
+            "host",
+            "The host, if it is another one. The ids of its rows and runs begin with it.",
+            or_null(text()),
+        ),
         ("id", "The id of the row, as status --json has it.", text()),
         ("execution_id", "The id of its run.", text()),
         ("name", "The name for people.", or_null(text())),
@@ -397,6 +414,7 @@ fn gaps() -> Value {
 
 fn run() -> Value {
     object(vec![
+        ("host", "The host, if it is another one.", or_null(text())),
         ("execution_id", "The id of the run.", text()),
         (
             "state",

@@ -96,11 +96,16 @@ impl Page {
         if rows.is_empty() {
             return;
         }
-        let name = |row: &RowReport| match &row.column {
-            Some(name) => one_line(name.as_str()),
-            None => one_line(&name_of(row)),
+        let name = |row: &RowReport| {
+            let name = match &row.column {
+                Some(name) => one_line(name.as_str()),
+                None => one_line(&name_of(row)),
+            };
+            let indent = if row.host.is_some() { "  " } else { "" };
+            format!("{indent}{name}")
         };
-        let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
+        let names = by_host(rows).into_iter().map(name);
+        let names: Vec<String> = names.collect();
         let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
         let width = self.options.width;
         let name_width = widest.min(COLUMN).min(width / 4).max(4);
@@ -110,7 +115,14 @@ impl Page {
         let line = format!("{}  {scale}", " ".repeat(name_width));
         self.line(&line, DIM);
         let mut used = Vec::new();
-        for (row, name) in rows.iter().zip(names) {
+        let mut last: Option<&str> = None;
+        for (row, name) in by_host(rows).into_iter().zip(names) {
+            let host = row.host.as_deref();
+            // The names of their columns are those on each host.
+            if let Some(host) = host.filter(|_| host != last) {
+                self.line(host, BOLD);
+            }
+            last = host;
             let name = with_ellipsis(&name, name_width);
             let blanks = " ".repeat(name_width.saturating_sub(name.width()));
             let mut timeline = Timeline::default();
@@ -373,6 +385,20 @@ impl Page {
             text.to_owned()
         }
     }
+}
+
+/// Returns the rows of this host, then those of each other one together.
+fn by_host<'a>(rows: &[&'a RowReport]) -> Vec<&'a RowReport> {
+    let mut hosts: Vec<Option<&str>> = vec![None];
+    for row in rows {
+        if !hosts.contains(&row.host.as_deref()) {
+            hosts.push(row.host.as_deref());
+        }
+    }
+    let mut sorted = rows.to_vec();
+    let place = |row: &RowReport| hosts.iter().position(|host| *host == row.host.as_deref());
+    sorted.sort_by_key(|row| place(row));
+    sorted
 }
 
 /// Returns the style of a band; its symbol shows it without colours.

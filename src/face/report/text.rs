@@ -1,6 +1,6 @@
 //! The texts of a report: redacted, bounded, on one line, and left out on demand (pure).
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::redact::Rules;
 use crate::text::{first_bytes, joined_words};
@@ -20,6 +20,15 @@ pub(crate) struct Text(String);
 impl Text {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    /// Makes the text of a report that another host has written: what it says is redacted and bounded again.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let taken = Texts::new(Rules::builtin(), false).take(&text);
+        Ok(taken.unwrap_or(Self(String::new())))
     }
 }
 

@@ -172,7 +172,8 @@ pub(super) fn kind_of(row: &RowReport) -> String {
 /// Returns the figures of all rows, the important ones first.
 pub(super) fn totals(report: &Report) -> Vec<String> {
     let totals = &report.totals;
-    let mut parts = vec![count(totals.rows, "row")];
+    let mut parts = Vec::from_iter(hosts(report));
+    parts.push(count(totals.rows, "row"));
     let needs = match totals.needs_you {
         0 => "nothing needs you".to_owned(),
         1 => "1 needs you".to_owned(),
@@ -193,7 +194,7 @@ pub(super) fn totals(report: &Report) -> Vec<String> {
         totals.tool_calls,
         tools(totals.tool_calls, totals.tools_failed),
     );
-    let checks = totals.checks_passed + totals.checks_failed;
+    let checks = totals.checks_passed.saturating_add(totals.checks_failed);
     add(checks, failed(checks, "check", totals.checks_failed));
     add(totals.jobs, failed(totals.jobs, "job", totals.jobs_failed));
     add(totals.errors, count(totals.errors, "error"));
@@ -208,6 +209,17 @@ pub(super) fn totals(report: &Report) -> Vec<String> {
     let missing = totals.missing_events;
     add(missing, format!("{} missing", count(missing, "event")));
     parts
+}
+
+/// Returns how many hosts were asked, if others than this one were.
+fn hosts(report: &Report) -> Option<String> {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let unread = report.hosts.iter().filter(|host| !host.is_read).count();
+    let all = (!report.hosts.is_empty()).then(|| count(number(report.hosts.len()), "host"))?;
+    Some(match unread {
+        0 => all,
+        unread => format!("{all}, {unread} not read"),
+    })
 }
 
 fn questions(all: u64, unanswered: u64) -> String {
@@ -285,7 +297,7 @@ pub(super) fn figures(row: &RowReport) -> Vec<String> {
     if checks.iterations > 0 {
         parts.push(count(checks.iterations, "iteration"));
     }
-    let all = checks.passed + checks.failed;
+    let all = checks.passed.saturating_add(checks.failed);
     if all > 0 {
         parts.push(failed(all, "check", checks.failed));
     }
