@@ -37,7 +37,7 @@ const SUMMARIES: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TypedFrom {
     /// Read the runs that hosts ship to this Redis: redis://[USER@]HOST[:PORT][/DB], or rediss:// with TLS
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["hosts", "starts"])]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "hosts")]
     pub from: Option<String>,
     #[command(flatten)]
     pub redis: TypedRedis,

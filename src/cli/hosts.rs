@@ -97,10 +97,8 @@ pub(super) fn begin(
         waits_for,
     } = host_use;
     #[cfg(feature = "redis")]
-    if let Some(address) = &typed.from.from {
-        let from = (&typed.from, address.as_str());
-        let copies = super::from::begin(from, sockets_directory()?, options, waits_for.is_some())?;
-        return Ok(Some(HostsInUse::Copies(copies)));
+    if let Some(copies) = begin_from(&typed.from, options, waits_for.is_some())? {
+        return Ok(Some(copies));
     }
     let settings = options.host_settings.clone();
     let names = if typed.hosts.is_empty() {
@@ -129,6 +127,7 @@ pub(super) fn begin(
     let hosts = Hosts::start(hosts, places, &clock)?;
     lock.announce((&socket, data.path()), &clock)?;
     options.hosts = Some(hosts.data().clone());
+    options.are_visited = true;
     if let Some(copied) = waits_for {
         hosts.wait_until_known(copied, clock.now() + KNOWN_TIME);
     }
@@ -138,6 +137,24 @@ pub(super) fn begin(
         _sockets: sockets,
         _data: data,
     }))))
+}
+
+/// Begins to read the Redis that a command names, if it names one.
+///
+/// # Errors
+/// If the address is none, or the copies cannot be kept.
+#[cfg(feature = "redis")]
+pub(super) fn begin_from(
+    typed: &super::from::TypedFrom,
+    options: &mut Options,
+    shows_once: bool,
+) -> Result<Option<HostsInUse>, Failure> {
+    let Some(address) = &typed.from else {
+        return Ok(None);
+    };
+    let from = (typed, address.as_str());
+    let copies = super::from::begin(from, sockets_directory()?, options, shows_once)?;
+    Ok(Some(HostsInUse::Copies(copies)))
 }
 
 /// The hosts whose reports a command asks for.

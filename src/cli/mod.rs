@@ -201,7 +201,11 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     #[cfg(feature = "hosts")]
     let hosts = match hosts_of(&args.command) {
         Some(of) => hosts::begin(of, &mut options)?,
-        None => None,
+        None => match &args.command {
+            #[cfg(all(feature = "redis", feature = "report"))]
+            Command::Report(typed) => hosts::begin_from(&typed.from, &mut options, true)?,
+            _ => None,
+        },
     };
     let ended = perform(args.command, options);
     #[cfg(feature = "hosts")]

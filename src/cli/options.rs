@@ -34,6 +34,9 @@ pub(super) struct Options {
     /// The directory in which the observers of several hosts are read as one.
     #[cfg(feature = "hosts")]
     pub hosts: Option<DataDir>,
+    /// They are reached by ssh, also on a terminal.
+    #[cfg(feature = "hosts")]
+    pub are_visited: bool,
     /// The file of the configuration: the one that was read, else that of `--config`.
     pub config: Option<PathBuf>,
     /// The rules and channels of the configuration.
@@ -81,6 +84,8 @@ impl Options {
             host_settings: Default::default(),
             #[cfg(feature = "hosts")]
             hosts: None,
+            #[cfg(feature = "hosts")]
+            are_visited: false,
             config: typed.config,
             #[cfg(feature = "notify")]
             notifications: crate::notify::Settings::default(),

@@ -177,4 +177,7 @@ pub(super) struct TypedReport {
     #[cfg(feature = "hosts")]
     #[arg(long = "host", value_name = "HOST", add = ArgValueCompleter::new(known::hosts))]
     pub hosts: Vec<String>,
+    #[cfg(feature = "redis")]
+    #[command(flatten)]
+    pub from: super::from::TypedFrom,
 }

@@ -130,7 +130,7 @@ fn show(
 fn visit(options: &Options) -> Option<VisitHost> {
     let ssh = SshCommand::from_variable(std::env::var_os("TD_SSH_COMMAND")).ok()?;
     let visit: VisitHost = Arc::new(move |row, place| ssh.visit(row, place));
-    options.reads_hosts().then_some(visit)
+    options.are_visited.then_some(visit)
 }
 
 #[cfg(not(feature = "hosts"))]

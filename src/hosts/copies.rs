@@ -244,7 +244,11 @@ impl Copies {
         let link = &self.links[host];
         let runs = match link.runs() {
             Ok(runs) => runs,
-            Err(why) => return log::info!("{why}"),
+            Err(why) => {
+                log::info!("{why}");
+                // Nothing comes that could be waited for, such as from an observer that is older than lists.
+                return self.note_copied(host, Copied::Level);
+            }
         };
         let names = self.kind.names_on(link);
         let runs = runs.into_iter().filter_map(|run| {

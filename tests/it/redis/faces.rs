@@ -61,6 +61,13 @@ fn the_board_and_the_logs_of_two_hosts_are_read() {
     assert_eq!(make["execution_id"], "web/make");
     assert_eq!(make["host"], "web");
     assert_eq!(make["exit_status"], 3);
+    let report = from(&["report", "--since", "1h", "--json"]);
+    assert_code(&report, 0);
+    let report = text(&report.stdout);
+    assert!(
+        report.contains("web/make") && report.contains("db/build"),
+        "{report}"
+    );
     let shown = from(&["log", "web/make"]);
     assert_code(&shown, 0);
     assert!(
