@@ -251,13 +251,47 @@ pub(crate) fn get_within(
     etag: Option<&str>,
     timeout: Duration,
 ) -> Result<Answer> {
+    get_seen((socket, path), etag, timeout, &|_| {})
+}
+
+/// Requests a path as [`get_within`] does. `opened` sees the connection, and may shut it down to end the wait.
+fn get_seen(
+    (socket, path): (&Path, &str),
+    etag: Option<&str>,
+    timeout: Duration,
+    opened: &dyn Fn(&UnixStream),
+) -> Result<Answer> {
+    let clock = Clock::system();
     let ask = || {
         let stream = open(socket)?;
-        stream.set_read_timeout(Some(timeout))?;
+        opened(&stream);
         send(&stream, "GET", path, etag.map(|tag| ("If-None-Match", tag)))?;
-        read_answer(BufReader::new(stream))
+        let deadline = clock.now() + timeout;
+        read_answer(BufReader::new(Timed {
+            stream,
+            deadline,
+            clock: clock.clone(),
+        }))
     };
     ask().map_err(|cause| failed(socket, cause))
+}
+
+/// A connection that is read until a deadline, however slowly it is written.
+struct Timed {
+    stream: UnixStream,
+    deadline: Instant,
+    clock: Clock,
+}
+
+impl Read for Timed {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(self.clock.now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(out)
+    }
 }
 
 /// Returns the problems of an observer that do not show on its board: histories that cannot be written. One that does
@@ -336,20 +370,22 @@ pub(crate) fn get_board(
     etag: Option<&str>,
     hold: Duration,
 ) -> Result<Option<(Vec<Row>, Option<String>)>> {
-    get_board_within(socket, etag, (hold, ANSWER_TIME + hold))
+    get_board_within(socket, etag, (hold, ANSWER_TIME + hold), &|_| {})
 }
 
-/// Returns the rows as [`get_board`] does, of an observer that answers within a time.
+/// Returns the rows as [`get_board`] does, of an observer that answers within a time. `opened` sees the connection, and may
+/// shut it down to end the wait.
 pub(crate) fn get_board_within(
     socket: &Path,
     etag: Option<&str>,
     (hold, within): (Duration, Duration),
+    opened: &dyn Fn(&UnixStream),
 ) -> Result<Option<(Vec<Row>, Option<String>)>> {
     let path = match hold.as_secs() {
         0 => "/api/v1/board".to_owned(),
         seconds => format!("/api/v1/board?wait={seconds}"),
     };
-    let answer = get_within(socket, &path, etag, within)?;
+    let answer = get_seen((socket, &path), etag, within, opened)?;
     match answer.status {
         200 => match rows_of(&answer.body) {
             Ok(rows) => Ok(Some((rows, answer.etag))),

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 
@@ -52,6 +54,11 @@ impl Guard {
         self.say(&format!("+ {pid} {started}\n"));
     }
 
+    /// Has a directory removed at the end, in which the children left what they share.
+    pub fn remove_at_end(&self, directory: &Path) {
+        self.say(&format!("~ {}\n", directory.display()));
+    }
+
     /// Forgets a child, whose pid may become another process's.
     pub fn forget(&self, child: &ProcessGroup) {
         self.say(&format!("- {}\n", child.pid().as_raw_pid()));
@@ -66,19 +73,35 @@ impl Guard {
 
 /// Reads which children are to be ended, and ends them at the end of the input.
 pub(crate) fn guard(input: impl BufRead) {
-    for (pid, started) in children(input) {
+    let left = left(input);
+    for (pid, started) in left.children {
         let is_same = stat(pid.unsigned_abs()).is_some_and(|stat| stat.started == started);
         if let Some(group) = Pid::from_raw(pid).filter(|_| is_same) {
             // An error means that it is gone.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
+    if let Some(directory) = left.directory {
+        // Usually the program has removed it.
+        let _ = fs::remove_dir_all(directory);
+    }
 }
 
-/// Returns the children that are left at the end of the input, with their start times.
-fn children(input: impl BufRead) -> BTreeMap<i32, u64> {
-    let mut known = BTreeMap::new();
+/// What is left at the end of the input.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Left {
+    /// The children, with their start times.
+    children: BTreeMap<i32, u64>,
+    directory: Option<PathBuf>,
+}
+
+fn left(input: impl BufRead) -> Left {
+    let mut left = Left::default();
+    let known = &mut left.children;
     for line in input.lines().map_while(io::Result::ok) {
+        if let Some(directory) = line.strip_prefix("~ ") {
+            left.directory = Some(directory.into());
+        }
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["+", pid, started] => {
@@ -94,7 +117,7 @@ fn children(input: impl BufRead) -> BTreeMap<i32, u64> {
             _ => {}
         }
     }
-    known
+    left
 }
 
 #[cfg(test)]
@@ -103,8 +126,12 @@ mod tests {
 
     #[test]
     fn what_is_not_forgotten_is_ended() {
-        let said = "+ 7 100\n+ 8 200\n- 7\nnonsense\n+ 9\n+ x 1\n";
-        assert_eq!(children(said.as_bytes()), BTreeMap::from([(8, 200)]));
+        let said = "+ 7 100\n~ /tmp/a b\n+ 8 200\n- 7\nnonsense\n+ 9\n+ x 1\n";
+        let expected = Left {
+            children: BTreeMap::from([(8, 200)]),
+            directory: Some("/tmp/a b".into()),
+        };
+        assert_eq!(left(said.as_bytes()), expected);
     }
 
     #[test]

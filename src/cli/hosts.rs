@@ -1,6 +1,7 @@
 //! `--host`: the observers of other hosts, which a face reads as one, in a data directory of their own.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,14 @@ use super::failure::Failure;
 use super::known;
 use super::observer::{self, HubLock};
 use super::options::Options;
+use crate::child::{Invocation, run};
 use crate::clock::Clock;
+use crate::face::one_line;
 use crate::history::DataDir;
 use crate::hosts::{
     Copied, CopyKind, FindSocket, HostChoice, HostName, HostOptions, Hosts, SshCommand,
 };
+use crate::thread::stop_pair;
 
 /// The argument with which this program guards its connections.
 pub(super) const GUARD: &str = "guard";
@@ -80,6 +84,8 @@ pub(super) struct HostUse<'a> {
     pub copies: CopyKind,
     /// What the command shows at once, so that it waits for it; `None` if it shows what comes.
     pub waits_for: Option<Copied>,
+    /// Hosts that are not read have no row on what the command shows, or one that is cut: a line says why.
+    pub tells: bool,
 }
 
 /// Begins to read the hosts that a command names, or that the configuration does. The options then have the data directory
@@ -95,6 +101,7 @@ pub(super) fn begin(
         typed,
         copies,
         waits_for,
+        tells,
     } = host_use;
     #[cfg(feature = "redis")]
     if let Some(copies) = begin_from(&typed.from, options, waits_for.is_some())? {
@@ -106,11 +113,14 @@ pub(super) fn begin(
     } else {
         &typed.hosts
     };
+    let home = options.home()?;
+    if typed.starts && names.iter().any(|name| name == LOCAL) {
+        start_here(&home)?;
+    }
     // This host alone is read as ever.
     if names.iter().all(|name| name == LOCAL) {
         return Ok(None);
     }
-    let home = options.home()?;
     let hosts = HostOptions {
         hosts: choices(names, &settings, &home)?,
         ssh: ssh()?,
@@ -130,6 +140,9 @@ pub(super) fn begin(
     options.are_visited = true;
     if let Some(copied) = waits_for {
         hosts.wait_until_known(copied, clock.now() + KNOWN_TIME);
+    }
+    for (name, why) in hosts.unread().into_iter().filter(|_| tells) {
+        message!("{} is not read: {}", one_line(&name), one_line(&why));
     }
     Ok(Some(HostsInUse::Observers(Box::new(ObserversInUse {
         _hosts: hosts,
@@ -225,6 +238,36 @@ fn choices(
     Ok(choices)
 }
 
+/// Starts the observer of this host, unless it runs.
+fn start_here(home: &Path) -> Result<(), Failure> {
+    if observer::is_running(home)? {
+        return Ok(());
+    }
+    let program = std::env::current_exe();
+    let program = program.map_err(|cause| failure!("cannot find this program: {cause}"))?;
+    let start = Invocation {
+        program: program.into(),
+        args: vec![
+            "start".into(),
+            "--quiet".into(),
+            "--data-dir".into(),
+            home.into(),
+        ],
+        env: Vec::new(),
+        directory: "/".into(),
+        stdin: Vec::new(),
+        output_bytes_max: 4096,
+        timeout: KNOWN_TIME,
+    };
+    let (_running, stop) = stop_pair();
+    let started = run(&start, &Clock::system(), &stop)?;
+    if started.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&started.stderr);
+    Err(failure!("local: {}", one_line(said.trim())))
+}
+
 /// Returns what finds the observer of this host.
 fn local(home: &Path) -> FindSocket {
     let home = home.to_owned();
@@ -246,6 +289,11 @@ fn word(program: &str) -> Result<String, Failure> {
     Ok(format!("{home}{quoted}"))
 }
 
+/// Returns the permissions of a directory that is the user's alone, whatever his umask is.
+fn private() -> fs::Permissions {
+    fs::Permissions::from_mode(0o700)
+}
+
 /// Creates the directory of the sockets, whose path must be short.
 fn sockets_directory() -> Result<TempDir, Failure> {
     let usual = std::env::temp_dir();
@@ -255,6 +303,7 @@ fn sockets_directory() -> Result<TempDir, Failure> {
     let place = if is_usable { usual } else { "/tmp".into() };
     let made = tempfile::Builder::new()
         .prefix("td-observe-")
+        .permissions(private())
         .tempdir_in(&place);
     made.map_err(|cause| failure!("cannot create a directory in {}: {cause}", place.display()))
 }
@@ -266,7 +315,11 @@ fn copies_directory(home: &Path) -> Result<TempDir, Failure> {
         .map_err(|error| super::options::unusable(error, true))?;
     let parent = home.join("hosts");
     let failed = |cause| failure!("cannot create {}: {cause}", parent.display());
-    fs::create_dir_all(&parent).map_err(failed)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&parent)
+        .map_err(failed)?;
     let left = fs::read_dir(&parent).map_err(failed)?;
     for entry in left.flatten() {
         let path: PathBuf = entry.path();
@@ -275,7 +328,10 @@ fn copies_directory(home: &Path) -> Result<TempDir, Failure> {
             let _ = fs::remove_dir_all(path);
         }
     }
-    let made = tempfile::Builder::new().prefix("read-").tempdir_in(&parent);
+    let made = tempfile::Builder::new()
+        .prefix("read-")
+        .permissions(private())
+        .tempdir_in(&parent);
     made.map_err(failed)
 }
 

@@ -199,7 +199,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         checks::check_address_space()?;
     }
     #[cfg(feature = "hosts")]
-    let hosts = match hosts_of(&args.command) {
+    let hosts = match hosts_of(&args.command, options.json) {
         Some(of) => hosts::begin(of, &mut options)?,
         None => match &args.command {
             #[cfg(all(feature = "redis", feature = "report"))]
@@ -215,7 +215,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
 
 /// Returns how a command reads hosts, if it does.
 #[cfg(feature = "hosts")]
-fn hosts_of(command: &Command) -> Option<hosts::HostUse<'_>> {
+fn hosts_of(command: &Command, is_json: bool) -> Option<hosts::HostUse<'_>> {
     use crate::hosts::{Copied, CopyKind};
     let (typed, copies, waits_for) = match command {
         // What another host asks this one is asked of this one alone. A status line is drawn every few seconds, and
@@ -252,13 +252,20 @@ fn hosts_of(command: &Command) -> Option<hosts::HostUse<'_>> {
         #[cfg(feature = "serve")]
         Command::Serve(typed) => (&typed.hosts, CopyKind::Ends, None),
         #[cfg(feature = "mcp")]
-        Command::Mcp(typed) => (&typed.hosts, CopyKind::Ends, None),
+        // The first call of an agent lists the panes.
+        Command::Mcp(typed) => (&typed.hosts, CopyKind::Ends, Some(Copied::Nothing)),
         _ => return None,
+    };
+    let tells = match command {
+        Command::Status(typed) => !typed.watch && typed.format.is_none() && !is_json,
+        Command::Watch(_) | Command::Wait(_) | Command::Log(_) => true,
+        _ => false,
     };
     Some(hosts::HostUse {
         typed,
         copies,
         waits_for,
+        tells,
     })
 }
 

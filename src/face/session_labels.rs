@@ -132,8 +132,11 @@ impl LabelledSession {
     fn label(&self, pane: Option<&PaneId>, names_host: bool) -> Label {
         let host = self.execution_id.split_once('/').filter(|_| names_host);
         let mut text = match host {
-            Some((host, _)) => sanitized(&format!("{host}/{}", self.name)),
-            None => sanitized(&self.name),
+            // The label of a copy has it already.
+            Some((host, _)) if !self.name.starts_with(&format!("{host}/")) => {
+                sanitized(&format!("{host}/{}", self.name))
+            }
+            _ => sanitized(&self.name),
         };
         if let Some(pane) = pane.filter(|_| self.panes.len() > 1) {
             text = format!("{text} {}", sanitized(pane));

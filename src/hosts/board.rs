@@ -29,6 +29,8 @@ pub(super) struct HostState {
     pub allows_input: bool,
     /// How far its runs are copied.
     pub copied: Copied,
+    /// The user knows that it is not read.
+    is_dismissed: bool,
 }
 
 /// How far the runs of a host are copied.
@@ -73,7 +75,7 @@ impl HostState {
         };
         let mut row = Row::new(&key, self.name().to_owned(), ExecutionKind::Host, since);
         row.host = self.rewriter.0.as_ref().map(ToString::to_string);
-        (row.state, row.last_line) = (state, words);
+        (row.state, row.last_line, row.dismissed) = (state, words, self.is_dismissed);
         vec![row]
     }
 }
@@ -106,6 +108,7 @@ impl HostBoard {
             problems: Vec::new(),
             allows_input: false,
             copied: Copied::Nothing,
+            is_dismissed: false,
         });
         Self {
             state: Mutex::new(State {
@@ -149,6 +152,7 @@ impl HostBoard {
                 .filter_map(|mut row| of.rewriter.row(&mut row).then_some(row))
                 .collect();
             of.status = Status::Connected;
+            of.is_dismissed = false;
         });
     }
 
@@ -171,6 +175,34 @@ impl HostBoard {
             of.rows.clear();
             of.status = Status::Unreachable(since, why);
         });
+    }
+
+    /// Returns the hosts that are not read, and why.
+    pub fn unread(&self) -> Vec<(String, String)> {
+        self.with(|hosts| {
+            let unread = hosts.iter().filter_map(|of| match &of.status {
+                Status::Unreachable(_, why) => Some((of.name().to_owned(), why.to_string())),
+                Status::Connecting(_) => Some((
+                    of.name().to_owned(),
+                    "it is still being connected".to_owned(),
+                )),
+                Status::Connected => None,
+            });
+            unread.collect()
+        })
+    }
+
+    /// Dismisses the row of a host that is not read, until it is, or brings it back; returns false if the host has none.
+    pub fn dismiss(&self, id: &str, is_dismissed: bool) -> bool {
+        let place = self.with(|hosts| {
+            let is_it =
+                |of: &HostState| of.status != Status::Connected && id == format!("{}/", of.name());
+            hosts.iter().position(is_it)
+        });
+        if let Some(host) = place {
+            self.update(host, |of| of.is_dismissed = is_dismissed);
+        }
+        place.is_some()
     }
 
     /// Wakes those who wait, for good.

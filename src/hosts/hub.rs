@@ -157,9 +157,17 @@ impl Hub {
     }
 
     fn dismiss(&self, id: &str, body: &[u8]) -> Answered {
-        let (link, id) = self.of_id(id)?;
-        let path = format!("/api/v1/rows/{}/dismiss", percent_encoded(&id));
-        link.post_json(&path, body)
+        let dismissed = serde_json::from_slice::<Value>(body).ok();
+        let dismissed = dismissed.and_then(|body| body.get("dismissed")?.as_bool());
+        if let Some(dismissed) = dismissed
+            && self.board.dismiss(id, dismissed)
+        {
+            return Ok(Response::json(&json!({"id": id, "dismissed": dismissed})));
+        }
+        let (link, own) = self.of_id(id)?;
+        let path = format!("/api/v1/rows/{}/dismiss", percent_encoded(&own));
+        link.post_json(&path, body)?;
+        Ok(Response::json(&json!({"id": id, "dismissed": dismissed})))
     }
 
     /// Returns the link to the host of a row or a run, and the id that the host knows. An id without a host's name is this

@@ -1,5 +1,7 @@
 //! The link to one host: finds its observer, connects to it, and reads its board, again and again.
 
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,6 +32,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// The pause between two looks at a connection that is being made.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
+
+/// The time in which ssh says why it does not reach the other end.
+const WORDS_TIME: Duration = Duration::from_millis(300);
 
 /// The pause between two boards while many rows change.
 const BOARD_PAUSE: Duration = Duration::from_millis(100);
@@ -78,6 +83,8 @@ pub(super) struct Link {
     pub board: Arc<HostBoard>,
     /// The socket at which the observer answers, as long as it does.
     pub socket: Mutex<Option<PathBuf>>,
+    /// The connection on which the board is awaited.
+    pub open: Mutex<Option<UnixStream>>,
     pub clock: Clock,
 }
 
@@ -125,6 +132,22 @@ impl Link {
                 None => "there is no such host".to_owned(),
             }
         }))
+    }
+
+    /// Ends the wait for the board, after a stop.
+    pub fn wake(&self) {
+        if let Some(stream) = lock(&self.open).take() {
+            // An error means that it is closed.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn note_open(&self, stream: &UnixStream, stop: &Stop) {
+        // Without a copy, the wait ends by itself.
+        *lock(&self.open) = stream.try_clone().ok();
+        if is_stopped(stop) {
+            self.wake();
+        }
     }
 
     /// Reads the board of the host until a stop.
@@ -200,7 +223,11 @@ impl Link {
                 return Err(Problem::of_ssh(&place.name, &tunnel.words()));
             }
             if is_there {
-                // The tunnel is there, but its other end is not.
+                // The tunnel is there, but its other end is not. ssh says why a little later.
+                select_biased! {
+                    recv(stop) -> _ => {}
+                    recv(self.clock.after(WORDS_TIME)) -> _ => {}
+                }
                 return Err(match tunnel.words() {
                     said if said.contains("open failed") => Problem::new(format!(
                         "the observer on {} is not reached: {}; sshd there must allow stream forwarding \
@@ -249,7 +276,8 @@ impl Link {
             let asked = self.clock.now();
             let within = HOLD + LATE;
             let known = etag.as_deref();
-            match get_board_within(&connection.socket, known, (HOLD, within)) {
+            let opened = |stream: &UnixStream| self.note_open(stream, stop);
+            match get_board_within(&connection.socket, known, (HOLD, within), &opened) {
                 Ok(changed) => {
                     if let Some((rows, version)) = changed {
                         etag = version;

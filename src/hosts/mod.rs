@@ -81,6 +81,7 @@ pub(crate) struct HostOptions {
 /// The observers of several hosts, served as one. Dropping it ends all connections.
 pub(crate) struct Hosts {
     board: Arc<HostBoard>,
+    links: Arc<[Arc<Link>]>,
     data: DataDir,
     running: Option<StopGuard>,
     threads: Vec<Handle<()>>,
@@ -101,6 +102,7 @@ impl Hosts {
     ) -> Result<Self> {
         let (running, stop) = stop_pair();
         let guard = Arc::new(Guard::start(OsStr::new(options.guard))?);
+        guard.remove_at_end(sockets);
         let limit = Arc::new(Limit::of(CONNECTS_MAX));
         let names = options.hosts.iter().map(|host| match host {
             HostChoice::Local(_) => Rewriter(None),
@@ -128,6 +130,7 @@ impl Hosts {
                 rewriter,
                 board: Arc::clone(&board),
                 socket: Mutex::new(None),
+                open: Mutex::new(None),
                 clock: clock.clone(),
             })
         });
@@ -145,6 +148,7 @@ impl Hosts {
         };
         let mut hosts = Self {
             board,
+            links: Arc::clone(&links),
             data: plain.with_copies(SharedCopySource(Arc::clone(&copies) as _)),
             running: Some(running),
             threads: Vec::new(),
@@ -171,6 +175,11 @@ impl Hosts {
         &self.data
     }
 
+    /// Returns the hosts that are not read, and why.
+    pub fn unread(&self) -> Vec<(String, String)> {
+        self.board.unread()
+    }
+
     /// Waits until each host is known not to be read, or is read and copied so far, or the deadline.
     pub fn wait_until_known(&self, copied: Copied, deadline: Instant) {
         self.board.wait_until_known(copied, deadline);
@@ -181,6 +190,7 @@ impl Drop for Hosts {
     fn drop(&mut self) {
         drop(self.running.take());
         self.board.end();
+        self.links.iter().for_each(|link| link.wake());
         if let Some(server) = self.server.take() {
             server.stop(&self.clock, END);
         }

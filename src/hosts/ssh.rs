@@ -16,7 +16,7 @@ use crate::thread::Stop;
 
 /// The options of each connection. It never asks for anything, and is never shared: a shared one would outlive this
 /// program. A host that falls silent is noticed by its missing answers, and its connection ends a little later by itself.
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 9] = [
     "BatchMode=yes",
     "ConnectTimeout=8",
     "ServerAliveInterval=5",
@@ -25,6 +25,8 @@ const OPTIONS: [&str; 8] = [
     "RemoteCommand=none",
     "RequestTTY=no",
     "PermitLocalCommand=no",
+    // What reaches the socket types as the user.
+    "StreamLocalBindMask=0177",
 ];
 
 /// The time in which a host must answer a question: the connection's own time, and a second for each hop and the program.
