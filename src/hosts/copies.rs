@@ -72,7 +72,16 @@ impl CopyKind {
         let Self::Followed(names) = self else {
             return Vec::new();
         };
-        let own = |name: &String| link.rewriter.own_id(name).unwrap_or(name).to_owned();
+        let host = link.rewriter.0.as_ref();
+        let own = |name: &String| {
+            // A pattern may begin with one for hosts.
+            let pattern = name.split_once('/').zip(host);
+            let rest = pattern.and_then(|((of, rest), host)| {
+                (is_glob(of) && glob_matches(of, host.as_str())).then_some(rest)
+            });
+            let own = link.rewriter.own_id(name).or(rest);
+            own.unwrap_or(name).to_owned()
+        };
         names.iter().map(own).collect()
     }
 }

@@ -154,7 +154,12 @@ fn is_absence(line: &[u8]) -> bool {
 
 /// Returns the tmux server, and the pane or the session there, of the row that a target names.
 fn place_of(rows: Vec<Row>, target: &str) -> Result<(String, String), Failure> {
-    let rows = selected(rows, &[target.to_owned()])?.rows;
+    let all = rows.clone();
+    let rows = match selected(rows, &[target.to_owned()]) {
+        Ok(selected) => selected.rows,
+        // A window or a pane by its number, which tmux there knows.
+        Err(failure) => return part_of(&all, target).ok_or(failure),
+    };
     let shown = one_line(target);
     if let Some(host) = rows
         .iter()
@@ -181,6 +186,20 @@ fn place_of(rows: Vec<Row>, target: &str) -> Result<(String, String), Failure> {
             "{shown:?} names {} panes on several hosts or in several sessions: give one, as in HOST/NAME",
             places.len()
         )),
+    }
+}
+
+/// Returns the only tmux server of the host that a target names, and the part of a session there.
+fn part_of(rows: &[Row], target: &str) -> Option<(String, String)> {
+    let (host, part) = target.split_once('/')?;
+    let (session, _) = part.split_once(':')?;
+    let of_session = |row: &&Row| row.host.as_deref() == Some(host) && row.name == session;
+    let servers = rows.iter().filter(of_session);
+    let mut servers: Vec<&String> = servers.filter_map(|row| row.server.as_ref()).collect();
+    servers.dedup();
+    match servers[..] {
+        [server] => Some((server.clone(), part.to_owned())),
+        _ => None,
     }
 }
 

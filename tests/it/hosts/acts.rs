@@ -131,6 +131,9 @@ fn a_row_of_a_host_is_dismissed_and_waited_for() {
     let answered = wait(&["asks", "--send", "n", "--answers", id, "--text", "got n"]);
     assert_eq!(text(&answered.stdout), "got n\n", "{answered:?}");
     shows(home, &pane, "got n");
+    // A part of a session is for the tmux of the host.
+    let silent = wait(&["h01/asks:0.0", "--idle", "1s"]);
+    assert_eq!(silent.status.code(), Some(0), "{silent:?}");
     let missing = wait(&["nothing", "--exit"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(
