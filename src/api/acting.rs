@@ -17,6 +17,7 @@ use super::http::percent_encoded;
 use super::typing::Input;
 #[cfg(feature = "mcp")]
 use super::wait::wait_here;
+#[cfg(feature = "mcp")]
 use super::wait_client::WaitReport;
 use crate::board::Place;
 use crate::clock::Clock;

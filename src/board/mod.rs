@@ -49,7 +49,7 @@ pub(crate) use limit::end_in_words;
 #[cfg(feature = "cli")]
 pub(crate) use one_row::listed;
 pub use place::Place;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "mcp", feature = "serve"))]
 pub(crate) use place::is_elsewhere;
 #[cfg(any(feature = "notify", feature = "report"))]
 pub(crate) use row::is_failure;

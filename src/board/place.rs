@@ -16,14 +16,14 @@ pub struct Place {
 
 impl Place {
     /// Returns true if the server is on another host.
-    #[cfg(feature = "cli")]
+    #[cfg(any(feature = "mcp", feature = "tui"))]
     pub(crate) fn is_elsewhere(&self) -> bool {
         is_elsewhere(&self.server)
     }
 }
 
 /// Returns true if a tmux server's socket is on another host. Those of this one are absolute paths.
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "mcp", feature = "serve", feature = "tui"))]
 pub(crate) fn is_elsewhere(server: &str) -> bool {
     !server.starts_with('/')
 }

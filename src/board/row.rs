@@ -271,7 +271,7 @@ impl Row {
     }
 
     /// Returns the name, after that of the host if it is another one.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "tui")]
     pub(crate) fn full_name(&self) -> String {
         match &self.host {
             Some(host) if self.kind != ExecutionKind::Host => format!("{host}/{}", self.name),

@@ -18,13 +18,7 @@ const ROWS_MAX: usize = 10_000;
 /// The time after which a row that has ended leaves the board.
 pub(crate) const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-#[cfg(feature = "tui")]
 impl Row {
-    /// Returns true for a pane, and for what runs in the foreground of one: a face can go there.
-    pub(crate) fn is_in_pane(&self) -> bool {
-        self.pane.is_some() || self.in_pane.is_some()
-    }
-
     /// Names the host with which the execution's id begins, also in the path of the transcript, which is not of this host.
     pub(super) fn name_host(&mut self) {
         let id = self.execution_id.clone();
@@ -40,6 +34,14 @@ impl Row {
         if let Some(file) = self.file.as_mut().filter(|file| file.starts_with('/')) {
             file.insert_str(0, &format!("{host}:"));
         }
+    }
+}
+
+#[cfg(feature = "tui")]
+impl Row {
+    /// Returns true for a pane, and for what runs in the foreground of one: a face can go there.
+    pub(crate) fn is_in_pane(&self) -> bool {
+        self.pane.is_some() || self.in_pane.is_some()
     }
 }
 

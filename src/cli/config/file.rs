@@ -48,6 +48,10 @@ impl Reader<'_> {
     fn read(&mut self, table: &DeTable<'_>) {
         let mut assignments: Vec<_> = table.iter().collect();
         assignments.sort_by_key(|(name, _)| name.span().start);
+        #[cfg_attr(
+            not(any(feature = "hosts", feature = "notify")),
+            allow(unused_mut, unused_variables)
+        )]
         let mut named = |wanted: &str| {
             let mut names = assignments.iter();
             let place = names.position(|(name, _)| name.get_ref() == wanted)?;

@@ -57,6 +57,7 @@ pub(super) enum Origin {
     Variable(String),
 }
 
+#[cfg_attr(not(any(feature = "hosts", feature = "notify")), allow(dead_code))]
 impl Origin {
     /// Returns the line, if it is a file's.
     pub fn line(&self) -> Option<usize> {

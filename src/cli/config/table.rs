@@ -5,7 +5,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::Origin;
-use super::reader::{Reader, wrong_type};
+use super::reader::Reader;
+#[cfg(feature = "notify")]
+use super::reader::wrong_type;
 use super::section::Section;
 use crate::redact::Rules;
 
