@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -134,15 +134,34 @@ pub(super) fn start_point(
     }
 }
 
+/// What is sent as server-sent events.
+pub(crate) trait SentEvents {
+    /// Returns the next item; waits for it until the deadline.
+    fn next(&mut self, deadline: Instant) -> Next;
+
+    /// Returns the position after the last item.
+    fn position(&self) -> String;
+}
+
+impl SentEvents for Reader {
+    fn next(&mut self, deadline: Instant) -> Next {
+        Reader::next(self, Some(deadline))
+    }
+
+    fn position(&self) -> String {
+        self.cursor().to_string()
+    }
+}
+
 /// Sends events until the client disconnects or the observer ends.
-pub(super) fn send(
-    mut events: Reader,
+pub(crate) fn send(
+    events: &mut impl SentEvents,
     stream: &Stream,
     clock: &Clock,
     stop: &Stop,
 ) -> io::Result<()> {
     let mut body = ChunkedBody::start(stream, "text/event-stream; charset=utf-8")?;
-    stream_frame(&mut body, &events.cursor(), &StreamEvent::opened(), clock)?;
+    stream_frame(&mut body, &events.position(), &StreamEvent::opened(), clock)?;
     body.flush()?;
     let mut quiet_since = clock.now();
     // Frames are flushed before the thread waits.
@@ -152,15 +171,15 @@ pub(super) fn send(
             return body.finish();
         }
         let wait = if is_flushed { WAIT } else { Duration::ZERO };
-        match events.next(Some(clock.now() + wait)) {
+        match events.next(clock.now() + wait) {
             Next::Event(envelope) => {
                 let line = serde_json::to_vec(&*envelope).map_err(io::Error::other)?;
-                frame(&mut body, &events.cursor(), &line)?;
+                frame(&mut body, &events.position(), &line)?;
                 is_flushed = false;
             }
             Next::Missed(missed) => {
                 let lagged = StreamEvent::Lagged { missed };
-                stream_frame(&mut body, &events.cursor(), &lagged, clock)?;
+                stream_frame(&mut body, &events.position(), &lagged, clock)?;
                 is_flushed = false;
             }
             Next::Timeout if !is_flushed => {
@@ -185,7 +204,7 @@ pub(super) fn send(
 
 fn stream_frame(
     body: &mut impl Write,
-    cursor: &StreamCursor,
+    cursor: &str,
     event: &StreamEvent,
     clock: &Clock,
 ) -> io::Result<()> {
@@ -193,7 +212,7 @@ fn stream_frame(
     frame(body, cursor, &line)
 }
 
-fn frame(body: &mut impl Write, cursor: &StreamCursor, data: &[u8]) -> io::Result<()> {
+fn frame(body: &mut impl Write, cursor: &str, data: &[u8]) -> io::Result<()> {
     write!(body, "id: {cursor}\ndata: ")?;
     body.write_all(data)?;
     body.write_all(b"\n\n")

@@ -58,6 +58,8 @@ pub(crate) use client::{
 pub(crate) use connections::Service;
 #[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use events::is_gone;
+#[cfg(feature = "hosts")]
+pub(crate) use events::{SentEvents, send as send_events};
 #[cfg(feature = "serve")]
 pub(crate) use forward::forward;
 #[cfg(feature = "serve")]
@@ -67,7 +69,7 @@ pub(crate) use http::ChunkedBody;
 pub(crate) use http::percent_encoded;
 #[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use http::{Request, Response};
-#[cfg(any(feature = "hosts", feature = "serve"))]
+#[cfg(feature = "serve")]
 pub(crate) use liveness::KEEP_ALIVE;
 pub(crate) use panes::{ApiContext, ObservedServer, Panes};
 pub(crate) use routes::{Routes, Slots};

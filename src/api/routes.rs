@@ -130,7 +130,9 @@ impl Service for Routes {
             }
             ["api", "v1", "events"] => {
                 return match events::open(context, request) {
-                    Ok(events) if with_body => events::send(events, stream, &context.clock, stop),
+                    Ok(mut events) if with_body => {
+                        events::send(&mut events, stream, &context.clock, stop)
+                    }
                     Ok(events) => Response::empty(200)
                         .header("ETag", events.cursor().to_string())
                         .write(&mut stream, false),

@@ -1,18 +1,15 @@
 //! The events of several hosts as one stream: each host's in its order, and each once, over broken connections.
 
-use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::link::Link;
 use crate::api::{
-    ChunkedBody, EventReader, EventSource, KEEP_ALIVE, Request, Response, Stream, Unavailable,
-    is_gone, percent_encoded, position,
+    EventReader, EventSource, Request, Response, SentEvents, Unavailable, percent_encoded, position,
 };
 use crate::clock::Clock;
-use crate::event::StreamEvent;
 use crate::feed::Next;
 use crate::thread::{Handle, Stop, StopGuard, is_stopped, park, spawn, stop_pair};
 
@@ -41,7 +38,7 @@ pub(super) struct HostEvents {
 
 /// What a host's stream has next, and the position after it.
 struct Item {
-    what: Result<Vec<u8>, u64>,
+    what: Next,
     cursor: Option<String>,
 }
 
@@ -85,14 +82,29 @@ impl HostEvents {
         Ok(events)
     }
 
-    /// Returns the position in all streams.
-    fn cursor(&self) -> String {
-        joined(self.names.iter().zip(&self.cursors))
-    }
-
-    fn stop(self) {
+    /// Ends the streams.
+    pub fn stop(self) {
         drop((self.running, self.items));
         self.threads.into_iter().for_each(Handle::join_logged);
+    }
+}
+
+impl SentEvents for HostEvents {
+    fn next(&mut self, deadline: Instant) -> Next {
+        match self.items.recv_deadline(deadline) {
+            Ok((number, item)) => {
+                if let Some(cursor) = self.cursors.get_mut(number) {
+                    *cursor = item.cursor;
+                }
+                item.what
+            }
+            Err(RecvTimeoutError::Timeout) => Next::Timeout,
+            Err(RecvTimeoutError::Disconnected) => Next::End,
+        }
+    }
+
+    fn position(&self) -> String {
+        joined(self.names.iter().zip(&self.cursors))
     }
 }
 
@@ -192,15 +204,9 @@ impl HostSource {
                 Ok(Next::Event(envelope)) => {
                     let mut envelope = envelope.into_envelope();
                     self.link.rewriter.envelope(&mut envelope);
-                    match serde_json::to_vec(&envelope) {
-                        Ok(line) => Ok(line),
-                        Err(cause) => {
-                            log::warn!("an event of {} cannot be passed on: {cause}", self.path);
-                            continue;
-                        }
-                    }
+                    Next::Event(envelope.into())
                 }
-                Ok(Next::Missed(missed)) => Err(missed),
+                Ok(missed @ Next::Missed(_)) => missed,
                 Ok(Next::Timeout) => continue,
                 Ok(Next::End) => return,
                 Err(Unavailable::Broken(cause)) => {
@@ -224,72 +230,6 @@ impl HostSource {
             }
         }
     }
-}
-
-/// Sends events until the client is gone, or a stop.
-pub(super) fn send(
-    mut events: HostEvents,
-    stream: &Stream,
-    clock: &Clock,
-    stop: &Stop,
-) -> io::Result<()> {
-    let sent = send_all(&mut events, stream, clock, stop);
-    events.stop();
-    sent
-}
-
-fn send_all(
-    events: &mut HostEvents,
-    stream: &Stream,
-    clock: &Clock,
-    stop: &Stop,
-) -> io::Result<()> {
-    let mut body = ChunkedBody::start(stream, "text/event-stream; charset=utf-8")?;
-    let line =
-        |event: &StreamEvent| serde_json::to_vec(&event.at(clock.wall())).map_err(io::Error::other);
-    frame(&mut body, &events.cursor(), &line(&StreamEvent::opened())?)?;
-    body.flush()?;
-    let mut quiet_since = clock.now();
-    let mut is_flushed = true;
-    while !is_stopped(stop) {
-        let wait = if is_flushed { CHECK } else { Duration::ZERO };
-        match events.items.recv_timeout(wait) {
-            Ok((number, item)) => {
-                if let Some(cursor) = events.cursors.get_mut(number) {
-                    *cursor = item.cursor;
-                }
-                let line = match item.what {
-                    Ok(line) => line,
-                    Err(missed) => line(&StreamEvent::Lagged { missed })?,
-                };
-                frame(&mut body, &events.cursor(), &line)?;
-                is_flushed = false;
-            }
-            Err(RecvTimeoutError::Timeout) if !is_flushed => {
-                body.flush()?;
-                is_flushed = true;
-                quiet_since = clock.now();
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                if is_gone(stream) {
-                    return Err(io::ErrorKind::BrokenPipe.into());
-                }
-                if clock.now().saturating_duration_since(quiet_since) >= KEEP_ALIVE {
-                    body.write_all(b":\n\n")?;
-                    body.flush()?;
-                    quiet_since = clock.now();
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    body.finish()
-}
-
-fn frame(body: &mut impl Write, cursor: &str, data: &[u8]) -> io::Result<()> {
-    write!(body, "id: {cursor}\ndata: ")?;
-    body.write_all(data)?;
-    body.write_all(b"\n\n")
 }
 
 #[cfg(test)]

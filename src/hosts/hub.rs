@@ -11,7 +11,7 @@ use super::events::{self, HostEvents};
 use super::link::Link;
 use crate::api::{
     Answer, ChunkedBody, Request, Response, SILENCE, Service, Slots, Stream, get_lines, get_within,
-    is_gone, percent_encoded, post, post_lines,
+    is_gone, percent_encoded, post, post_lines, send_events,
 };
 use crate::board::json_schema;
 use crate::clock::Clock;
@@ -74,7 +74,11 @@ impl Service for Hub {
             }
             ("GET", ["api", "v1", "events"]) => {
                 match HostEvents::open(&self.links, request, &self.clock) {
-                    Ok(events) => return events::send(events, stream, &self.clock, stop),
+                    Ok(mut events) => {
+                        let sent = send_events(&mut events, stream, &self.clock, stop);
+                        events.stop();
+                        return sent;
+                    }
                     Err(problem) => Err(problem),
                 }
             }

@@ -1,18 +1,15 @@
 //! Limits how many do something at once.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
-use crate::thread::{Stop, is_stopped, lock};
-
-/// The interval at which those who wait look for a stop.
-const CHECK: Duration = Duration::from_millis(100);
+use crate::thread::Stop;
 
 /// A number of slots.
 #[derive(Debug)]
 pub(super) struct Limit {
-    free: Mutex<usize>,
-    freed: Condvar,
+    /// A message for each free slot.
+    free: Receiver<()>,
+    freed: Sender<()>,
 }
 
 /// A taken slot. Dropping it frees it.
@@ -21,30 +18,24 @@ pub(super) struct Slot<'a>(&'a Limit);
 
 impl Limit {
     pub fn of(slots: usize) -> Self {
-        Self {
-            free: Mutex::new(slots),
-            freed: Condvar::new(),
-        }
+        let (freed, free) = bounded(slots);
+        let limit = Self { free, freed };
+        (0..slots).for_each(|_| drop(Slot(&limit)));
+        limit
     }
 
     /// Takes a slot, once there is one; `None` after a stop.
     pub fn take(&self, stop: &Stop) -> Option<Slot<'_>> {
-        let mut free = lock(&self.free);
-        while *free == 0 {
-            if is_stopped(stop) {
-                return None;
-            }
-            let woken = self.freed.wait_timeout(free, CHECK);
-            free = woken.unwrap_or_else(PoisonError::into_inner).0;
+        select_biased! {
+            recv(stop) -> _ => None,
+            recv(self.free) -> slot => slot.is_ok().then_some(Slot(self)),
         }
-        *free -= 1;
-        Some(Slot(self))
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.free) += 1;
-        self.0.freed.notify_one();
+        // There is room for all slots, and the limit has both ends.
+        let _ = self.0.freed.try_send(());
     }
 }

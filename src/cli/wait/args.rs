@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use clap_complete::engine::ArgValueCompleter;
+use serde_json::{Value, json};
 
 use crate::cli::duration::parse_duration;
 use crate::cli::known;
@@ -109,4 +110,32 @@ pub(in crate::cli) struct TypedWait {
     #[cfg(feature = "hosts")]
     #[command(flatten)]
     pub hosts: crate::cli::hosts::TypedHosts,
+}
+
+impl TypedWait {
+    /// Returns the conditions as the API takes them, and more of them as far as they have values.
+    pub fn conditions<const N: usize>(&self, more: [(&str, Option<Value>); N]) -> Value {
+        let mut conditions = json!({
+            "text": self.text,
+            "regex": self.regex,
+            "stop": self.stop,
+            "turn": self.turn,
+            "marker": self.marker,
+            "exit": self.exit,
+            "interval_ms": milliseconds(self.interval),
+            "include_existing": self.include_existing,
+        });
+        let idle = self.idle.map(|idle| json!(milliseconds(idle)));
+        for (name, value) in more.into_iter().chain([("idle_ms", idle)]) {
+            if let Some(value) = value {
+                conditions[name] = value;
+            }
+        }
+        conditions
+    }
+}
+
+/// Returns a time as the API takes it.
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use serde_json::{Value, json};
 
-use super::args::TypedWait;
+use super::args::{TypedWait, milliseconds};
 use super::private::{PrivateWatch, StateCondition};
 use crate::api::{SILENCE, WaitLine, WaitReport, percent_encoded, post_lines};
 use crate::cli::failure::Failure;
@@ -73,31 +73,15 @@ impl LeadingObserver {
         if !known.servers.contains(&server) {
             return Ok(None);
         }
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         // A channel is awaited here, because its signal reaches one of several waits only.
-        let mut conditions = json!({
-            "text": typed.text,
-            "regex": typed.regex,
-            "stop": typed.stop,
-            "turn": typed.turn,
-            "marker": typed.marker,
-            "exit": typed.exit,
-            "interval_ms": milliseconds(typed.interval),
-            "include_existing": typed.include_existing,
-        });
-        for (name, value) in [
-            ("idle_ms", typed.idle.map(|idle| json!(milliseconds(idle)))),
+        let conditions = typed.conditions([
             (
                 "timeout_ms",
                 typed.timeout.map(|time| json!(milliseconds(time))),
             ),
             ("sent", typed.send.as_ref().map(|text| json!(text))),
             ("state", gives_states.then(|| json!(typed.state))),
-        ] {
-            if let Some(value) = value {
-                conditions[name] = value;
-            }
-        }
+        ]);
         Ok(Some(Self {
             api: known.socket,
             server,

@@ -64,7 +64,13 @@ impl HostWait {
         let begun = clock.now();
         let waits = typed.targets.iter().map(|target| {
             let (server, place) = place_of(rows.clone(), target)?;
-            let mut conditions = conditions(typed);
+            let mut conditions = typed.conditions([
+                ("state", Some(json!(typed.state))),
+                ("channel", typed.channel.as_ref().map(|name| json!(name))),
+                ("send", typed.send.as_ref().map(|text| json!(text))),
+                ("enter", typed.send.as_ref().map(|_| json!(!typed.no_enter))),
+                ("answers", typed.answers.as_ref().map(|id| json!(id))),
+            ]);
             conditions["target"] = json!(place);
             Ok(Self {
                 api: api.clone(),
@@ -201,32 +207,4 @@ fn part_of(rows: &[Row], target: &str) -> Option<(String, String)> {
         [server] => Some((server.clone(), part.to_owned())),
         _ => None,
     }
-}
-
-/// Returns the conditions as the API takes them.
-fn conditions(typed: &TypedWait) -> Value {
-    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let mut conditions = json!({
-        "text": typed.text,
-        "regex": typed.regex,
-        "stop": typed.stop,
-        "state": typed.state,
-        "turn": typed.turn,
-        "marker": typed.marker,
-        "exit": typed.exit,
-        "interval_ms": milliseconds(typed.interval),
-        "include_existing": typed.include_existing,
-    });
-    for (name, value) in [
-        ("idle_ms", typed.idle.map(|idle| json!(milliseconds(idle)))),
-        ("channel", typed.channel.as_ref().map(|name| json!(name))),
-        ("send", typed.send.as_ref().map(|text| json!(text))),
-        ("enter", typed.send.as_ref().map(|_| json!(!typed.no_enter))),
-        ("answers", typed.answers.as_ref().map(|id| json!(id))),
-    ] {
-        if let Some(value) = value {
-            conditions[name] = value;
-        }
-    }
-    conditions
 }
