@@ -1,9 +1,13 @@
 //! Fifty observers on this machine, behind one sshd that gives each login the directories of its own host.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+
+use rustix::process::Signal;
+use serde_json::Value;
 
 use super::sshd::{Sshd, keys, known_host, write_client_config};
 use crate::cli::{PROGRAM, Running, assert_code, text};
@@ -119,8 +123,31 @@ fn observe(home: &Home) {
     home.start();
 }
 
+/// Checks that a face first shows that all hosts are being connected, and then the rows of each.
+#[track_caller]
+fn are_one_board(fifty: &FiftyHosts) {
+    let args = [vec!["status", "--watch", "--json"], fifty.options()].concat();
+    let face = Running::start(fifty.command(&args));
+    let (mut connecting, mut read) = (BTreeSet::new(), BTreeSet::new());
+    while read.len() < fifty.hosts.len() {
+        let line = face.lines.recv_timeout(CEILING);
+        let line = line.unwrap_or_else(|_| panic!("{read:?} {:?}", face.complaints()));
+        let row: Value = serde_json::from_str(&line).unwrap();
+        let host = row["host"].as_str().unwrap().to_owned();
+        if row["state"] == "connecting" {
+            assert!(read.is_empty(), "{row}");
+            connecting.insert(host);
+        } else if row["name"] == "work" {
+            read.insert(host);
+        }
+    }
+    assert_eq!(connecting, read);
+    face.signal(Signal::INT);
+    assert_code(&face.end(), 0);
+}
+
 #[test]
-fn each_login_is_on_a_host_of_its_own() {
+fn each_login_is_on_a_host_of_its_own_and_all_are_one_board() {
     let Some(fifty) = FiftyHosts::start(50) else {
         return;
     };
@@ -133,7 +160,7 @@ fn each_login_is_on_a_host_of_its_own() {
         let data = home.data().display().to_string();
         assert!(printed.ends_with(&format!("{data}\n")), "{printed}");
     }
-    assert_eq!(fifty.options().len(), 100);
+    are_one_board(&fifty);
     let (observers, servers) = fifty.memory_kb();
     eprintln!("50 observers have {observers} kB, their tmux servers {servers} kB");
     let pids: Vec<u32> = fifty.hosts.iter().map(|(_, home)| home.pid()).collect();
