@@ -31,6 +31,14 @@ pub mod history {
         run.open(info, ts)
     }
 
+    /// Writes the filters that the files of a run lack.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or a filter cannot be written.
+    pub fn write_filters(run: &RunDirectory) -> Result<()> {
+        crate::history::background::write_filters(run, &false.into())
+    }
+
     pub fn kind_of(notice: &LogNotice) -> LogNoticeKind {
         notice.kind
     }

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use td_observe::Envelope;
 use td_observe::history::{LogReader, Query, Rotation, RunDirectory};
+use td_observe::internals::history::write_filters;
 
 use crate::common::commands::peak;
 use crate::common::mixed::{MARKER, write_run};
@@ -40,6 +41,73 @@ pub fn run(table: &mut Table) {
     memory(table, &small, &large);
     let packed = write("packed", BYTES, Rotation::default());
     compressed(table, &packed);
+    let gigabytes = std::env::var("TD_HISTORY_GB").map_or(1, |text| text.parse().unwrap());
+    let files = [
+        ("in one file", Rotation::NEVER),
+        ("in files", Rotation::default()),
+    ];
+    for (how, rotation) in files {
+        let name = how.replace(' ', "-");
+        let run = write_run(
+            &temp.path().join(&name),
+            gigabytes * 1_000_000_000,
+            rotation,
+        );
+        write_filters(&run).unwrap();
+        warm(run.path());
+        needles(table, &run, &format!("{gigabytes} GB {how}"));
+        fs::remove_dir_all(temp.path().join(&name)).unwrap();
+    }
+}
+
+/// Searches for a text and for an expression that one line has.
+fn needles(table: &mut Table, run: &RunDirectory, what: &str) {
+    let files = event_files(run);
+    let size = |name: &str| -> u64 {
+        let entries = fs::read_dir(run.path()).unwrap().map(Result::unwrap);
+        let of = entries.filter(|entry| entry.file_name().to_str().unwrap().ends_with(name));
+        of.map(|entry| entry.metadata().unwrap().len()).sum()
+    };
+    let logs = size(".jsonl") + size(".gz");
+    eprintln!(
+        "{what}: {} MB, filters {} MB",
+        logs / 1_000_000,
+        size(".filter") / 1_000_000
+    );
+    if !is_installed("rg") {
+        return eprintln!("SKIPPED: no rg");
+    }
+    for (of, pattern) in [("a text", "needle 4711"), ("a regex", MARKER)] {
+        let arguments = ["--grep", pattern];
+        let rg = ["-z", "-N", "-I", pattern];
+        let found = timed(ours(run, &arguments)).1;
+        assert!(!found.is_empty() && found == timed(theirs("rg", &rg, &files)).1);
+        let [us, rg] = rounds(
+            LONG_ROUNDS,
+            [&|| seconds(ours(run, &arguments)), &|| {
+                seconds(theirs("rg", &rg, &files))
+            }],
+        );
+        table.row(&Row {
+            what: &format!("history, {what}: `log --grep …`, {of} that one line has"),
+            ours: format!("{:.0} ms", us * 1e3),
+            instead: format!("`rg`: {:.0} ms", rg * 1e3),
+            ratio: Some(rg / us),
+            bar: Bar::AtLeast(1.0),
+        });
+    }
+}
+
+/// Returns the files of a run's log, oldest first.
+fn event_files(run: &RunDirectory) -> Vec<PathBuf> {
+    let entries = fs::read_dir(run.path()).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with("events.") && !name.ends_with(".filter")
+    });
+    files.sort();
+    files
 }
 
 /// Reads a log and returns true if this process was started for it.
@@ -270,13 +338,7 @@ fn mb(kb: u64) -> f64 {
 }
 
 fn compressed(table: &mut Table, run: &RunDirectory) {
-    let entries = fs::read_dir(run.path()).unwrap();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with("events.")
-    });
-    files.sort();
+    let files = event_files(run);
     let arguments = ["--grep", MARKER];
     let found = timed(ours(run, &arguments)).1;
     assert!(found == timed(theirs("zgrep", &["-h", "-E", MARKER], &files)).1);

@@ -6,7 +6,8 @@
 //! queue. It also closes runs, because that writes and syncs the metadata: the job holds the run's lock and
 //! releases it last.
 //!
-//! `td-chores` removes runs that are not retained and compresses closed files. The writer waits for it only at the
+//! `td-chores` removes runs that are not retained, compresses closed files and writes the filters with which searches
+//! skip blocks. The writer waits for it only at the
 //! end, for the files of its own runs and until a deadline. Files that are left are compressed when a writer
 //! prunes the next time. `td-chores` blocks on the disk and on an empty queue. It ends when the writer closes the
 //! queue. When it is cancelled, it stops within a file and discards the incomplete compressed file.
@@ -14,7 +15,8 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::fs::{File, FileTimes};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Seek, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,15 +24,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent};
-use crate::history::dir::{DataDir, RunDirectory, RunLock};
+use crate::history::dir::{DataDir, RunDirectory, RunLock, is_written};
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId, METADATA, all_closed, sync_directory};
 use crate::history::metadata::RunMetadata;
+use crate::history::read::{
+    BLOCK_BYTES, Block, FilterBuilder, has_filter, read_part, write_filter,
+};
 use crate::history::rotate::ClosedFile;
 use crate::history::runs::Retention;
 use crate::history::tail;
@@ -248,7 +254,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(1);
 /// Work without a deadline.
 #[derive(Debug)]
 pub(super) enum Chore {
-    /// Compress all closed files of a run.
+    /// Compress all closed files of a run, and write the filters that its files lack.
     Compress(RunDirectory),
     /// Remove the runs that are not retained at this time, and compress what other writers have left.
     Prune(DataDir, Retention, Timestamp),
@@ -288,7 +294,7 @@ impl Chores {
             self.jobs.try_send(chore);
     }
 
-    /// Compresses the closed files of these runs until the deadline, and ends the thread.
+    /// Compresses the closed files of these runs and writes filters until the deadline, and ends the thread.
     pub(super) fn finish(self, runs: Vec<RunDirectory>, deadline: Instant) {
         self.is_ending.store(true, Ordering::Relaxed);
         for run in runs {
@@ -357,7 +363,27 @@ fn compress_left(data: &DataDir, is_cancelled: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Compresses all closed files of a run that are not compressed.
+/// Writes the filters that the files of a run lack. The newest file has one once the run has ended.
+pub(crate) fn write_filters(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
+    let dir = run.open_dir()?;
+    let failed = |cause| Error::file("cannot write a filter of the log in", run.path(), cause);
+    let closed = all_closed(&dir).map_err(failed)?;
+    let packed = closed.into_iter().filter(|closed| closed.is_gzip);
+    let mut names: Vec<String> = packed.map(ClosedFile::name).collect();
+    let has_newest = dir.identity(EVENTS).map_err(failed)?.is_some();
+    if has_newest && !is_written(&dir).map_err(failed)? {
+        names.push(EVENTS.to_owned());
+    }
+    for name in names {
+        if is_cancelled.load(Ordering::Relaxed) {
+            break;
+        }
+        write_filter(&dir, &name, BLOCK_BYTES as u64, is_cancelled).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Compresses all closed files of a run that are not compressed, and writes the filters that its files lack.
 fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
     let dir = run.open_dir()?;
     let failed = |cause| Error::file("cannot compress the log in", run.path(), cause);
@@ -368,13 +394,18 @@ fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
         if is_cancelled.load(Ordering::Relaxed) {
             break;
         }
-        compress(&dir, closed.number, is_cancelled).map_err(failed)?;
+        compress(&dir, closed.number, BLOCK_BYTES as u64, is_cancelled).map_err(failed)?;
     }
-    Ok(())
+    write_filters(run, is_cancelled)
 }
 
 /// Replaces a plain file by a compressed one. One of the two is complete at any time.
-fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Result<()> {
+pub(super) fn compress(
+    dir: &DirHandle,
+    number: u32,
+    block_bytes: u64,
+    is_cancelled: &AtomicBool,
+) -> io::Result<()> {
     let (plain, compressed) = (
         ClosedFile::plain(number).name(),
         ClosedFile::gzip(number).name(),
@@ -388,11 +419,17 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
         // Another process is compressing the file, or has just finished and renamed it.
         return Ok(());
     }
-    match compress_into(&from, &into, is_cancelled) {
+    let mut filter = if has_filter(from.metadata()?.len(), block_bytes) {
+        FilterBuilder::begin(dir, &compressed, block_bytes)?
+    } else {
+        None
+    };
+    match compress_into((&from, &into), block_bytes, &mut filter, is_cancelled) {
         Ok(true) => {}
         // An incomplete file is harmless but uses disk space.
         given_up => {
             dir.remove(&temporary)?;
+            filter.map_or(Ok(()), |filter| filter.discard(dir))?;
             return given_up.map(drop);
         }
     }
@@ -402,11 +439,9 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
         // A crash left both files. A different file with this name must be kept.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
             dir.remove(&temporary)?;
+            filter.take().map_or(Ok(()), |filter| filter.discard(dir))?;
             let there = dir.file(&compressed, OFlags::RDONLY)?;
-            // The last bytes are the uncompressed length modulo 2^32 (RFC 1952).
-            let mut bytes = [0; 4];
-            there.read_exact_at(&mut bytes, there.metadata()?.len().saturating_sub(4))?;
-            if u32::from_le_bytes(bytes) != from.metadata()?.len() as u32 {
+            if !is_same_text(&from, &there)? {
                 return Err(io::Error::other(format!(
                     "{compressed} exists already with other content"
                 )));
@@ -414,37 +449,82 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
         }
         Err(cause) => return Err(cause),
     }
+    if let Some(filter) = filter {
+        filter.finish(dir, &into)?;
+    }
     dir.remove(&plain)
 }
 
-/// Compresses a file and syncs the result. Returns `false` if it was cancelled.
-fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io::Result<bool> {
+/// Returns `true` if a compressed file has as many bytes as the plain one.
+fn is_same_text(plain: &File, compressed: &File) -> io::Result<bool> {
+    let packed = BufReader::new(compressed);
+    let len = io::copy(&mut MultiGzDecoder::new(packed), &mut io::sink())?;
+    Ok(len == plain.metadata()?.len())
+}
+
+/// Compresses a file block by block, each of which is a member of its own, so that a reader may skip it. Syncs the result.
+/// Returns `false` if it was cancelled.
+fn compress_into(
+    (from, into): (&File, &File),
+    block_bytes: u64,
+    filter: &mut Option<FilterBuilder>,
+    is_cancelled: &AtomicBool,
+) -> io::Result<bool> {
     // Removes the output of another process.
     into.set_len(0)?;
-    let comment = tail::last_seq(from)?.map_or_else(String::new, tail::gzip_comment);
-    let builder = GzBuilder::new().comment(comment);
-    let mut encoder: GzEncoder<&File> = builder.write(into, Compression::default());
-    // The bytes read between two checks for cancellation, which take some milliseconds.
-    let mut source = vec![0; 256 * 1024];
-    loop {
-        let read = match from.read(&mut source) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
-            Err(cause) => return Err(cause),
-        };
+    let mut comment = tail::last_seq(from)?.map_or_else(String::new, tail::gzip_comment);
+    let (len, mut block) = (from.metadata()?.len(), Block::default());
+    let (mut start, mut written) = (0, 0);
+    while written < len {
         if is_cancelled.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        encoder.write_all(source.get(..read).unwrap_or_default())?;
+        let part = start..start + block_bytes;
+        start = part.end;
+        read_part(from, part, len, &mut block)?;
+        let is_last = start >= len;
+        if block.lines().is_empty() && !is_last {
+            // It is within a long line.
+            continue;
+        }
+        let end = if is_last { len } else { block.end() };
+        let builder = GzBuilder::new().comment(std::mem::take(&mut comment));
+        let mut encoder: GzEncoder<&File> = builder.write(into, Compression::default());
+        if block.offset == written && block.end() == end {
+            encoder.write_all(block.lines())?;
+        } else {
+            // The line before the block is too long to be read.
+            copy_range(from, written..end, &mut encoder)?;
+            filter.iter_mut().for_each(FilterBuilder::give_up);
+        }
+        encoder.finish()?;
+        written = end;
+        if let Some(filter) = filter {
+            let member_end = (&*into).stream_position()?;
+            filter.push(&block, member_end)?;
+        }
     }
-    encoder.finish()?;
     // Readers derive the age of a file from its times.
     let about = from.metadata()?;
     let times = FileTimes::new().set_accessed(about.accessed()?);
     into.set_times(times.set_modified(about.modified()?))?;
     into.sync_all()?;
     Ok(true)
+}
+
+fn copy_range(from: &File, range: Range<u64>, into: &mut impl Write) -> io::Result<()> {
+    let mut source = vec![0; BLOCK_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let wanted = source
+            .len()
+            .min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
+        let bytes = source.get_mut(..wanted).unwrap_or_default();
+        from.read_exact_at(bytes, at)?;
+        into.write_all(bytes)?;
+        at += wanted as u64;
+    }
+    Ok(())
 }
 
 /// The kind of a notice.
@@ -595,6 +675,7 @@ impl fmt::Display for LostRun {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Read;
 
     use super::*;
 
@@ -609,7 +690,7 @@ mod tests {
         fs::write(at(ClosedFile::gzip(1).name() + ".tmp"), "left by another").unwrap();
         // Cancelled immediately: only the leftover file is removed.
         let dir = run.open_dir().unwrap();
-        compress(&dir, 1, &AtomicBool::new(true)).unwrap();
+        compress(&dir, 1, BLOCK_BYTES as u64, &AtomicBool::new(true)).unwrap();
         assert_eq!(
             fs::read_to_string(at(ClosedFile::plain(1).name())).unwrap(),
             text
@@ -619,7 +700,7 @@ mod tests {
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
         let compressed = File::open(at(ClosedFile::gzip(1).name())).unwrap();
         let mut unpacked = String::new();
-        flate2::read::GzDecoder::new(compressed)
+        flate2::read::MultiGzDecoder::new(compressed)
             .read_to_string(&mut unpacked)
             .unwrap();
         assert_eq!(unpacked, text);

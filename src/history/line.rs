@@ -118,6 +118,40 @@ pub(super) fn seq_of(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
 }
 
+/// Returns the timestamp of a line in this crate's format, whose bytes sort by time. `None` for other lines,
+/// for years without four digits, and for a leap second, which is parsed as the preceding second.
+pub(super) fn stamp_of(line: &[u8]) -> Option<&[u8]> {
+    let (ts, rest) = stamped(line)?;
+    let shape = b"dddd-dd-ddTdd:dd:dd.ddddddZ";
+    let fits = ts.iter().zip(shape).all(|(&byte, &shape)| match shape {
+        b'd' => byte.is_ascii_digit(),
+        _ => byte == shape,
+    });
+    let is_leap = ts.get(17..19) == Some(b"60");
+    (fits && !is_leap && rest.starts_with(b"\"")).then_some(ts)
+}
+
+/// Returns the bytes of a timestamp of the usual length in a line of this crate's format, and those that follow.
+fn stamped(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = line.strip_prefix(br#"{"seq":"#)?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    let rest = rest.get(digits..)?.strip_prefix(br#","ts":""#)?;
+    rest.split_at_checked("2026-01-21T10:00:01.123456Z".len())
+}
+
+/// Returns what follows the time in a line of this crate's format.
+pub(super) fn after_stamp(line: &[u8]) -> Option<&[u8]> {
+    stamped(line).map(|(_, rest)| rest)
+}
+
+/// Returns the type of the event in a line of this crate's format; `None` for other lines, and for a type with an escape.
+pub(super) fn type_of(line: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = stamped(line)?;
+    let rest = rest.strip_prefix(br#"","event":{"type":""#)?;
+    let name = &rest[..rest.iter().position(|byte| *byte == b'"')?];
+    (!name.contains(&b'\\')).then_some(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@
 //! any thread:      DataDir ─> RunDirectory::open ─> OpenRun (lock, file, next number)
 //! the log thread:  LogWriter::attach(OpenRun), append(batch), tick(now), close_run, finish
 //! td-sync:         fdatasync, the final metadata.json
-//! td-chores:       compresses closed files, removes runs that are not retained
+//! td-chores:       compresses closed files and writes their filters, removes runs that are not retained
 //! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!
@@ -13,7 +13,9 @@
 //! [`SyncPolicy::Always`].
 //!
 //! `events.jsonl` is the newest file of a run. Earlier files are `events.000001.jsonl.gz` and so on, oldest
-//! first; a file has no `.gz` until it is compressed. Each file begins with a header line.
+//! first; a file has no `.gz` until it is compressed. Each file begins with a header line. `events.000001.filter` and
+//! `events.filter` tell searches which blocks of a file to skip; they may be missing, and are only believed as long as
+//! the file does not change.
 //!
 //! A process has 1024 file descriptors by default. This module and `recording` use fewer than 470: at most
 //! `RUNS_MAX` locks, one for each open run, because a lock lives as long as its descriptor; `FILES_MAX`

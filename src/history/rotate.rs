@@ -102,6 +102,12 @@ impl ClosedFile {
     }
 }
 
+/// Returns the name of the filter of a file of a log: `events.000001.filter`, `events.filter`.
+pub(super) fn filter_name(log: &str) -> Option<String> {
+    let plain = log.strip_suffix(".gz").unwrap_or(log);
+    Some(format!("{}.filter", plain.strip_suffix(".jsonl")?))
+}
+
 /// Sorts closed files from oldest to newest and removes duplicates. If both forms of a file exist, keeps the
 /// compressed one.
 pub(super) fn in_order(mut files: Vec<ClosedFile>) -> Vec<ClosedFile> {

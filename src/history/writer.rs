@@ -25,6 +25,7 @@ use crate::history::dir::{DataDir, RunDirectory};
 use crate::history::line::LineWriter;
 use crate::history::metadata::{RunState, host};
 use crate::history::open_run::OpenRun;
+use crate::history::read::{BLOCK_BYTES, has_filter};
 use crate::history::rotate::Rotation;
 use crate::history::runs::Retention;
 
@@ -241,7 +242,8 @@ impl LogWriter {
     /// closed are marked as detached. Waits at most five seconds for a disk that does not respond.
     pub fn finish(mut self, now: Instant) -> LogReport {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
-        let mut rotated = Vec::new();
+        // The runs whose files are compressed or get filters.
+        let mut with_chores = Vec::new();
         let mut jobs: Vec<_> = self
             .closing
             .drain(..)
@@ -259,15 +261,15 @@ impl LogWriter {
             if !run.is_ending() {
                 run.end(RunState::Detached, None);
             }
-            if run.has_rotated() {
-                rotated.push(run.directory.clone());
+            if run.has_rotated() || has_filter(run.events.len, BLOCK_BYTES as u64) {
+                with_chores.push(run.directory.clone());
             }
             let closing = run.into_closing(&self.context.clock, self.policy != SyncPolicy::Never);
             jobs.push(SyncJob::Close(Box::new(closing)));
         }
         let mut problems = self.take_notices();
         let (last_problems, all_done) = self.syncer.finish(jobs, now + END_WAIT);
-        self.chores.finish(rotated, now + END_WAIT);
+        self.chores.finish(with_chores, now + END_WAIT);
         problems.extend(last_problems);
         if !all_done {
             let message =

@@ -9,25 +9,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::{GzDecoder, MultiGzDecoder};
 
+use super::filter::{BlockChoice, FilterFile, Outline, PlannedBlock};
 use crate::error::{Error, Result};
 use crate::history::dir_handle::{DirHandle, open_closed};
 use crate::history::line::LINE_BYTES_MAX;
-use crate::history::rotate::ClosedFile;
+use crate::history::rotate::{ClosedFile, filter_name};
 use crate::timestamp::Timestamp;
 
 /// The size of a block, which stays in a core's cache between the read and the search.
-pub(super) const BLOCK_BYTES: usize = 256 * 1024;
+pub(in crate::history) const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Consecutive lines of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) bytes: Vec<u8>,
+pub(in crate::history) struct Block {
+    pub(in crate::history) bytes: Vec<u8>,
     /// Number of bytes at the start that belong to an earlier line.
     pub(super) skip: usize,
     /// The position of the first line in the uncompressed file, in bytes.
-    pub(super) offset: u64,
+    pub(in crate::history) offset: u64,
     /// True if the last line of the file has no line feed.
     pub(super) is_torn: bool,
     /// The number of omitted lines, which were too long.
@@ -43,12 +44,12 @@ impl Block {
     }
 
     /// Returns the lines with their line feeds; only a torn line has none.
-    pub(super) fn lines(&self) -> &[u8] {
+    pub(in crate::history) fn lines(&self) -> &[u8] {
         self.bytes.get(self.skip..).unwrap_or_default()
     }
 
     /// Returns the position after the last line.
-    pub(super) fn end(&self) -> u64 {
+    pub(in crate::history) fn end(&self) -> u64 {
         self.offset + self.lines().len() as u64
     }
 
@@ -60,7 +61,7 @@ impl Block {
 }
 
 /// Reads all lines that begin in a part of a file. `len` is the length of the file for this reader.
-pub(super) fn read_part(
+pub(in crate::history) fn read_part(
     file: &File,
     part: Range<u64>,
     len: u64,
@@ -250,8 +251,17 @@ pub(super) enum BlockSource {
         part: Range<u64>,
         len: u64,
     },
+    /// The lines of a member of a compressed file.
+    Member {
+        file: Arc<File>,
+        member: Range<u64>,
+        offset: u64,
+        bytes: u64,
+    },
     /// Lines that are already read.
     Block(Block),
+    /// Blocks that cannot match.
+    Skipped(Outline),
 }
 
 impl BlockSource {
@@ -266,9 +276,108 @@ impl BlockSource {
                 read_part(&file, part, len, &mut block)?;
                 Ok(block)
             }
+            Self::Member {
+                file,
+                member,
+                offset,
+                bytes,
+            } => read_member(&file, member, (offset, bytes), memory),
             Self::Block(block) => Ok(block),
+            Self::Skipped(_) => Ok(Block::default()),
         }
     }
+
+    /// Returns what is known of the lines without reading them.
+    pub(super) fn skipped(self) -> Result<Outline, Self> {
+        match self {
+            Self::Skipped(outline) => Ok(outline),
+            other => Err(other),
+        }
+    }
+}
+
+/// Reads the lines of a member of a compressed file, whose position and length are known.
+fn read_member(
+    file: &File,
+    member: Range<u64>,
+    (offset, bytes): (u64, u64),
+    mut memory: Vec<u8>,
+) -> io::Result<Block> {
+    let mut packed = Vec::new();
+    read_to(file, member.start, member.end, &mut packed, 0)?;
+    memory.clear();
+    GzDecoder::new(packed.as_slice())
+        .take(bytes.saturating_add(1))
+        .read_to_end(&mut memory)?;
+    if memory.len() as u64 != bytes {
+        let problem = "a part of it has another length than its filter states";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(Block {
+        is_torn: memory.last().is_some_and(|last| *last != b'\n'),
+        bytes: memory,
+        offset,
+        ..Block::default()
+    })
+}
+
+/// The blocks of a file that may match, according to its filter.
+pub(super) struct BlockPlan {
+    filter: FilterFile,
+    choice: Arc<BlockChoice>,
+    /// The next group of the filter, and the blocks of the present one.
+    group: usize,
+    blocks: std::vec::IntoIter<PlannedBlock>,
+}
+
+impl BlockPlan {
+    /// Returns the next block; `None` if the filter has no more, or is damaged.
+    fn next(&mut self) -> Option<PlannedBlock> {
+        loop {
+            if let Some(block) = self.blocks.next() {
+                return Some(block);
+            }
+            let planned = self.filter.plan(self.group, &self.choice);
+            let blocks = planned.map_err(|cause| log::debug!("{cause}"));
+            self.blocks = blocks.ok()??.into_iter();
+            self.group += 1;
+        }
+    }
+
+    /// Skips blocks that cannot match, of one group at most. Calls `pass` with each.
+    fn skip(&mut self, mut pass: impl FnMut(&PlannedBlock)) -> Step {
+        let mut skipped: Option<Outline> = None;
+        while let Some(mut block) = self.next_unless(skipped.is_some()) {
+            let Some(outline) = block.outline.take() else {
+                return Step::Read(block);
+            };
+            pass(&block);
+            match &mut skipped {
+                Some(skipped) => skipped.append(outline),
+                None => skipped = Some(outline),
+            }
+        }
+        skipped.map_or(Step::End, Step::Skip)
+    }
+
+    /// Returns the next block; with `skips_only`, only if it is of the present group and need not be read.
+    fn next_unless(&mut self, skips_only: bool) -> Option<PlannedBlock> {
+        let next = self.blocks.as_slice().first();
+        if skips_only && next.is_none_or(|next| next.outline.is_none()) {
+            return None;
+        }
+        self.next()
+    }
+}
+
+/// What a plan says of the next blocks.
+enum Step {
+    /// They are skipped.
+    Skip(Outline),
+    /// This one is read.
+    Read(PlannedBlock),
+    /// The filter has no more, or is damaged: the rest is read.
+    End,
 }
 
 /// Returns the error for a block that cannot be read.
@@ -284,9 +393,25 @@ pub(super) enum FileBlocks {
         range: Range<u64>,
         len: u64,
         block_bytes: u64,
+        plan: Option<PlannedParts>,
+    },
+    /// The members of a compressed file, which are blocks.
+    Members {
+        file: Arc<File>,
+        plan: BlockPlan,
+        /// The start of the next member, and the position of its first line.
+        start: u64,
+        offset: u64,
     },
     /// A compressed file, decompressed from its start.
     Stream(BlockStream, Arc<File>),
+}
+
+/// The plan of a plain file.
+pub(super) struct PlannedParts {
+    plan: BlockPlan,
+    /// The end of the block that is being read.
+    until: u64,
 }
 
 impl std::fmt::Debug for FileBlocks {
@@ -309,20 +434,54 @@ impl FileBlocks {
                 range: range.start..range.end.min(len),
                 len,
                 block_bytes,
+                plan: None,
             });
         }
-        (&**file).rewind()?;
+        Self::stream(file, block_bytes, (0, 0))
+    }
+
+    /// Decompresses a file from the start of a member on, with the position of its first line.
+    fn stream(file: &Arc<File>, block_bytes: u64, (start, offset): (u64, u64)) -> io::Result<Self> {
+        (&**file).seek(io::SeekFrom::Start(start))?;
         // A block at most, which fits.
         let bytes = block_bytes.min(BLOCK_BYTES as u64) as usize;
         let packed = BufReader::with_capacity(bytes, Arc::clone(file));
-        let stream = BlockStream::new(Box::new(MultiGzDecoder::new(packed)), bytes);
+        let mut stream = BlockStream::new(Box::new(MultiGzDecoder::new(packed)), bytes);
+        stream.offset = offset;
         Ok(Self::Stream(stream, Arc::clone(file)))
+    }
+
+    /// Skips the blocks of a file that cannot match.
+    fn planned(self, plan: BlockPlan) -> Self {
+        match self {
+            Self::Parts {
+                file,
+                range,
+                len,
+                block_bytes,
+                ..
+            } => Self::Parts {
+                file,
+                range,
+                len,
+                block_bytes,
+                plan: Some(PlannedParts { plan, until: 0 }),
+            },
+            Self::Stream(_, file) => Self::Members {
+                file,
+                plan,
+                start: 0,
+                offset: 0,
+            },
+            planned => planned,
+        }
     }
 
     /// Returns how far the file is read, in bytes of the file as it is on the disk.
     fn position(&self) -> u64 {
         match self {
             Self::Parts { range, .. } => range.start,
+            Self::Members { start, .. } => *start,
             // The size of a file whose position is unknown does not matter to what follows.
             Self::Stream(_, file) => (&**file).stream_position().unwrap_or_default(),
         }
@@ -341,6 +500,11 @@ impl FileBlocks {
 
     /// Returns the next block. A compressed file ends at its first error.
     pub(super) fn next(&mut self) -> Option<io::Result<BlockSource>> {
+        if let Self::Members { .. } = self
+            && let Some(next) = self.next_member()
+        {
+            return Some(next);
+        }
         match self {
             Self::Parts { range, .. } if range.is_empty() => None,
             Self::Parts {
@@ -348,12 +512,23 @@ impl FileBlocks {
                 range,
                 len,
                 block_bytes,
+                plan,
             } => {
                 let end = range.end.min(range.start + *block_bytes);
+                let planned = match plan {
+                    Some(parts) => parts.next(range, end),
+                    None => Ok(end),
+                };
+                let end = match planned {
+                    Ok(end) => end,
+                    Err(skipped) => return Some(Ok(BlockSource::Skipped(skipped))),
+                };
                 let part = std::mem::replace(&mut range.start, end)..end;
                 let (file, len) = (Arc::clone(file), *len);
                 Some(Ok(BlockSource::Part { file, part, len }))
             }
+            // It has been read.
+            Self::Members { .. } => None,
             Self::Stream(stream, _) => {
                 let mut block = Block::default();
                 match stream.next(&mut block) {
@@ -363,6 +538,57 @@ impl FileBlocks {
                 }
             }
         }
+    }
+
+    /// Returns the next member that is read, or what is skipped. `None` if the filter has no more; the rest of the file, if
+    /// the filter is damaged, is then decompressed as a stream.
+    fn next_member(&mut self) -> Option<io::Result<BlockSource>> {
+        let Self::Members {
+            file,
+            plan,
+            start,
+            offset,
+        } = self
+        else {
+            return None;
+        };
+        let pass = |block: &PlannedBlock| (*start, *offset) = (block.member_end, block.end());
+        match plan.skip(pass) {
+            Step::Skip(skipped) => return Some(Ok(BlockSource::Skipped(skipped))),
+            Step::Read(block) => {
+                let member = std::mem::replace(start, block.member_end)..block.member_end;
+                *offset = block.end();
+                return Some(Ok(BlockSource::Member {
+                    file: Arc::clone(file),
+                    member,
+                    offset: block.offset,
+                    bytes: block.bytes,
+                }));
+            }
+            Step::End if file.metadata().is_ok_and(|about| *start >= about.len()) => return None,
+            Step::End => {}
+        }
+        match Self::stream(file, BLOCK_BYTES as u64, (*start, *offset)) {
+            Ok(rest) => *self = rest,
+            Err(cause) => return Some(Err(cause)),
+        }
+        None
+    }
+}
+
+impl PlannedParts {
+    /// Returns the end of the next part, or what is skipped instead.
+    fn next(&mut self, range: &mut Range<u64>, end: u64) -> Result<u64, Outline> {
+        if range.start >= self.until {
+            let (block_bytes, len) = (self.plan.filter.block_bytes, range.end);
+            let pass = |_: &PlannedBlock| range.start = len.min(range.start + block_bytes);
+            self.until = match self.plan.skip(pass) {
+                Step::Skip(skipped) => return Err(skipped),
+                Step::Read(_) => range.start + block_bytes,
+                Step::End => u64::MAX,
+            };
+        }
+        Ok(end.min(self.until))
     }
 }
 
@@ -386,6 +612,8 @@ pub(super) struct LogFiles {
     current: Option<(FileBlocks, Arc<Path>)>,
     /// The size of a block.
     block_bytes: u64,
+    /// What the blocks of files with a filter must have; `None` if all are read.
+    choice: Option<Arc<BlockChoice>>,
     /// Counts the bytes on the disk that are read.
     counter: Option<Arc<AtomicU64>>,
     /// The part of them that is of the file that is being read.
@@ -404,6 +632,7 @@ impl LogFiles {
             since,
             current: None,
             block_bytes: BLOCK_BYTES as u64,
+            choice: None,
             counter: None,
             counted: 0,
         }
@@ -417,6 +646,11 @@ impl LogFiles {
     )]
     pub(super) fn count_in(&mut self, counter: Arc<AtomicU64>) {
         self.counter = Some(counter);
+    }
+
+    /// Skips blocks that cannot match, as far as filters tell them.
+    pub(super) fn choose(&mut self, choice: Option<Arc<BlockChoice>>) {
+        self.choice = choice;
     }
 
     /// Sets the size of a block.
@@ -496,9 +730,29 @@ impl LogFiles {
             }
             return Ok(None);
         }
+        let plan = self.plan(&file, &path, len);
         let blocks = FileBlocks::new(&Arc::new(file), 0..len, len, self.block_bytes);
-        let blocks = blocks.map_err(|cause| Error::file("cannot read", &path, cause))?;
+        let mut blocks = blocks.map_err(|cause| Error::file("cannot read", &path, cause))?;
+        if let Some(plan) = plan {
+            blocks = blocks.planned(plan);
+        }
         Ok(Some((blocks, path.into())))
+    }
+
+    /// Returns the plan of a file that is read as a whole, if it has a filter and the query excludes blocks.
+    fn plan(&self, file: &File, path: &Path, len: u64) -> Option<BlockPlan> {
+        let (choice, dir) = (self.choice.as_ref()?, self.dir.as_ref()?);
+        if file.metadata().ok()?.len() != len {
+            return None;
+        }
+        let name = filter_name(path.file_name()?.to_str()?)?;
+        let filter = FilterFile::of(dir.existing_file(&name).ok()??, file).ok()??;
+        (!filter.is_empty()).then(|| BlockPlan {
+            filter,
+            choice: Arc::clone(choice),
+            group: 0,
+            blocks: Vec::new().into_iter(),
+        })
     }
 
     /// Returns `true` if a file that was last written in this second contains no event of the wanted time.

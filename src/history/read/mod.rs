@@ -9,6 +9,7 @@
 //!                wanted, else the next blocks (td-ahead)
 //! merged:        several logs as one iterator, by time
 //! follow:        all files of a run, and then appended events
+//! filter:        which blocks of a file cannot match a query, without reading them
 //! place:         the records of a file from any position; positions by number and time, by bisection
 //! pages:         a run's records in pages, in both directions
 //! ```
@@ -18,6 +19,8 @@ mod query;
 mod block;
 mod numbers;
 mod parse;
+
+mod filter;
 
 mod follow;
 mod merged;
@@ -39,7 +42,8 @@ mod pages;
 ))]
 mod place;
 
-pub(super) use block::line_end;
+pub(super) use block::{BLOCK_BYTES, Block, line_end, read_part};
+pub(super) use filter::{FilterBuilder, has_filter, write_filter};
 pub use follow::Follower;
 pub use merged::{LogSource, Merged, MergedLogs};
 pub use numbers::MissingEvents;

@@ -77,10 +77,10 @@ pub(super) struct NumberSpan {
     /// The number of lines; more than one line with consecutive numbers cannot be a damaged number.
     pub(super) lines: u64,
     /// The position of the first line in the file, and its time.
-    offset: u64,
-    ts: Timestamp,
+    pub(super) offset: u64,
+    pub(super) ts: Timestamp,
     /// The execution in a header.
-    header: Option<ExecutionId>,
+    pub(super) header: Option<ExecutionId>,
 }
 
 impl NumberSpan {

@@ -7,12 +7,14 @@
     feature = "tui"
 ))]
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::block::{BLOCK_BYTES, Block};
+use super::filter::{BlockChoice, Outline};
 use super::numbers::BlockNumbers;
-use super::query::{LineFilter, Query, stamp_of, type_of};
+use super::query::{LineFilter, Query};
 use crate::event::{Envelope, LineDecoder, TdEvent};
-use crate::history::line::seq_of;
+use crate::history::line::{seq_of, stamp_of, type_of};
 use crate::timestamp::Timestamp;
 
 /// The bytes of lines, as text if they are known to be UTF-8.
@@ -91,11 +93,24 @@ impl ParsedBlock {
         }
     }
 
+    /// Returns what is known of lines that are not read, because they cannot match.
+    pub(super) fn skipped(outline: Outline) -> Self {
+        Self {
+            numbers: BlockNumbers {
+                spans: outline.numbers,
+                follows_skipped: false,
+            },
+            last: outline.last,
+            ..Self::default()
+        }
+    }
+
     /// Counts an invalid line, unless it is blank.
     fn add_invalid(&mut self, line: &[u8], offset: u64) {
         if !line.trim_ascii().is_empty() {
             self.invalid += 1;
-            self.first_invalid.get_or_insert(offset);
+            let before = self.first_invalid.unwrap_or(u64::MAX);
+            self.first_invalid = Some(before.min(offset));
         }
     }
 }
@@ -209,6 +224,8 @@ impl BlockLines {
 pub(super) struct BlockParser {
     pub(super) query: Query,
     filter: LineFilter,
+    /// What blocks that may match have; `None` if all blocks are read.
+    pub(super) choice: Option<Arc<BlockChoice>>,
     /// True if the query matches all events.
     pub(super) wants_all: bool,
     /// True if records keep their lines.
@@ -219,6 +236,7 @@ impl BlockParser {
     pub(super) fn new(query: Query, keeps_lines: bool) -> Self {
         Self {
             filter: LineFilter::of(&query),
+            choice: query.block_choice().map(Arc::new),
             wants_all: query.wants_all(),
             query,
             keeps_lines,
@@ -263,7 +281,7 @@ impl BlockParser {
 }
 
 /// Returns the time of the last whole line, if the line is in this crate's format.
-fn last_time(lines: &[u8]) -> Option<Timestamp> {
+pub(super) fn last_time(lines: &[u8]) -> Option<Timestamp> {
     let whole = lines.get(..memchr::memrchr(b'\n', lines)?)?;
     let start = memchr::memrchr(b'\n', whole).map_or(0, |at| at + 1);
     let stamp = stamp_of(whole.get(start..)?)?;
@@ -273,7 +291,7 @@ fn last_time(lines: &[u8]) -> Option<Timestamp> {
 /// Notes the numbers of all lines, parsing few of them: a line counts if it begins as one of this crate with the number
 /// that follows, ends as an event does, and is text. Others are parsed, and counted as invalid if they are no events. `broken` has the positions of
 /// the lines that are known to be no events.
-fn note_numbers(block: &Block, broken: &[usize], parsed: &mut ParsedBlock) {
+pub(super) fn note_numbers(block: &Block, broken: &[usize], parsed: &mut ParsedBlock) {
     let (lines, mut broken) = (block.lines(), broken.iter().peekable());
     // Most blocks are text as a whole, which is cheaper to check than line by line.
     let is_all_text = is_text_but_line_ends(lines);

@@ -8,8 +8,10 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal};
 use rustc_hash::FxHashSet;
 
+use super::filter::{AnyOf, BlockChoice, needles_of};
 use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
+use crate::history::line::{stamp_of, type_of};
 use crate::timestamp::Timestamp;
 
 /// The maximum memory of a compiled expression; larger ones are refused.
@@ -41,6 +43,8 @@ struct TextQuery {
     regex: regex::Regex,
     /// The expression that every line with a matching text matches; `None` if there is none.
     raw: Option<String>,
+    /// The texts of which every such line has one of each set, unless other programs have escaped them.
+    needles: Vec<AnyOf>,
 }
 
 impl Query {
@@ -98,7 +102,12 @@ impl Query {
             .map_err(|error| invalid(error.to_string()))?;
         // Without it, all lines are parsed, which is slower but correct.
         let raw = json_regex(&hir);
-        self.text = Some(TextQuery { regex, raw });
+        let needles = needles_of(&hir);
+        self.text = Some(TextQuery {
+            regex,
+            raw,
+            needles,
+        });
         Ok(self)
     }
 
@@ -164,6 +173,29 @@ impl Query {
             && (self.text.as_ref()).is_none_or(|TextQuery { regex, .. }| {
                 event.any_text(&mut |text| regex.is_match(text))
             })
+    }
+
+    /// Returns what a block of lines must have to match; `None` if this excludes no block.
+    pub(super) fn block_choice(&self) -> Option<BlockChoice> {
+        if self.has_ends || !self.context.iter().all(|name| is_plain(name)) {
+            return None;
+        }
+        let quoted = |name: &str| format!("\"{name}\"").to_ascii_lowercase().into_bytes();
+        let any_of = |names: &BTreeSet<String>| -> Option<AnyOf> {
+            let is_known = !names.is_empty() && names.iter().all(|name| is_plain(name));
+            is_known.then(|| names.iter().map(|name| quoted(name)).collect())
+        };
+        let texts = self.text.iter().flat_map(|text| text.needles.clone());
+        let names = [any_of(&self.types), any_of(&self.executions)];
+        let context = self.context.iter().map(String::as_str);
+        let context = context.chain(self.has_headers.then_some(HEADER));
+        let choice = BlockChoice {
+            required: texts.chain(names.into_iter().flatten()).collect(),
+            context: context.map(quoted).collect(),
+            since: self.since,
+            until: self.until,
+        };
+        choice.excludes().then_some(choice)
     }
 
     pub(super) fn is_context(&self, envelope: &Envelope) -> bool {
@@ -383,35 +415,6 @@ fn is_plain(name: &str) -> bool {
         && name
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && !b"\"\\/".contains(&byte))
-}
-
-/// Returns the timestamp of a line in this crate's format, whose bytes sort by time. `None` for other lines,
-/// for years without four digits, and for a leap second, which is parsed as the preceding second.
-pub(super) fn stamp_of(line: &[u8]) -> Option<&[u8]> {
-    let (ts, rest) = stamped(line)?;
-    let shape = b"dddd-dd-ddTdd:dd:dd.ddddddZ";
-    let fits = ts.iter().zip(shape).all(|(&byte, &shape)| match shape {
-        b'd' => byte.is_ascii_digit(),
-        _ => byte == shape,
-    });
-    let is_leap = ts.get(17..19) == Some(b"60");
-    (fits && !is_leap && rest.starts_with(b"\"")).then_some(ts)
-}
-
-/// Returns the bytes of a timestamp of the usual length in a line of this crate's format, and those that follow.
-fn stamped(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let rest = line.strip_prefix(br#"{"seq":"#)?;
-    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-    let rest = rest.get(digits..)?.strip_prefix(br#","ts":""#)?;
-    rest.split_at_checked("2026-01-21T10:00:01.123456Z".len())
-}
-
-/// Returns the type of the event in a line of this crate's format; `None` for other lines, and for a type with an escape.
-pub(super) fn type_of(line: &[u8]) -> Option<&[u8]> {
-    let (_, rest) = stamped(line)?;
-    let rest = rest.strip_prefix(br#"","event":{"type":""#)?;
-    let name = &rest[..rest.iter().position(|byte| *byte == b'"')?];
-    (!name.contains(&b'\\')).then_some(name)
 }
 
 // A line contains a text between quotes, mostly unchanged. The expression for a line, derived from the one for

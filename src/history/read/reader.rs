@@ -238,6 +238,7 @@ impl LogReader {
             (count, _) => count > 0,
         };
         let mut files = LogFiles::new(inputs, dir, parser.query.since);
+        files.choose(parser.choice.clone());
         // Parallel parsing pays off if threads skip lines. If all events are wanted, moving parsed events to
         // another core costs more than it saves.
         let pool = if is_parallel && !parser.wants_all {
@@ -512,6 +513,10 @@ pub(super) fn parse_block(
     parser: &BlockParser,
     memory: &mut Vec<u8>,
 ) -> io::Result<ParsedBlock> {
+    let source = match source.skipped() {
+        Ok(outline) => return Ok(ParsedBlock::skipped(outline)),
+        Err(source) => source,
+    };
     let block = source.read(std::mem::take(memory))?;
     let parsed = parser.parse(&block);
     *memory = block.bytes;
@@ -564,6 +569,14 @@ impl ReaderPool {
     fn parse(&self, source: BlockSource) -> Receiver<io::Result<ParsedBlock>> {
         // Has room for its only result, so that a thread never waits for a dropped reader.
         let (sender, receiver) = bounded(1);
+        let source = match source.skipped() {
+            Ok(outline) => {
+                // The receiver is there.
+                let _ = sender.send(Ok(ParsedBlock::skipped(outline)));
+                return receiver;
+            }
+            Err(source) => source,
+        };
         if let Some(jobs) = &self.jobs {
             // The threads live as long as the pool. If one panics, its result is missing below.
             let _ = jobs.send((source, sender));
