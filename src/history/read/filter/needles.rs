@@ -12,8 +12,8 @@ use super::grams::TEXT_BYTES_MIN;
 
 /// The maximum number of alternatives of one text; `(?i)` doubles them for each `k` and `s`, which have a third form.
 const ALTERNATIVES_MAX: usize = 64;
-/// The maximum number of characters of a class that is read as alternatives.
-const CLASS_CHARS_MAX: u32 = 8;
+/// The maximum number of characters of a class that is read as alternatives: the digits.
+const CLASS_CHARS_MAX: usize = 10;
 /// The maximum length of a text; a longer one excludes no more.
 const TEXT_BYTES_MAX: usize = 64;
 
@@ -22,53 +22,120 @@ pub(in crate::history::read) type AnyOf = BTreeSet<Vec<u8>>;
 
 /// Returns the texts of an expression. A line must have one of each set; without any, all lines may match.
 pub(in crate::history::read) fn needles_of(text: &Hir) -> Vec<AnyOf> {
-    let mut parts = parts_of(text);
-    parts.close();
-    parts.required
+    parts_of(text).closed()
 }
 
-/// What is known of an expression.
+/// What is known of the matches of an expression.
 #[derive(Debug, Default)]
 struct Parts {
-    /// The sets of which a match has a text.
+    /// The sets of which each match has a text. Empty if all matches are known.
     required: Vec<AnyOf>,
-    /// All texts that it matches; `None` if there are others.
-    exact: Option<AnyOf>,
+    matches: Matches,
+}
+
+#[derive(Debug)]
+enum Matches {
+    /// The expression matches these texts, and no others.
+    Exactly(AnyOf),
+    /// Each match begins with one of some texts, and ends with one of others, as far as they are known.
+    Between(Option<AnyOf>, Option<AnyOf>),
+}
+
+impl Default for Matches {
+    fn default() -> Self {
+        Self::Between(None, None)
+    }
 }
 
 impl Parts {
     fn exactly(texts: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self {
-            exact: Some(texts.into_iter().collect()),
-            ..Self::default()
+            required: Vec::new(),
+            matches: Matches::Exactly(texts.into_iter().collect()),
         }
     }
 
-    /// Requires one of the exact texts, if each is long enough to be found.
-    fn close(&mut self) {
-        let exact = self.exact.take();
+    /// Requires one of some texts.
+    fn require(&mut self, texts: Option<AnyOf>) {
+        self.required.extend(texts);
+    }
+
+    /// Returns the sets of which a match has a text, if each text is long enough to be found.
+    fn closed(mut self) -> Vec<AnyOf> {
+        match std::mem::take(&mut self.matches) {
+            Matches::Exactly(texts) => self.require(Some(texts)),
+            Matches::Between(first, last) => {
+                self.require(first);
+                self.require(last);
+            }
+        }
         let is_found = |texts: &AnyOf| texts.iter().all(|text| text.len() >= TEXT_BYTES_MIN);
-        self.required.extend(exact.filter(is_found));
+        self.required.retain(is_found);
+        self.required.dedup();
+        self.required
     }
 
     /// Appends what follows.
     fn append(&mut self, next: Self) {
         self.required.extend(next.required);
-        let joined = match (&self.exact, &next.exact) {
-            (Some(before), Some(after)) => joined(before, after),
-            _ => None,
+        let before = std::mem::take(&mut self.matches);
+        self.matches = match (before, next.matches) {
+            (Matches::Exactly(one), Matches::Exactly(other)) => match joined(&one, &other) {
+                Some(both) => Matches::Exactly(both),
+                None => Matches::Between(Some(one), Some(other)),
+            },
+            (Matches::Exactly(one), Matches::Between(first, last)) => {
+                let both = first.as_ref().and_then(|first| joined(&one, first));
+                if both.is_none() {
+                    self.require(first);
+                }
+                Matches::Between(both.or(Some(one)), last)
+            }
+            (Matches::Between(first, last), Matches::Exactly(other)) => {
+                let both = last.as_ref().and_then(|last| joined(last, &other));
+                if both.is_none() {
+                    self.require(last);
+                }
+                Matches::Between(first, both.or(Some(other)))
+            }
+            (Matches::Between(first, last), Matches::Between(next, end)) => {
+                match last
+                    .as_ref()
+                    .zip(next.as_ref())
+                    .and_then(|(last, next)| joined(last, next))
+                {
+                    Some(both) => self.require(Some(both)),
+                    None => {
+                        self.require(last);
+                        self.require(next);
+                    }
+                }
+                Matches::Between(first, end)
+            }
         };
-        if joined.is_none() {
-            self.close();
-        }
-        self.exact = joined.or(next.exact);
     }
 
     /// Returns the set that excludes most: the one whose shortest text is the longest.
-    fn best(mut self) -> Option<AnyOf> {
-        self.close();
+    fn best(self) -> Option<AnyOf> {
         let shortest = |texts: &AnyOf| texts.iter().map(Vec::len).min().unwrap_or(usize::MAX);
-        self.required.into_iter().max_by_key(shortest)
+        self.closed().into_iter().max_by_key(shortest)
+    }
+
+    /// Returns what is known of several matches in a row, of which there is at least one.
+    fn repeated(self) -> Self {
+        let matches = match self.matches {
+            Matches::Exactly(texts) => Matches::Between(Some(texts.clone()), Some(texts)),
+            between => between,
+        };
+        Self { matches, ..self }
+    }
+
+    /// Returns what is known of a match or none.
+    fn optional(self) -> Self {
+        match self.matches {
+            Matches::Exactly(texts) => Self::exactly(texts.into_iter().chain([Vec::new()])),
+            Matches::Between(..) => Self::default(),
+        }
     }
 }
 
@@ -93,13 +160,9 @@ fn parts_of(hir: &Hir) -> Parts {
         HirKind::Capture(Capture { sub, .. }) => parts_of(sub),
         HirKind::Repetition(repeated) => match (repeated.min, repeated.max) {
             (1, Some(1)) => parts_of(&repeated.sub),
-            (0, Some(1)) => optional(parts_of(&repeated.sub)),
+            (0, Some(1)) => parts_of(&repeated.sub).optional(),
             (0, _) => Parts::default(),
-            (1.., _) => {
-                let mut parts = parts_of(&repeated.sub);
-                parts.close();
-                parts
-            }
+            (1.., _) => parts_of(&repeated.sub).repeated(),
         },
         HirKind::Concat(parts) => {
             let mut all = Parts::exactly([Vec::new()]);
@@ -110,18 +173,11 @@ fn parts_of(hir: &Hir) -> Parts {
     }
 }
 
-fn optional(parts: Parts) -> Parts {
-    Parts {
-        required: Vec::new(),
-        exact: parts.exact.map(|mut exact| {
-            exact.insert(Vec::new());
-            exact
-        }),
-    }
-}
-
 fn alternation(parts: Vec<Parts>) -> Parts {
-    let exact = parts.iter().map(|parts| parts.exact.as_ref());
+    let exact = parts.iter().map(|parts| match &parts.matches {
+        Matches::Exactly(texts) => Some(texts),
+        Matches::Between(..) => None,
+    });
     let exact: Option<Vec<&AnyOf>> = exact.collect();
     let union = exact.map(|sets| sets.into_iter().flatten().cloned().collect::<AnyOf>());
     if let Some(exact) = union.filter(|union| union.len() <= ALTERNATIVES_MAX) {
@@ -131,7 +187,7 @@ fn alternation(parts: Vec<Parts>) -> Parts {
     let required = best.map(|sets| sets.into_iter().flatten().collect());
     Parts {
         required: required.into_iter().collect(),
-        exact: None,
+        matches: Matches::default(),
     }
 }
 
@@ -159,7 +215,7 @@ fn class(class: &Class) -> Parts {
         .ranges()
         .iter()
         .map(regex_syntax::hir::ClassUnicodeRange::len);
-    if sizes.sum::<usize>() > CLASS_CHARS_MAX as usize {
+    if sizes.sum::<usize>() > CLASS_CHARS_MAX {
         return Parts::default();
     }
     let ranges = class.ranges().iter();
@@ -224,7 +280,14 @@ mod tests {
     fn texts_that_a_match_must_have() {
         for (pattern, expected) in [
             ("needle", &[&["needle"][..]][..]),
-            ("needle [0-9]+ is here", &[&["needle "], &[" is here"]]),
+            ("needle [a-z]+ is here", &[&["needle "], &[" is here"]]),
+            (
+                "needle [01]+ is",
+                &[&["needle 0", "needle 1"], &["0 is", "1 is"]],
+            ),
+            ("abc(.*needle)", &[&["abc"], &["needle"]]),
+            ("abc(.*def|ghi)jkl", &[&["def", "ghi"], &["abc"], &["jkl"]]),
+            ("(abc.*def)+ghi", &[&["abc"], &["defghi"]]),
             (r#"^say "No"\t$"#, &[&[r#"say \"no\"\t"#]]),
             ("a/b", &[&["a/b", r"a\/b"]]),
             ("(?i)Kelvin", &[&["kelvin", "\u{212a}elvin"]]),
@@ -295,7 +358,7 @@ mod tests {
         #[test]
         fn a_match_has_the_texts(
             pattern in prop::collection::vec(prop::sample::select(vec![
-                "a", "b", "K", "s", "/", "\\\\", "\"", "\\n", "\\x1b", ".", "é", "[ab]", "[^a]", "(?i:ks)", "(ab|K/)", "a?", "b+", "c*", "(abK|s.*)", "^", "$", "\\b", "{2}", "[a-z]", "(?i:É)",
+                "a", "b", "K", "s", "/", "\\\\", "\"", "\\n", "\\x1b", ".", "é", "[ab]", "[^a]", "(?i:ks)", "(ab|K/)", "a?", "b+", "c*", "(abK|s.*)", "(.*ab)", "(s.*K|/)", "(?:s+b)", "(.K|ab)+", "(a.*)?", "^", "$", "\\b", "{2}", "[a-z]", "(?i:É)",
             ]), 1..8),
             text in "[abKkSsé\u{c9}/\\\\\"\n\u{1b}\u{212a}ſ ]{0,12}",
         ) {
