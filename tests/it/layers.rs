@@ -14,7 +14,8 @@ use std::process::Command;
 use regex::Regex;
 
 use super::source_text::Source;
-use table::{IMPURE, LAYERS, ONLY_IN, PURE, RUNTIMES, STRANGERS, TOKENS_ONLY_IN};
+pub use table::RUNTIMES;
+use table::{IMPURE, LAYERS, ONLY_IN, PURE, STRANGERS, TOKENS_ONLY_IN};
 
 /// Maps each public name at the crate's root to its room: `TdEvent` to `event`.
 type Roots = BTreeMap<String, String>;

@@ -58,6 +58,7 @@ mod mcp;
 mod notifications;
 #[cfg(all(feature = "cli", feature = "tui"))]
 mod own_reports;
+mod packaging;
 mod printing;
 mod process;
 mod redact_samples;
