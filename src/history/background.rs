@@ -419,11 +419,12 @@ pub(super) fn compress(
         // Another process is compressing the file, or has just finished and renamed it.
         return Ok(());
     }
-    let mut filter = if has_filter(from.metadata()?.len(), block_bytes) {
-        FilterBuilder::begin(dir, &compressed, block_bytes)?
+    let begun = if has_filter(from.metadata()?.len(), block_bytes) {
+        FilterBuilder::begin(dir, &compressed, block_bytes)
     } else {
-        None
+        Ok(None)
     };
+    let mut filter = begun.unwrap_or_else(|cause| without_filter(&cause));
     match compress_into((&from, &into), block_bytes, &mut filter, is_cancelled) {
         Ok(true) => {}
         // An incomplete file is harmless but uses disk space.
@@ -449,10 +450,15 @@ pub(super) fn compress(
         }
         Err(cause) => return Err(cause),
     }
-    if let Some(filter) = filter {
-        filter.finish(dir, &into)?;
-    }
+    let finished = filter.map_or(Ok(()), |filter| filter.finish(dir, &into));
+    finished.unwrap_or_else(|cause| drop(without_filter(&cause)));
     dir.remove(&plain)
+}
+
+/// Logs why a file has no filter. It is compressed all the same, which makes room on a disk that is nearly full.
+fn without_filter(cause: &io::Error) -> Option<FilterBuilder> {
+    log::info!("cannot write a filter of a log: {cause}");
+    None
 }
 
 /// Returns `true` if a compressed file has as many bytes as the plain one.
@@ -501,7 +507,7 @@ fn compress_into(
         written = end;
         if let Some(filter) = filter {
             let member_end = (&*into).stream_position()?;
-            filter.push(&block, member_end)?;
+            filter.push(&block, member_end);
         }
     }
     // Readers derive the age of a file from its times.

@@ -31,6 +31,8 @@ pub(in crate::history) struct FilterBuilder {
     writer: FilterWriter,
     /// True for a file whose blocks cannot be chosen: its filter is empty, so that it is not built again.
     is_empty: bool,
+    /// Why the temporary file cannot be written.
+    failed: Option<io::Error>,
     name: String,
     temporary: String,
 }
@@ -60,18 +62,17 @@ impl FilterBuilder {
         Ok(Some(Self {
             writer: FilterWriter::new(file, block_bytes),
             is_empty: false,
+            failed: None,
             name,
             temporary,
         }))
     }
 
-    /// Adds the next block. `member_end` is the end of its member of a compressed file, or 0.
-    ///
-    /// # Errors
-    /// If the temporary file cannot be written.
-    pub(in crate::history) fn push(&mut self, block: &Block, member_end: u64) -> io::Result<()> {
-        if self.is_empty {
-            return Ok(());
+    /// Adds the next block. `member_end` is the end of its member of a compressed file, or 0. If it cannot be written, the
+    /// end says so.
+    pub(in crate::history) fn push(&mut self, block: &Block, member_end: u64) {
+        if self.is_empty || self.failed.is_some() {
+            return;
         }
         let mut grams = Grams::default();
         add_grams(block.lines(), &mut grams);
@@ -81,7 +82,7 @@ impl FilterBuilder {
             member_end,
             outline: outline_of(block),
         };
-        self.writer.push(planned, grams)
+        self.failed = self.writer.push(planned, grams).err();
     }
 
     /// Leaves the filter empty: the blocks of the file cannot be chosen.
@@ -99,11 +100,20 @@ impl FilterBuilder {
     }
 
     fn finish_in(mut self, dir: &DirHandle, state: LogState) -> io::Result<()> {
+        if let Err(cause) = self.write(state) {
+            self.discard(dir)?;
+            return Err(cause);
+        }
+        // The file is locked until it has its name.
+        dir.rename(&self.temporary, &self.name)
+    }
+
+    fn write(&mut self, state: LogState) -> io::Result<()> {
+        self.failed.take().map_or(Ok(()), Err)?;
         if self.is_empty {
             self.writer.clear()?;
         }
-        self.writer.finish(state)?;
-        dir.rename(&self.temporary, &self.name)
+        self.writer.finish(state)
     }
 
     /// Removes the temporary file.
@@ -174,7 +184,7 @@ fn add_parts(
             return Ok(false);
         }
         read_part(log, start..start + block_bytes, len, &mut block)?;
-        builder.push(&block, 0)?;
+        builder.push(&block, 0);
         start += block_bytes;
     }
     Ok(true)
@@ -212,7 +222,7 @@ fn add_members(
             builder.give_up();
             return Ok(true);
         }
-        builder.push(&block, start)?;
+        builder.push(&block, start);
     }
     Ok(true)
 }

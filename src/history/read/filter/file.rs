@@ -248,7 +248,7 @@ impl FilterWriter {
     }
 
     /// Completes the filter of a log file in this state.
-    pub(super) fn finish(mut self, state: LogState) -> io::Result<()> {
+    pub(super) fn finish(&mut self, state: LogState) -> io::Result<()> {
         self.write_group()?;
         let directory = std::mem::take(&mut self.groups);
         let start = self.len;

@@ -518,6 +518,29 @@ fn a_directory_that_cannot_be_written_is_searched_without_a_filter() {
 }
 
 #[test]
+fn a_file_is_compressed_also_without_its_filter() {
+    let log = Log::new(&log_with("needle"), false);
+    let packed = Log {
+        name: ClosedFile::gzip(1).name(),
+        ..log
+    };
+    fs::rename(
+        packed.path(EVENTS),
+        packed.path(&ClosedFile::plain(1).name()),
+    )
+    .unwrap();
+    // As on a full disk, no filter can be written.
+    let temporary = packed.filter().with_extension("filter.tmp");
+    fs::create_dir(&temporary).unwrap();
+    compress(&packed.dir, 1, BLOCK, &AtomicBool::new(false)).unwrap();
+    assert!(packed.path(&packed.name).exists() && !packed.filter().exists());
+    assert_eq!(packed.found(&text("needle")), 1);
+    fs::remove_dir(&temporary).unwrap();
+    packed.write_filter();
+    assert_eq!(packed.read_of(&text("needle")).unwrap().1, 1);
+}
+
+#[test]
 fn a_cancelled_filter_leaves_nothing() {
     let log = Log::new(&log_with("needle"), false);
     fs::remove_file(log.filter()).unwrap();
