@@ -82,6 +82,8 @@ impl FanOut {
     }
 
     pub(super) fn run(mut self) {
+        // Beside the threads that start the sources.
+        self.redactor.prepare();
         let mut is_open = true;
         while is_open {
             let Some(message) = self.wait() else { break };

@@ -17,9 +17,9 @@ use super::redraws::{Move, Redraws, next_move, split_cut_sequence};
 use crate::child::OutputStream;
 use crate::text::{Utf8Decoder, first_bytes};
 
-/// The longest time that text is held for a batch. A reader cannot distinguish more than a hundred events a
-/// second.
-const BATCH_EVERY: Duration = Duration::from_millis(10);
+/// The longest time that text is held for a batch: lines that are printed one by one, up to 500 a second, are emitted
+/// at once, and more events than that would cost a fast program more than its text.
+const BATCH_EVERY: Duration = Duration::from_millis(2);
 
 /// The size from which text is not held: the capacity of a pipe.
 pub(crate) const BATCH_BYTES: usize = 64 * 1024;
@@ -873,13 +873,13 @@ mod tests {
         #[test]
         fn the_first_text_is_immediate_and_the_next_ones_are_batched() {
             let (mut batcher, start) = batcher(None);
-            let at = |ms| start + Duration::from_millis(ms);
+            let at = |tenth| start + BATCH_EVERY / 10 * tenth;
             batcher.push(Stdout, b"1\n", at(0));
             assert_eq!(batcher.tick(at(0)), None);
             assert_eq!(texts(&batcher.sink), [(Stdout, "1\n")]);
-            for ms in 1..10 {
-                batcher.push(Stdout, b"more\n", at(ms));
-                assert_eq!(batcher.tick(at(ms)), Some(at(10)));
+            for tenth in 1..10 {
+                batcher.push(Stdout, b"more\n", at(tenth));
+                assert_eq!(batcher.tick(at(tenth)), Some(at(10)));
             }
             assert_eq!(batcher.sink.texts.len(), 1);
             batcher.tick(at(10));

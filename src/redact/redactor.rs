@@ -112,6 +112,11 @@ impl Redactor {
         }
     }
 
+    /// Reads the built-in rules now rather than with the first event.
+    pub fn prepare(&self) {
+        self.rules.set();
+    }
+
     /// Returns the number of executions, and the maximum numbers of panes and streams per execution.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
@@ -134,7 +139,7 @@ impl Redactor {
 
     /// Redacts an event; returns true if it contained secrets.
     pub fn event(&mut self, event: &mut TdEvent) -> bool {
-        if self.rules.0.rules.is_empty() {
+        if self.rules.set().rules.is_empty() {
             return false;
         }
         match event {
@@ -214,7 +219,7 @@ impl Redactor {
             }
             // The event contains all rows, so nothing from the previous screen continues in them.
             TdEvent::ScreenSnapshot { width, rows, .. } => {
-                let (set, scratch) = (&self.rules.0, &mut self.scratch);
+                let (set, scratch) = (self.rules.set(), &mut self.scratch);
                 let found = PaneState::default().screen(set, *width, rows, scratch);
                 found | self.as_one_text(rows)
             }
@@ -322,7 +327,7 @@ impl Redactor {
         let (execution, rules, scratch) = self.execution(id);
         let bounds = (turn, PANES_MAX);
         let pane = recent(&mut execution.panes, pane, bounds, PaneState::default);
-        (pane, &rules.0, scratch)
+        (pane, rules.set(), scratch)
     }
 
     fn stream(
@@ -337,7 +342,7 @@ impl Redactor {
             after: None,
         };
         let stream = recent(&mut execution.streams, &name, (turn, STREAMS_MAX), new);
-        (stream, &rules.0, scratch)
+        (stream, rules.set(), scratch)
     }
 }
 

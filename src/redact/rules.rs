@@ -1,8 +1,9 @@
 //! The rules for secrets that a caller uses: built in, added, applied to whole texts and to streams (pure).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::edges::{Span, TextEnd};
+use super::rule::Rule;
 use super::rule_file::{VALUE_MIN, dotenv, read, rules_of};
 use super::scan::{Continuation, RuleSet};
 use crate::error::Result;
@@ -17,7 +18,25 @@ use crate::error::Result;
 /// assert_eq!(rules.text(&url), "postgres://app:[redacted:url-password]@db/main");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Rules(pub(super) Arc<RuleSet>);
+pub struct Rules(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// The built-in rules. They are read when they are first applied, which takes longer than a short command: the
+    /// thread that applies them reads them while others start that command.
+    Builtin,
+    Own(Arc<RuleSet>),
+}
+
+static BUILTIN: LazyLock<RuleSet> = LazyLock::new(|| {
+    let mut rules = Vec::new();
+    let set = GROUPS
+        .iter()
+        .try_for_each(|(_, text)| read(text, false).map(|more| rules.extend(more)))
+        .and_then(|()| RuleSet::new(rules));
+    #[expect(clippy::expect_used, reason = "the text is fixed, and a test reads it")]
+    set.expect("the built-in rules are valid")
+});
 
 /// The built-in rules in groups. If two rules match at the same position, the earlier one determines the
 /// kind.
@@ -36,16 +55,19 @@ pub(super) const GROUPS: [(&str, &str); 9] = [
 impl Rules {
     /// Returns the built-in rules.
     pub fn builtin() -> Self {
-        static BUILTIN: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
-            let mut rules = Vec::new();
-            let set = GROUPS
-                .iter()
-                .try_for_each(|(_, text)| read(text, false).map(|more| rules.extend(more)))
-                .and_then(|()| RuleSet::new(rules));
-            #[expect(clippy::expect_used, reason = "the text is fixed, and a test reads it")]
-            Rules(Arc::new(set.expect("the built-in rules are valid")))
-        });
-        BUILTIN.clone()
+        Self(Source::Builtin)
+    }
+
+    fn own(rules: Vec<Rule>) -> Result<Self> {
+        Ok(Self(Source::Own(Arc::new(RuleSet::new(rules)?))))
+    }
+
+    /// Returns the rules and their finder, which the first call for the built-in rules reads.
+    pub(super) fn set(&self) -> &RuleSet {
+        match &self.0 {
+            Source::Builtin => &BUILTIN,
+            Source::Own(set) => set,
+        }
     }
 
     /// Returns an empty set of rules, which redacts nothing.
@@ -54,9 +76,7 @@ impl Rules {
             clippy::expect_used,
             reason = "an empty set has nothing that could fail"
         )]
-        Self(Arc::new(
-            RuleSet::new(Vec::new()).expect("no rules are valid"),
-        ))
+        Self::own(Vec::new()).expect("no rules are valid")
     }
 
     /// Adds rules in the format of the built-in rule files. If an added rule and an earlier one match at the
@@ -65,9 +85,9 @@ impl Rules {
     /// # Errors
     /// `is_invalid_input()` for other text and for unusable rules, which the message names.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
-        let mut rules = self.0.rules.clone();
+        let mut rules = self.set().rules.clone();
         rules.extend(read(text, true)?);
-        Ok(Self(Arc::new(RuleSet::new(rules)?)))
+        Self::own(rules)
     }
 
     /// Adds known secrets by their names. Their values are redacted wherever they appear, also in Base64 or
@@ -91,8 +111,8 @@ impl Rules {
             rules.extend(rules_of(name.as_ref(), value.as_ref())?);
         }
         // Known values come first, so that they determine the kind.
-        rules.extend(self.0.rules.iter().cloned());
-        Ok(Self(Arc::new(RuleSet::new(rules)?)))
+        rules.extend(self.set().rules.iter().cloned());
+        Self::own(rules)
     }
 
     /// Adds the environment variables whose names match one of the patterns, in which `*` matches any text,

@@ -34,12 +34,12 @@ impl Rules {
         if memchr::memchr(0x1b, text.as_bytes()).is_some() {
             return if_redacted(TerminalStream::new(self.clone()).push(text));
         }
-        if !self.0.finder.finds(text.as_bytes(), 0) {
+        if !self.set().finder.finds(text.as_bytes(), 0) {
             return None;
         }
         let (mut spans, begin) = (Vec::new(), Continuation::None);
-        (self.0).scan(text.as_bytes(), begin, TextEnd::Cut, &mut spans);
-        (!spans.is_empty()).then(|| redact_spans(&self.0, text, &spans, false))
+        self.set().scan(text.as_bytes(), begin, TextEnd::Cut, &mut spans);
+        (!spans.is_empty()).then(|| redact_spans(self.set(), text, &spans, false))
     }
 }
 
@@ -166,7 +166,7 @@ impl TerminalStream {
 
     /// Redacts the next piece.
     pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        let set = &self.rules.0;
+        let set = self.rules.set();
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
         }
@@ -212,7 +212,7 @@ impl TerminalStream {
                 // Two adjacent parts are one secret that two rules matched.
                 let touches = at > 0 && span.start == at;
                 if !is_marked && !touches {
-                    out.push_str(self.rules.0.marker(span.rule));
+                    out.push_str(self.rules.set().marker(span.rule));
                 }
             }
             at = at.max(span.end);
