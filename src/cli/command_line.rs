@@ -21,6 +21,8 @@ use super::log::TypedLog;
 use super::loops::TypedLoop;
 #[cfg(feature = "mcp")]
 use super::mcp::{SKILL_EXAMPLES, TypedMcp};
+#[cfg(feature = "tui")]
+use super::next::TypedNext;
 #[cfg(feature = "notify")]
 use super::notify::TypedNotify;
 use super::observer::{STOP_EXAMPLES, TypedService, TypedStart};
@@ -36,6 +38,8 @@ use super::serve::TypedServe;
 use super::ship::TypedShip;
 use super::states::TypedStates;
 use super::status::TypedStatus;
+#[cfg(feature = "tui")]
+use super::tmux::TypedTmux;
 #[cfg(feature = "tui")]
 use super::tui_args::TypedTui;
 use super::wait::TypedWait;
@@ -98,6 +102,12 @@ pub(super) enum Command {
     Wait(TypedWait),
     /// Prompt an agent, wait for its turn, and print the answer
     Ask(TypedAsk),
+    /// Show the pane that has needed you longest, in tmux or on this terminal
+    #[cfg(feature = "tui")]
+    Next(TypedNext),
+    /// Print lines for ~/.tmux.conf: keys, and the counts in the status line
+    #[cfg(feature = "tui")]
+    Tmux(TypedTmux),
     /// Observe in the background, from now on
     Start(Box<TypedStart>),
     /// End the observer in the background
@@ -243,6 +253,21 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ),
     ("wait", &["no_log", "color"]),
     ("ask", &["config", "no_log", "color"]),
+    #[cfg(feature = "tui")]
+    (
+        "next",
+        &[
+            "server_name",
+            "server_socket",
+            "config",
+            "no_log",
+            "json",
+            "color",
+            "quiet",
+        ],
+    ),
+    #[cfg(feature = "tui")]
+    ("tmux", ALL),
     ("start", &["no_log", "color"]),
     (
         "stop",

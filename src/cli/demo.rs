@@ -42,7 +42,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 #[cfg(feature = "tui")]
 pub(super) fn has_ui(options: &Options, typed: &TypedDemo) -> bool {
     let prints_lines = typed.plain || options.json || options.quiet || options.no_log;
-    !prints_lines && super::tui::has_terminal()
+    !prints_lines && super::output::has_terminal()
 }
 
 /// Shows the demo in the terminal UI until the user quits.

@@ -26,6 +26,8 @@ mod run;
 mod ask;
 #[cfg(feature = "kernel")]
 mod kernel;
+#[cfg(feature = "tui")]
+mod next;
 mod states;
 mod wait;
 mod watch;
@@ -47,6 +49,8 @@ mod serve;
 #[cfg(feature = "redis")]
 mod ship;
 mod status;
+#[cfg(feature = "tui")]
+mod tmux;
 #[cfg(feature = "tui")]
 mod tui;
 #[cfg(feature = "tui")]
@@ -129,7 +133,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Adds the subcommand `tui` where there is none and a terminal is available.
 fn with_default_command(args: Vec<OsString>) -> Vec<OsString> {
     #[cfg(feature = "tui")]
-    if args.len() == 1 && tui::has_terminal() {
+    if args.len() == 1 && output::has_terminal() {
         return [args, vec!["tui".into()]].concat();
     }
     args
@@ -285,6 +289,10 @@ fn perform(command: Command, options: Options) -> Result<ExitCode, Failure> {
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
         Command::Ask(typed) => ask::run(&options, &typed),
+        #[cfg(feature = "tui")]
+        Command::Next(typed) => next::run(&options, &typed),
+        #[cfg(feature = "tui")]
+        Command::Tmux(typed) => tmux::run(&typed),
         Command::Start(typed) => observer::start(&options, &typed),
         Command::Stop => observer::stop(&options),
         Command::Status(typed) => status::run(&options, &typed),

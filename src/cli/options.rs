@@ -209,9 +209,14 @@ impl WhichServer {
 
 /// Returns the socket of the tmux server and the pane in which this program runs.
 pub(super) fn own_place() -> Option<(PathBuf, PaneId)> {
-    let (tmux, pane) = (set("TMUX")?, set("TMUX_PANE")?);
-    let socket = socket_of(tmux.to_str()?).to_owned();
-    Some((socket, PaneId::from(pane.to_str()?)))
+    let pane = set("TMUX_PANE")?;
+    Some((own_server()?, PaneId::from(pane.to_str()?)))
+}
+
+/// Returns the socket of the tmux server in which this program runs: in a pane, a popup, or as a command of the server.
+pub(super) fn own_server() -> Option<PathBuf> {
+    let tmux = set("TMUX")?;
+    Some(socket_of(tmux.to_str()?).to_owned())
 }
 
 /// Returns the value of an environment variable, if it is not empty.

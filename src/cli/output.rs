@@ -11,6 +11,8 @@ use serde::Serialize;
 use super::failure::Failure;
 #[cfg(feature = "http")]
 use crate::agent_loop::SECRET_LOG_TARGETS;
+#[cfg(feature = "tui")]
+use crate::face::is_dumb;
 use crate::face::one_line;
 
 /// Prints one line on standard error; takes the arguments of `format!`.
@@ -37,6 +39,13 @@ pub(super) fn json_lines<'v, T: Serialize + 'v>(values: impl IntoIterator<Item =
         crate::face::push_line(&mut lines, value);
     }
     lines
+}
+
+/// Returns true if a terminal shows this program, and can be drawn on.
+#[cfg(feature = "tui")]
+pub(super) fn has_terminal() -> bool {
+    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+    stdin.is_terminal() && stdout.is_terminal() && !is_dumb()
 }
 
 /// Returns true if standard output no longer has a reader.

@@ -34,8 +34,12 @@ const READING_TIME: Duration = Duration::from_secs(3);
 /// The pause between two looks for an observer that is starting.
 const START_POLL: Duration = Duration::from_millis(20);
 
-/// The exit code of `--check` if nothing observes.
-const UNOBSERVED: u8 = 3;
+/// The exit code if nothing observes.
+pub(super) const UNOBSERVED: u8 = 3;
+
+/// Tells it.
+#[cfg(feature = "tui")]
+pub(super) const UNOBSERVED_TEXT: &str = "nothing observes: td-observe start begins it";
 
 /// Prints the board.
 pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Failure> {

@@ -1,7 +1,7 @@
 //! `td-observe tui`: shows the terminal UI, with a private observer if none runs.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,22 +10,17 @@ use std::time::Duration;
 use super::command_line::{self, Command, NotParsed};
 use super::failure::Failure;
 use super::observer::{self, PrivateObserver};
-use super::options::Options;
+use super::options::{Options, own_place, own_server};
+use super::output;
 use super::signals::Signals;
 use super::tui_args::TypedTui;
 use crate::api::STARTING;
 use crate::child::open_log;
 use crate::clock::Clock;
-use crate::face::is_dumb;
-use crate::face::tui::{Theme, TuiOptions, VisitHost};
+use crate::face::tui::{OwnTerminal, Theme, TuiOptions, VisitHost};
 use crate::history::DataDir;
 #[cfg(feature = "hosts")]
 use crate::hosts::SshCommand;
-
-/// Returns true if the UI can be shown.
-pub(super) fn has_terminal() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb()
-}
 
 /// Returns the destination of the diagnostics, which must not disturb the UI on the terminal.
 pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
@@ -48,7 +43,7 @@ pub(super) fn run(
     typed: TypedTui,
     longest: Option<Duration>,
 ) -> Result<ExitCode, Failure> {
-    if !has_terminal() {
+    if !output::has_terminal() {
         return Err(usage!(
             "tui: standard input and output are no terminal: td-observe status prints the board, td-observe watch the lines"
         ));
@@ -118,11 +113,17 @@ fn show(
         allows_input,
         visit: visit(options),
         theme: Theme::from_env(options.coloured, variable),
-        own: super::options::own_place(),
+        own: own_terminal(),
         max_duration: longest,
         clock: Clock::system(),
     };
     Ok(crate::face::tui::run(tui, &signals.first)?)
+}
+
+fn own_terminal() -> Option<OwnTerminal> {
+    let server = own_server()?;
+    let pane = own_place().map(|(_, pane)| pane);
+    Some(OwnTerminal { server, pane })
 }
 
 /// Returns what shows the panes of other hosts, if several are read.

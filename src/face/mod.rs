@@ -99,7 +99,7 @@ pub(crate) use row_names::NAME_WIDTH;
 #[cfg(feature = "tui")]
 use row_names::name_width;
 pub(crate) use row_names::{is_among, names_of, row_names};
-#[cfg(feature = "notify")]
+#[cfg(any(feature = "notify", feature = "tui"))]
 pub(crate) use sanitize::with_ellipsis;
 pub(crate) use sanitize::{is_unsafe, one_line, sanitized};
 #[cfg(feature = "tui")]

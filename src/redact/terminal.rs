@@ -38,7 +38,8 @@ impl Rules {
             return None;
         }
         let (mut spans, begin) = (Vec::new(), Continuation::None);
-        self.set().scan(text.as_bytes(), begin, TextEnd::Cut, &mut spans);
+        self.set()
+            .scan(text.as_bytes(), begin, TextEnd::Cut, &mut spans);
         (!spans.is_empty()).then(|| redact_spans(self.set(), text, &spans, false))
     }
 }

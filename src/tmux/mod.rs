@@ -24,7 +24,7 @@ mod client;
 
 pub(crate) mod gateway;
 
-#[cfg(feature = "notify")]
+#[cfg(any(feature = "notify", feature = "tui"))]
 mod message;
 #[cfg(feature = "cli")]
 mod screen;
@@ -52,7 +52,9 @@ pub(crate) use self::{
 
 #[cfg(test)]
 pub(crate) use listing::tests::listing_of;
-#[cfg(feature = "notify")]
+#[cfg(feature = "tui")]
+pub(crate) use message::Viewer;
+#[cfg(any(feature = "notify", feature = "tui"))]
 pub(crate) use message::Viewers;
 pub(crate) use pipe::{DrainMessage, DrainOrder, DrainOutput, Drains, DroppedBytes, PipeToken};
 pub(crate) use procfs::{

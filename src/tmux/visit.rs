@@ -2,6 +2,7 @@
 //! tmux's buffers.
 
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
@@ -11,49 +12,45 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 
-/// The time in ms for which the hint on how to return is shown, unless a key is pressed.
-const HINT_MS: &str = "5000";
+/// The time for which the hint on how to return is shown, unless a key is pressed.
+const HINT: Duration = Duration::from_secs(5);
 
 impl Server {
-    /// Switches the client that shows this program's own pane to another pane. `prefix L` goes back.
+    /// Switches the client that shows this program to another pane, and shows a hint how to go back: the client of the
+    /// pane `own`, or of the popup in which this program runs. The key came from the client that was used last.
     ///
     /// # Errors
-    /// Those of [`Server::run`], or if no client shows the own pane.
-    pub(crate) fn switch_client(&self, own: &PaneId, pane: &PaneId, clock: &Clock) -> Result<()> {
-        let session = self.run(["display-message", "-p", "-t", own, "#{session_id}"], clock)?;
-        let session = session.trim();
-        let fields = "#{session_id} #{client_activity} #{client_name}";
-        let clients = self.run(["list-clients", "-F", fields], clock)?;
-        let clients = clients.lines().filter_map(|line| {
-            let mut fields = line.splitn(3, ' ');
-            let (shown, activity) = (fields.next()?, fields.next()?);
-            let activity: u64 = activity.parse().ok()?;
-            (shown == session).then_some((activity, fields.next()?))
-        });
-        // The key came from the most recently used client.
-        let (_, client) = clients
-            .max()
+    /// Those of [`Server::run`], or if no client shows this program.
+    pub(crate) fn switch_own_client(
+        &self,
+        own: Option<&PaneId>,
+        pane: &PaneId,
+        clock: &Clock,
+    ) -> Result<()> {
+        let session =
+            own.map(|own| self.run(["display-message", "-p", "-t", own, "#{session_id}"], clock));
+        let session = session.transpose()?;
+        let viewers = self.viewers(clock)?;
+        let client = viewers
+            .last_used(session.as_deref().map(str::trim))
             .ok_or_else(|| Error::other(format!("no client of {self} shows this terminal")))?;
-        self.run(["switch-client", "-c", client, "-t", pane], clock)?;
-        let text = format!("td-observe: {} L goes back", self.prefix(pane, clock));
+        self.switch_client(client, pane, clock)?;
+        let hint = format!("td-observe: {} L goes back", self.prefix(pane, clock));
         // The hint is optional, so an error is ignored.
-        let _ = self.run(
-            ["display-message", "-d", HINT_MS, "-c", client, &text],
-            clock,
-        );
+        let _ = self.show_message(&viewers.only(client), |_| hint.clone(), HINT, clock);
         Ok(())
     }
 
-    /// Returns the prefix key of a pane's session as users write it, such as `Ctrl-b`. The text is safe in a
-    /// format.
+    /// Returns the prefix key of a pane's session as users write it, such as `Ctrl-b`.
     fn prefix(&self, pane: &PaneId, clock: &Clock) -> String {
         let key = self.run(["display-message", "-p", "-t", pane, "#{prefix}"], clock);
         // Without the key, the hint is less exact.
-        let key = key.unwrap_or_default().trim().replace('#', "##");
-        match key.strip_prefix("C-") {
-            Some(letter) => format!("Ctrl-{letter}"),
-            None if key.is_empty() || key == "None" => "prefix".to_owned(),
-            None => key,
+        match key.unwrap_or_default().trim() {
+            "" | "None" => "prefix".to_owned(),
+            key => match key.strip_prefix("C-") {
+                Some(letter) => format!("Ctrl-{letter}"),
+                None => key.to_owned(),
+            },
         }
     }
 
@@ -114,14 +111,21 @@ impl Server {
         clock: &Clock,
         signals: &Receiver<i32>,
     ) -> Result<Option<ExitStatus>> {
-        let hint = format!("td-observe: {} d comes back", self.prefix(pane, clock));
+        // The hint is a format, in which `##` is `#`.
+        let prefix = self.prefix(pane, clock).replace('#', "##");
+        let hint = format!("td-observe: {prefix} d comes back");
         let mut command = Command::new("tmux");
         // Within another tmux, the client is nested on purpose. It shares the terminal with this program, and
         // therefore its process group. Its message that it has detached is not shown.
         command
             .args(self.address_args())
             .args(["attach-session", "-f", "ignore-size", "-t", pane, ";"])
-            .args(["display-message", "-d", HINT_MS, &hint])
+            .args([
+                "display-message",
+                "-d",
+                &HINT.as_millis().to_string(),
+                &hint,
+            ])
             .env_remove("TMUX")
             .stdout(Stdio::null());
         run_on_terminal(&mut command, signals)

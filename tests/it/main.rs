@@ -59,6 +59,8 @@ mod notifications;
 #[cfg(all(feature = "cli", feature = "tui"))]
 mod own_reports;
 mod packaging;
+#[cfg(feature = "tui")]
+mod plugin;
 mod printing;
 mod process;
 mod redact_samples;

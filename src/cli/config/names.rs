@@ -1,6 +1,5 @@
 //! The names of the configured channels and hosts, for completions.
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 #[cfg(feature = "notify")]
@@ -18,7 +17,7 @@ pub(in crate::cli) fn channel_names() -> Vec<String> {
 /// Returns the names of all hosts in the file, whether or not they are right.
 #[cfg(feature = "hosts")]
 pub(in crate::cli) fn host_names() -> Vec<String> {
-    let text = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+    let text = |value: &toml::Spanned<DeValue<'_>>| match value.get_ref() {
         DeValue::String(text) => Some(text.to_string()),
         _ => None,
     };

@@ -19,29 +19,45 @@ pub(super) const UNKNOWN_SERVER: &str = "the tmux server of this pane is not kno
 /// Returns the program that shows a pane of another host on this terminal.
 pub(super) type Visit = dyn Fn(&Row, &Place) -> std::result::Result<TerminalProgram, String>;
 
+/// The terminal of the UI within tmux.
+pub(crate) struct OwnTerminal {
+    /// The socket of the tmux server.
+    pub server: PathBuf,
+    /// The pane; `None` for a popup, which covers the panes until the UI ends.
+    pub pane: Option<PaneId>,
+}
+
+/// Where a pane is shown now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    InView,
+    /// The UI runs in a popup that covers it.
+    BehindPopup,
+}
+
 /// Shows a pane of another host until its user detaches.
 fn visit_host(
     program: TerminalProgram,
     terminal: &mut Terminal,
     ended: &Receiver<i32>,
-) -> Result<Option<std::result::Result<(), String>>> {
+) -> Result<Option<std::result::Result<Shown, String>>> {
     terminal.lend(|| match program.run(ended) {
         Ok(None) => None,
-        Ok(Some(status)) if status.success() => Some(Ok(())),
+        Ok(Some(status)) if status.success() => Some(Ok(Shown::InView)),
         Ok(Some(status)) => Some(Err(format!("ssh ended with {status}"))),
         Err(error) => Some(Err(format!("{error:?}"))),
     })
 }
 
-/// Shows a row's pane: by switching the tmux client of the pane `own` if both belong to the same server,
+/// Shows a row's pane: by switching the tmux client that shows the UI if both belong to the same server,
 /// otherwise by attaching. The inner error is the reason why the pane cannot be shown.
 pub(super) fn jump(
     row: &Row,
-    (own, visit): (Option<&(PathBuf, PaneId)>, Option<&Visit>),
+    (own, visit): (Option<&OwnTerminal>, Option<&Visit>),
     terminal: &mut Terminal,
     ended: &Receiver<i32>,
     clock: &Clock,
-) -> Result<Option<std::result::Result<(), String>>> {
+) -> Result<Option<std::result::Result<Shown, String>>> {
     let Some(place) = row.place().or_else(|| row.in_pane.clone()) else {
         return Ok(Some(Err(UNKNOWN_SERVER.to_owned())));
     };
@@ -57,15 +73,22 @@ pub(super) fn jump(
     }
     let (pane, socket) = (&place.pane, &place.server);
     let server = Server::socket(socket);
-    if let Some((own_socket, own)) = own
-        && real(own_socket) == real(Path::new(&socket))
+    if let Some(own) = own
+        && real(&own.server) == real(Path::new(&socket))
     {
-        let switched = server.switch_client(own, pane, clock);
-        return Ok(Some(switched.map_err(|error| format!("{error:?}"))));
+        let shown = match own.pane {
+            Some(_) => Shown::InView,
+            None => Shown::BehindPopup,
+        };
+        let switched = server.switch_own_client(own.pane.as_ref(), pane, clock);
+        return Ok(Some(match switched {
+            Ok(()) => Ok(shown),
+            Err(error) => Err(format!("{error:?}")),
+        }));
     }
     terminal.lend(|| match server.attach(pane, clock, ended) {
         Ok(None) => None,
-        Ok(Some(status)) if status.success() => Some(Ok(())),
+        Ok(Some(status)) if status.success() => Some(Ok(Shown::InView)),
         Ok(Some(status)) => Some(Err(format!("tmux attach-session ended with {status}"))),
         Err(error) => Some(Err(format!("{error:?}"))),
     })

@@ -37,4 +37,5 @@ mod run;
 mod tests;
 
 pub(crate) use cells::Theme;
+pub(crate) use jump::OwnTerminal;
 pub(crate) use run::{TuiOptions, VisitHost, run};

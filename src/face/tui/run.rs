@@ -16,7 +16,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,7 +29,7 @@ use signal_hook::consts::SIGWINCH;
 use super::cells::Theme;
 use super::draw::draw;
 use super::effect::{CaptureRequest, Effect, FollowedRun, Input, PageRequest, ScanRequest};
-use super::jump::{UNKNOWN_SERVER, Visit, jump};
+use super::jump::{OwnTerminal, Shown, UNKNOWN_SERVER, Visit, jump};
 use super::model::{Model, Settings};
 use super::queues::{InputSender, QUEUE_MAX, RequestSender, Woken, request_queue, wake_pair};
 use super::readers::Access;
@@ -58,8 +57,8 @@ pub(crate) struct TuiOptions {
     /// Shows the pane of another host on this terminal.
     pub visit: Option<VisitHost>,
     pub theme: Theme,
-    /// The socket of the tmux server and the pane in which the UI runs.
-    pub own: Option<(PathBuf, PaneId)>,
+    /// Where in tmux the UI runs, if it does.
+    pub own: Option<OwnTerminal>,
     /// The time after which the UI ends by itself; `None` means never.
     pub max_duration: Option<Duration>,
     pub clock: Clock,
@@ -325,8 +324,10 @@ impl Ui {
                     let (own, visit) = (self.options.own.as_ref(), &self.options.visit);
                     let ways = (own, visit.as_deref());
                     let end = jump(&row, ways, &mut self.terminal, ended, clock)?;
-                    if let Some(Err(why)) = self.take_back(end)? {
-                        self.model.input.message = Some(why);
+                    match self.take_back(end)? {
+                        Some(Err(why)) => self.model.input.message = Some(why),
+                        Some(Ok(Shown::BehindPopup)) => self.is_over = true,
+                        Some(Ok(Shown::InView)) | None => {}
                     }
                 }
                 Effect::Dismiss { row, is_dismissed } => self.dismiss(&row, is_dismissed),
@@ -424,8 +425,8 @@ impl Ui {
         // Writing to memory does not fail.
         let _ = crossterm::queue!(bytes, command);
         self.terminal.write(&bytes);
-        if let Some((socket, _)) = &self.options.own {
-            let (server, clock) = (Server::socket(socket), self.options.clock.clone());
+        if let Some(own) = &self.options.own {
+            let (server, clock) = (Server::socket(&own.server), self.options.clock.clone());
             detach("td-tui-copy", move || {
                 if let Err(error) = server.copy(&text, &clock) {
                     log::debug!("{error:?}");

@@ -1,0 +1,231 @@
+//! The model of what must hold: the lines of each printer are in the logs once and in order, or a gap is in their place.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use td_observe::history::{LogReader, Query, RunDirectory};
+use td_observe::{PaneId, TdEvent};
+
+use crate::printer::parse;
+
+/// Faults that are shown; the first ones show the problem.
+const SHOWN: usize = 20;
+
+/// A gap before a piece: none, or the number of lost lines, if it is known.
+type Gap = Option<Option<u64>>;
+
+/// Consecutive lines of a printer in one pane of one run.
+#[derive(Clone, Debug)]
+struct Piece {
+    source: (usize, PaneId),
+    first: u64,
+    last: u64,
+    gap: Gap,
+    /// The piece before it in the same pane is of the same printer.
+    follows: bool,
+}
+
+/// What the logs have.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    pub faults: Vec<String>,
+    lines: u64,
+    gaps: u64,
+    /// Lines in gaps.
+    lost: u64,
+    /// Gaps whose number of lines is not known.
+    uncounted: u64,
+    runs: usize,
+    printers: BTreeMap<u32, Vec<Piece>>,
+}
+
+/// The state of a pane while its log is read.
+#[derive(Default)]
+struct Pane {
+    tag: Option<u32>,
+    gap: Gap,
+    /// A line that no printer prints as a whole: the end of one that was killed.
+    torn: Option<String>,
+}
+
+impl Verdict {
+    /// Reads the logs of all runs.
+    pub fn of(runs: &[RunDirectory]) -> Self {
+        let mut verdict = Self {
+            runs: runs.len(),
+            ..Self::default()
+        };
+        for (number, run) in runs.iter().enumerate() {
+            verdict.read(number, run);
+        }
+        verdict.judge();
+        verdict
+    }
+
+    fn read(&mut self, number: usize, run: &RunDirectory) {
+        let name = run.path().display().to_string();
+        let mut reader = match LogReader::open(run, Query::all()) {
+            Ok(reader) => reader,
+            Err(error) => return self.faults.push(format!("{name}: {error:?}")),
+        };
+        let (mut panes, mut next) = (BTreeMap::<PaneId, Pane>::new(), 1);
+        for record in reader.by_ref() {
+            let envelope = record.envelope;
+            if let Some(seq) = envelope.seq.filter(|seq| *seq > 0) {
+                let first = match envelope.event {
+                    TdEvent::LogGap { first_seq, .. } => first_seq,
+                    _ => seq,
+                };
+                if first != next {
+                    self.faults
+                        .push(format!("{name}: number {first} follows {}", next - 1));
+                }
+                next = seq + 1;
+            }
+            if matches!(envelope.event, TdEvent::LogGap { .. }) {
+                // Any lines may be among the events that the log had to drop.
+                for pane in panes.values_mut() {
+                    pane.gap = Some(None);
+                }
+            }
+            let Some(pane) = envelope.event.pane().cloned() else {
+                continue;
+            };
+            let state = panes.entry(pane.clone()).or_default();
+            match &envelope.event {
+                TdEvent::OutputGap { lost_lines, .. } => {
+                    self.gaps += 1;
+                    state.gap = Some(match state.gap {
+                        None => *lost_lines,
+                        Some(before) => before.zip(*lost_lines).map(|(one, other)| one + other),
+                    });
+                }
+                TdEvent::OutputUpdate { chunk, .. } => {
+                    for line in chunk.lines() {
+                        if let Some(fault) = self.line((number, pane.clone()), state, line) {
+                            self.faults.push(format!("{name} {pane}: {fault}"));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let report = reader.into_report();
+        if report.invalid > 0 {
+            self.faults
+                .push(format!("{name}: {} damaged lines", report.invalid));
+        }
+    }
+
+    fn line(&mut self, source: (usize, PaneId), state: &mut Pane, line: &str) -> Option<String> {
+        let (tag, number) = match parse(line.trim_end()) {
+            Ok(parsed) => parsed,
+            Err(true) => {
+                state.torn = Some(line.to_owned());
+                return None;
+            }
+            Err(false) => return None,
+        };
+        self.lines += 1;
+        let follows = state.tag.replace(tag) == Some(tag);
+        let torn = state.torn.take().filter(|_| follows && state.gap.is_none());
+        let pieces = self.printers.entry(tag).or_default();
+        match pieces.iter_mut().rev().find(|piece| piece.source == source) {
+            Some(piece) if follows && state.gap.is_none() && piece.last + 1 == number => {
+                piece.last = number;
+            }
+            _ => pieces.push(Piece {
+                source,
+                first: number,
+                last: number,
+                gap: state.gap.take(),
+                follows,
+            }),
+        }
+        torn.map(|torn| format!("a part of a line: {torn:?}"))
+    }
+
+    /// Judges the pieces of each printer.
+    fn judge(&mut self) {
+        if self.lines == 0 {
+            self.faults.push("no line was observed".to_owned());
+        }
+        for (tag, pieces) in &mut self.printers {
+            pieces.sort_by_key(|piece| piece.first);
+            for pair in pieces.windows(2) {
+                let [before, after] = pair else { continue };
+                let what = || format!("printer {tag}: {before:?} and {after:?}");
+                let Some(missing) = after.first.checked_sub(before.last + 1) else {
+                    self.faults.push(format!("{}: lines twice", what()));
+                    continue;
+                };
+                self.lost += missing;
+                match after.gap {
+                    None if missing > 0 => {
+                        self.faults
+                            .push(format!("{}: lines silently missing", what()));
+                    }
+                    Some(Some(count))
+                        if after.follows && count != missing && before.source == after.source =>
+                    {
+                        self.faults
+                            .push(format!("{}: another number is missing", what()));
+                    }
+                    Some(None) => self.uncounted += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Returns the last line of a printer in the logs.
+    pub fn last_of(&self, tag: u32) -> Option<u64> {
+        let pieces = self.printers.get(&tag)?;
+        pieces.iter().map(|piece| piece.last).max()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} runs, {} printers, {} lines, {} gaps with {} lines ({} of unknown size), {} violations",
+            self.runs,
+            self.printers.len(),
+            self.lines,
+            self.gaps,
+            self.lost,
+            self.uncounted,
+            self.faults.len()
+        )?;
+        for fault in self.faults.iter().take(SHOWN) {
+            writeln!(f, "!!! {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Proves that violations are found.
+pub fn assert_it_finds_faults() {
+    let source = || (0, PaneId::from("%1"));
+    let judged = |numbers: &[u64], gap_before: Option<(usize, Gap)>| {
+        let (mut verdict, mut state) = (Verdict::default(), Pane::default());
+        for (at, number) in numbers.iter().enumerate() {
+            if let Some((place, gap)) = gap_before
+                && place == at
+            {
+                state.gap = gap;
+            }
+            let fault = verdict.line(source(), &mut state, &crate::printer::line(7, *number));
+            assert_eq!(fault, None);
+        }
+        verdict.judge();
+        verdict.faults.len()
+    };
+    assert_eq!(judged(&[1, 2, 3], None), 0);
+    assert_eq!(judged(&[1, 2, 5], None), 1);
+    assert_eq!(judged(&[1, 2, 2], None), 1);
+    assert_eq!(judged(&[1, 2, 5], Some((2, Some(Some(2))))), 0);
+    assert_eq!(judged(&[1, 2, 5], Some((2, Some(None)))), 0);
+    assert_eq!(judged(&[1, 2, 5], Some((2, Some(Some(3))))), 1);
+}
