@@ -161,10 +161,12 @@ pub mod fuzzing {
     use std::path::Path;
     use std::time::Duration;
 
-    use crate::agent::{HookChange, HookFile, HookInput, StatusFile};
+    use crate::agent::{HookChange, HookFile, HookInput, ProgramStatus, StatusFile};
     use crate::api::client::read_answer;
     use crate::api::http::{Head, Request};
     use crate::api::{EventReader, EventSource, Unavailable};
+    #[cfg(feature = "serve")]
+    use crate::api::{Gate, PublicUrl, Token};
     use crate::clock::Clock;
     use crate::feed::{Next, StreamCursor};
     use crate::redact::Rules;
@@ -319,6 +321,63 @@ pub mod fuzzing {
     #[cfg(feature = "kernel")]
     pub fn kernel_notebook(text: &str) -> Option<String> {
         crate::kernel::fuzzed::notebook(text)
+    }
+
+    /// Returns the status with which a server over TCP answers the head of a request: that of its refusal, or 200;
+    /// `None` for an incomplete or invalid head.
+    #[cfg(feature = "serve")]
+    pub fn tcp_status(
+        bytes: &[u8],
+        token: &str,
+        public_url: Option<&str>,
+        is_open: bool,
+    ) -> Option<u16> {
+        let Head::Complete(request, _) = Request::read(bytes) else {
+            return None;
+        };
+        let gate = Gate {
+            token: Token::parse(token).ok()?,
+            public: public_url.and_then(|url| PublicUrl::parse(url).ok()),
+            is_open,
+        };
+        let placed = gate.check_place(&request);
+        let checked = placed.and_then(|()| gate.check_token(&request));
+        Some(checked.err().map_or(200, |refusal| refusal.status()))
+    }
+
+    /// Returns the answer to a line of an MCP client, if it is answered at once.
+    #[cfg(feature = "mcp")]
+    pub fn mcp_answer(line: &[u8]) -> Option<String> {
+        crate::face::mcp::fuzzed::answer(line).map(|answer| answer.to_string())
+    }
+
+    /// Returns the number of children that a program reports by `OSC 7501`, and all texts that are shown of its reports.
+    pub fn status_reports<'a>(reports: impl Iterator<Item = &'a str>) -> (usize, Vec<String>) {
+        let (mut status, now) = (ProgramStatus::default(), Clock::system().now());
+        for report in reports {
+            status.take(report, now);
+        }
+        let mut texts: Vec<String> = [status.app(), status.says()]
+            .into_iter()
+            .flatten()
+            .map(str::to_owned)
+            .collect();
+        if let Some(claim) = status.claim() {
+            texts.extend(claim.asks);
+            texts.push(claim.detail);
+        }
+        let (_, children) = status.take_progress(now).unwrap_or_default();
+        for child in &children {
+            texts.push(child.id.clone());
+            texts.extend(child.title.clone().into_iter().chain(child.asks.clone()));
+        }
+        (children.len(), texts)
+    }
+
+    /// Returns the names in what the observer of another host answers; `None` for other bytes.
+    #[cfg(feature = "hosts")]
+    pub fn remote_names(host: &str, line: &[u8]) -> Option<crate::hosts::fuzzed::RemoteNames> {
+        crate::hosts::fuzzed::names(&host.parse().ok()?, line)
     }
 
     /// Returns the results of captures in the output of a tmux server, one for each spec.

@@ -44,10 +44,12 @@ mod processes;
 mod disks;
 mod kernel;
 mod memory;
+mod rest;
+mod start;
 
 mod tui;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 #[cfg(feature = "redis")]
 use common::support;
@@ -76,10 +78,22 @@ const SECTIONS: &[Section] = &[
     ("agents", agents::run),
     ("loops", loops::run),
     ("memory", memory::run),
+    ("rest", rest::run),
+    ("start", start::run),
     ("disks", disks::run),
     ("tui", tui::run),
     ("kernel", kernel::run),
 ];
+
+/// Says on what the figures were measured: the commit, and the machine.
+fn circumstances() -> String {
+    let git = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
+    let commit = git.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default().to_owned();
+    format!("on commit {}, {cores} cores, load {load}", commit.unwrap_or_default())
+}
 
 fn main() -> ExitCode {
     if common::program::has_run() || history::has_run() || memory::has_run() || disks::has_run() {
@@ -98,6 +112,7 @@ fn main() -> ExitCode {
         eprintln!("no section {unknown}: there are {}", names.join(", "));
         return ExitCode::from(2);
     }
+    println!("Measured {}.\n", circumstances());
     let mut table = Table::default();
     for (name, run) in SECTIONS {
         if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {

@@ -189,6 +189,12 @@ pub(crate) struct Response {
 const CHUNK_BYTES: usize = 32 * 1024;
 
 impl Response {
+    /// Returns the status.
+    #[cfg(all(feature = "internals", feature = "serve"))]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
     fn new(status: u16, content_type: &'static str, body: Vec<u8>) -> Self {
         Self {
             status,

@@ -13,6 +13,8 @@ mod ask;
 mod board;
 mod copies;
 mod events;
+#[cfg(feature = "internals")]
+pub(crate) mod fuzzed;
 mod hub;
 mod limit;
 mod link;

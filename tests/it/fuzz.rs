@@ -22,12 +22,20 @@ mod envelope;
 mod hook;
 #[path = "../fuzz/bodies/log_tail.rs"]
 mod log_tail;
+#[cfg(feature = "mcp")]
+#[path = "../fuzz/bodies/mcp.rs"]
+mod mcp;
+#[path = "../fuzz/bodies/program_status.rs"]
+mod program_status;
 #[path = "../fuzz/bodies/query.rs"]
 mod query;
 #[path = "../fuzz/bodies/reader.rs"]
 mod reader;
 #[path = "../fuzz/bodies/redact.rs"]
 mod redact;
+#[cfg(feature = "hosts")]
+#[path = "../fuzz/bodies/remote.rs"]
+mod remote;
 #[cfg(feature = "report")]
 #[path = "../fuzz/bodies/report.rs"]
 pub mod report;
@@ -35,6 +43,9 @@ pub mod report;
 mod stream;
 #[path = "../fuzz/bodies/target.rs"]
 mod target;
+#[cfg(feature = "serve")]
+#[path = "../fuzz/bodies/tcp.rs"]
+mod tcp;
 #[path = "../fuzz/bodies/tmux.rs"]
 mod tmux;
 #[path = "../fuzz/bodies/tracker.rs"]
@@ -412,7 +423,103 @@ proptest! {
     }
 }
 
-/// Inputs written by hand, and inputs that once revealed a fault.
+/// Parts of requests over TCP.
+#[cfg(feature = "serve")]
+const HEADS: &[&str] = &[
+    "GET /api/v1/board HTTP/1.1\r\n",
+    "POST /api/v1/panes/a/input?token=0123456789abcdef0123456789abcdef HTTP/1.1\r\n",
+    "Host: 127.0.0.1:7700\r\n",
+    "Host: [::1]\r\n",
+    "Host: td.example.org\r\n",
+    "host: evil.example\r\n",
+    "Origin: http://127.0.0.1:7700\r\n",
+    "Origin: null\r\n",
+    "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n",
+    "Authorization: bearer \t0123456789abcdef0123456789abcdef\r\n",
+    "Authorization: Bearer 0123456789abcdef0123456789abcdee\r\n",
+    "Sec-Fetch-Site: cross-site\r\n",
+    "Sec-Fetch-Site: same-origin\r\n",
+    "Upgrade: websocket\r\n",
+    "\r\n",
+    "\0",
+];
+
+/// Parts of an MCP client's messages.
+#[cfg(feature = "mcp")]
+const MESSAGES: &[&str] = &[
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\"}}\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"tools/call\",\"params\":{\"name\":\"wait_for\",\"arguments\":{\"pane\":7}}}\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"server/discover\",\"params\":{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}\n",
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"ping\"}\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n",
+    "[{\"jsonrpc\":\"2.0\"}]\n",
+    "{\"",
+    "\u{1b}",
+    "\n",
+];
+
+/// Parts of reports of a program's status; some texts are Base64.
+const REPORTS: &[&str] = &[
+    "state=working:id=a/b:progress=50",
+    "state=blocked:kind=permission:app=claude:msg=UnVuIG1ha2U/",
+    "state=blocked:msg=G1swbQ==:title=CgoK",
+    "state=clear:id=a",
+    ":msg=****",
+    ":progress=4294967296",
+    ":id=",
+    "state=done",
+    "\n",
+    "/",
+    ":",
+    "=",
+];
+
+/// Parts of what another host's observer answers.
+#[cfg(feature = "hosts")]
+const ANSWERS: &[&str] = &[
+    "{\"execution_id\":\"../x\",\"name\":\"a\",\"pane\":\"%1\",\"server\":\"/tmp/s\",\"kind\":\"pane\",\"agent\":null,\"state\":\"idle\",\"since\":\"2026-01-21T10:00:00Z\",\"seen\":null,\"evidence\":null,\"asks\":null,\"exit_status\":null,\"last_line\":\"\",\"last_output\":null,\"turns\":0,\"gaps\":0,\"errors\":0,\"phases\":null,\"host\":\"other\",\"file\":\"/etc/passwd\"}\n",
+    "{\"seq\":1,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"IterationStarted\",\"execution_id\":\"web/a\",\"iteration\":1}}\n",
+    "{\"execution_id\":\"other/a\",\"path\":\"other:/x\"}\n",
+    "{\"execution_id\":7}\n",
+    "[]\n",
+    "null",
+    "{\"",
+    "\n",
+];
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[cfg(feature = "serve")]
+    #[test]
+    fn tcp_on_any_heads(how in any::<u8>(), parts in vec(proptest::sample::select(HEADS), 0..9), bytes in any::<Vec<u8>>()) {
+        tcp::run(&[&[how], parts.concat().as_bytes()].concat());
+        tcp::run(&[&[how], &bytes[..]].concat());
+    }
+
+    #[cfg(feature = "mcp")]
+    #[test]
+    fn mcp_on_any_lines(parts in vec(proptest::sample::select(MESSAGES), 0..6), bytes in any::<Vec<u8>>()) {
+        mcp::run(parts.concat().as_bytes());
+        mcp::run(&bytes);
+    }
+
+    #[test]
+    fn program_status_of_any_reports(parts in vec(proptest::sample::select(REPORTS), 0..20), text in any::<String>()) {
+        program_status::run(parts.concat().as_bytes());
+        program_status::run(text.as_bytes());
+    }
+
+    #[cfg(feature = "hosts")]
+    #[test]
+    fn remote_on_any_answers(parts in vec(proptest::sample::select(ANSWERS), 0..6), bytes in any::<Vec<u8>>()) {
+        remote::run(parts.concat().as_bytes());
+        remote::run(&bytes);
+    }
+}
+
+/// Inputs written by hand, and inputs that fuzzing has found to reach more code, or to reveal a fault.
 #[test]
 fn corpus() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
@@ -424,6 +531,13 @@ fn corpus() {
         ("reader", reader::run),
         ("query", query::run),
         ("redact", redact::run),
+        ("program_status", program_status::run),
+        #[cfg(feature = "hosts")]
+        ("remote", remote::run),
+        #[cfg(feature = "mcp")]
+        ("mcp", mcp::run),
+        #[cfg(feature = "serve")]
+        ("tcp", tcp::run),
     ] {
         let mut inputs = 0;
         for entry in fs::read_dir(root.join(name)).unwrap() {

@@ -28,6 +28,8 @@ mod call;
 mod channel;
 mod context;
 mod earlier;
+#[cfg(feature = "internals")]
+pub(crate) mod fuzzed;
 mod history;
 mod outcome;
 mod panes;

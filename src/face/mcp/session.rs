@@ -124,61 +124,73 @@ impl Session {
 
     /// Answers a request; `None` if a call will answer it.
     fn answer(&mut self, request: Request) -> Result<Option<Map<String, Value>>, Problem> {
-        let introduction = Introduction {
-            has_channel: self.server.has_channel,
-            instructions: if self.server.has_channel {
-                &[INSTRUCTIONS, CHANNEL_INSTRUCTIONS]
-            } else {
-                &[INSTRUCTIONS]
-            },
-        };
-        if request.method == "initialize" {
-            return Ok(Some(introduction.initialize(&request.params)));
+        match asked(request, self.server.has_channel)? {
+            Asked::Now(result) => Ok(Some(result)),
+            Asked::Call(call) => self.calls.begin(call).map(|()| None),
         }
-        let era = Era::of(&request.params)?;
-        Ok(Some(match request.method.as_str() {
-            "ping" => era.result(Map::new()),
-            // Claude Code takes messages of a channel only after a handshake.
-            "server/discover" if era == Era::Stateless && !self.server.has_channel => {
-                era.kept_result(introduction.discover())
-            }
-            "tools/list" => era.kept_result(tools::list()),
-            "tools/call" => {
-                self.call(request, era)?;
-                return Ok(None);
-            }
-            method => {
-                let why = format!("there is no method {method:?}");
-                return Err(Problem::new(METHOD_NOT_FOUND, why));
-            }
-        }))
     }
+}
 
-    /// Begins a call of a tool.
-    fn call(&mut self, request: Request, era: Era) -> Result<(), Problem> {
-        let invalid = |why: String| Problem::new(INVALID_PARAMS, why);
-        let name = request.params.get("name").and_then(Value::as_str);
-        let name = name.ok_or_else(|| invalid("name: give the name of a tool".to_owned()))?;
-        let tool = Tool::from_name(name).ok_or_else(|| {
-            let names = Tool::ALL.map(Tool::name).join(", ");
-            invalid(format!("there is no tool {name:?}, but {names}"))
-        })?;
-        let mut params = request.params;
-        let arguments = match params.remove("arguments") {
-            Some(Value::Object(arguments)) => arguments,
-            None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(invalid("arguments is no object".to_owned())),
-        };
-        let meta = params.get("_meta");
-        let token = meta.and_then(|meta| meta.get("progressToken"));
-        self.calls.begin(Call {
-            id: request.id,
-            era,
-            tool,
-            arguments,
-            progress_token: token
-                .filter(|token| token.is_string() || token.is_number())
-                .cloned(),
-        })
+/// What a request asks for.
+pub(super) enum Asked {
+    /// This result, at once.
+    Now(Map<String, Value>),
+    Call(Call),
+}
+
+/// Reads a request.
+pub(super) fn asked(request: Request, has_channel: bool) -> Result<Asked, Problem> {
+    let introduction = Introduction {
+        has_channel,
+        instructions: if has_channel {
+            &[INSTRUCTIONS, CHANNEL_INSTRUCTIONS]
+        } else {
+            &[INSTRUCTIONS]
+        },
+    };
+    if request.method == "initialize" {
+        return Ok(Asked::Now(introduction.initialize(&request.params)));
     }
+    let era = Era::of(&request.params)?;
+    Ok(Asked::Now(match request.method.as_str() {
+        "ping" => era.result(Map::new()),
+        // Claude Code takes messages of a channel only after a handshake.
+        "server/discover" if era == Era::Stateless && !has_channel => {
+            era.kept_result(introduction.discover())
+        }
+        "tools/list" => era.kept_result(tools::list()),
+        "tools/call" => return call(request, era).map(Asked::Call),
+        method => {
+            let why = format!("there is no method {method:?}");
+            return Err(Problem::new(METHOD_NOT_FOUND, why));
+        }
+    }))
+}
+
+/// Reads a call of a tool.
+fn call(request: Request, era: Era) -> Result<Call, Problem> {
+    let invalid = |why: String| Problem::new(INVALID_PARAMS, why);
+    let name = request.params.get("name").and_then(Value::as_str);
+    let name = name.ok_or_else(|| invalid("name: give the name of a tool".to_owned()))?;
+    let tool = Tool::from_name(name).ok_or_else(|| {
+        let names = Tool::ALL.map(Tool::name).join(", ");
+        invalid(format!("there is no tool {name:?}, but {names}"))
+    })?;
+    let mut params = request.params;
+    let arguments = match params.remove("arguments") {
+        Some(Value::Object(arguments)) => arguments,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return Err(invalid("arguments is no object".to_owned())),
+    };
+    let meta = params.get("_meta");
+    let token = meta.and_then(|meta| meta.get("progressToken"));
+    Ok(Call {
+        id: request.id,
+        era,
+        tool,
+        arguments,
+        progress_token: token
+            .filter(|token| token.is_string() || token.is_number())
+            .cloned(),
+    })
 }
