@@ -87,12 +87,17 @@ const SECTIONS: &[Section] = &[
 
 /// Says on what the figures were measured: the commit, and the machine.
 fn circumstances() -> String {
-    let git = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
+    let git = Command::new("git")
+        .args(["describe", "--always", "--dirty", "--abbrev=12"])
+        .output();
     let commit = git.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default().to_owned();
-    format!("on commit {}, {cores} cores, load {load}", commit.unwrap_or_default())
+    format!(
+        "on commit {}, {cores} cores, load {load}",
+        commit.unwrap_or_default()
+    )
 }
 
 fn main() -> ExitCode {

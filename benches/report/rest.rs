@@ -32,15 +32,18 @@ fn row(table: &mut Table, panes: usize, bar: f64) {
     let place = tempfile::tempdir().unwrap();
     let mut child = watch(&server, place.path());
     let server_pid = pid_of(&server);
-    wait_for("all drains", CEILING * 6, || match drains(pid_of(&server)).len() {
-        count if count >= panes => Ok(()),
-        count => Err(count),
+    wait_for("all drains", CEILING * 6, || {
+        match drains(pid_of(&server)).len() {
+            count if count >= panes => Ok(()),
+            count => Err(count),
+        }
     });
     thread::sleep(SETTLE);
     let observed = used(&server, Some(child.id()));
     let readers = drains(pid_of(&server));
-    let memory = [child.id()].iter().chain(&readers).filter_map(|pid| share_kb(*pid));
-    let memory = memory.sum::<u64>() as f64 / 1024.0 / panes as f64;
+    let processes = std::iter::once(child.id()).chain(readers);
+    let memory: u64 = processes.filter_map(share_kb).sum();
+    let memory = memory as f64 / 1024.0 / panes as f64;
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
     let more = (observed - alone).max(0.0);

@@ -82,7 +82,9 @@ impl Observer<'_> {
     fn rows(&self) -> usize {
         let output = self.command(&["status", "--json"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().filter(|line| !line.contains("\"state\":\"unknown\"")).count()
+        text.lines()
+            .filter(|line| !line.contains("\"state\":\"unknown\""))
+            .count()
     }
 
     fn until_known(&self) {
@@ -107,7 +109,10 @@ fn observer_rows(table: &mut Table) {
     };
     observer.start();
     observer.until_known();
-    for pane in server.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).lines() {
+    for pane in server
+        .tmux(&["list-panes", "-a", "-F", "#{pane_id}"])
+        .lines()
+    {
         let print = format!("exec seq 1 {LINES}");
         server.tmux(&["set-option", "-p", "-t", pane, "remain-on-exit", "on"]);
         server.tmux(&["respawn-pane", "-k", "-t", pane, &print]);
@@ -116,14 +121,17 @@ fn observer_rows(table: &mut Table) {
     wait_for("the histories", CEILING * 6, || {
         let bytes = bytes_of(&data);
         // Each line takes more than six bytes in its log.
-        if bytes > SESSIONS as u64 * LINES * 6 { Ok(()) } else { Err(bytes) }
+        if bytes > SESSIONS as u64 * LINES * 6 {
+            Ok(())
+        } else {
+            Err(bytes)
+        }
     });
     let [board, plain] = rounds(
         ROUNDS,
-        [
-            &|| seconds(observer.command(&["status"])),
-            &|| seconds(server_list(&server)),
-        ],
+        [&|| seconds(observer.command(&["status"])), &|| {
+            seconds(server_list(&server))
+        }],
     );
     table.row(&Row {
         what: &format!("`status` with {SESSIONS} rows"),
@@ -156,7 +164,10 @@ fn observer_rows(table: &mut Table) {
 
 fn server_list(server: &TmuxServer) -> Command {
     let mut command = Command::new("tmux");
-    command.arg("-S").arg(server.socket()).args(["list-panes", "-a"]);
+    command
+        .arg("-S")
+        .arg(server.socket())
+        .args(["list-panes", "-a"]);
     command
 }
 

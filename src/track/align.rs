@@ -402,10 +402,26 @@ pub(super) fn place(
         (None, _) => {}
     }
     let mut partial = (1..block.len().min(lines.len() + 1)).filter(|&end| at_end(end));
+    // All known lines may be gone, and the first lines be equal to the last known ones by chance.
     match (partial.next(), partial.next()) {
-        (Some(only), None) => Some(number_of_first(only)),
+        (Some(only), None) if (0..only).any(|at| is_distinct(at, known, lines)) => {
+            Some(number_of_first(only))
+        }
         _ => None,
     }
+}
+
+/// Returns true if a line is one of the known ones and like no other line. The first line may lack its beginning.
+fn is_distinct(at: usize, known: &[(i64, &str)], lines: &[LogicalLine]) -> bool {
+    let shown = lines[at].text.trim_end();
+    let is_like = |text: &str| match at {
+        0 => text.trim_end().ends_with(shown),
+        _ => text.trim_end() == shown,
+    };
+    let mut others = lines.iter().enumerate().filter(|(other, _)| *other != at);
+    !shown.is_empty()
+        && known.iter().filter(|(_, text)| is_like(text)).count() == 1
+        && !others.any(|(_, line)| is_like(&line.text))
 }
 
 /// The fewest bytes that show that two texts are parts of one line. Shorter ones are equal by chance.
@@ -497,6 +513,42 @@ mod tests {
             }),
             Some(3),
             "the first line lacks its beginning"
+        );
+    }
+
+    #[test]
+    fn a_place_at_the_top_is_not_taken_for_a_line_that_is_like_others() {
+        let text = |number: u64, filling: usize| format!("{number} {};", "x".repeat(filling));
+        let known: Vec<String> = (1..30)
+            .map(|number| text(number, 40 + number as usize))
+            .collect();
+        let known: Vec<(i64, &str)> = (1..).zip(known.iter().map(String::as_str)).collect();
+        // All known lines are gone; the rest of a line ends as many of them do.
+        let rest = format!("{};", "x".repeat(45));
+        let later = [rest, text(90, 41), text(91, 42)];
+        let shown: Vec<&str> = later.iter().map(String::as_str).collect();
+        assert_eq!(place(&known, &lines(&shown), |_| true), None);
+        // The last known line itself, of which no other is the rest.
+        let whole = [text(29, 69), text(30, 41)];
+        let shown: Vec<&str> = whole.iter().map(String::as_str).collect();
+        assert_eq!(place(&known, &lines(&shown), |_| true), Some(29));
+        // A line that is printed again and again.
+        let known = [(6, "one"), (7, "done")];
+        assert_eq!(
+            place(&known, &lines(&["done", "two", "done"]), |_| true),
+            None
+        );
+        assert_eq!(
+            place(
+                &[(5, "done"), (6, "one"), (7, "done")],
+                &lines(&["done", "two"]),
+                |_| true
+            ),
+            None
+        );
+        assert_eq!(
+            place(&known, &lines(&["done", "two", "three"]), |_| true),
+            Some(7)
         );
     }
 
