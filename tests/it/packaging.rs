@@ -49,7 +49,7 @@ fn output(program: &str, args: &[&str]) -> String {
 
 #[test]
 fn the_scripts_are_well_formed() {
-    for script in ["crate", "package", "run", "steps"] {
+    for script in ["crate", "fuzz", "package", "run", "steps"] {
         output("bash", &["-n", &format!(".ci/{script}")]);
     }
 }
