@@ -41,6 +41,11 @@ fn settle_time(source: StateSource) -> Duration {
 /// Claude Code 2.1.332 on, it is idle for 5 ms, and a real rest is reported within half a second.
 const REST_BEGINS: Duration = Duration::from_millis(150);
 
+/// The time for which a status file must say that the agent rests while its screen shows work. Between two prompts of which
+/// one was typed meanwhile, Claude Code 2.1.332 rests for up to 0.3 s on a busy machine, and goes on drawing work. A status
+/// is reported within half a second.
+const REST_DRAWN: Duration = Duration::from_millis(350);
+
 /// The time that an idle screen must persist after a turn. opencode 1.18 shows an empty box for up
 /// to 0.5 s before it draws the indicator of the next turn.
 const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
@@ -58,6 +63,10 @@ const WORK_BEGINS: Duration = Duration::from_millis(100);
 /// The shortest time for which a row works of which the agent's screen shows none. Codex 0.171 hides its status row while it
 /// answers: a row worked for 0.1 to 0.35 s, which nobody had seen.
 const UNSEEN_WORK: Duration = Duration::from_millis(500);
+
+/// The time for which a status file must say that the agent works while its screen shows no work. Claude Code 2.1.332 draws
+/// it within 10 ms, which reach us within 0.1 s; a request that is refused at once keeps it busy for 0.1 s, undrawn.
+const WORK_DRAWN: Duration = Duration::from_millis(200);
 
 /// The sources whose work must hold for [`WORK_BEGINS`]. A screen's has settled; files and hooks state facts.
 const MOMENTARY: [StateSource; 2] = [StateSource::Report, StateSource::Title];
@@ -158,7 +167,9 @@ impl StateResolver {
         let was_busy = before.as_ref().is_some_and(HeldClaim::is_busy);
         let is_begin = !was_busy && claim.as_ref().is_some_and(|claim| is_busy(claim.state));
         if source > StateSource::Transcript && is_begin {
-            self.busy_since = Some(now);
+            // A screen has shown the work before it settles.
+            let shown = self.settled_since.filter(|_| source == StateSource::Screen);
+            self.busy_since = Some(shown.unwrap_or(now));
         }
         if source == StateSource::Report && is_begin {
             self.report_began = Some(now);
@@ -294,15 +305,17 @@ impl StateResolver {
         let settles = StateSource::ALL
             .into_iter()
             .filter_map(|source| Some(self.get(source)?.since + settle_time(source)));
-        let momentary = MOMENTARY.into_iter().filter_map(|source| self.get(source));
-        let begins = momentary.map(|held| held.since + WORK_BEGINS);
+        let begins = StateSource::ALL
+            .into_iter()
+            .filter_map(|source| Some(self.get(source)?.since + self.work_begins(source)?));
         // A status follows the first record of a turn as soon as its end does.
         let written = self.get(StateSource::Transcript);
         let begun = self.own_status().zip(written);
         let begun = begun.map(|(status, held)| held.since + settle_time(status));
         let ended = written.map(|held| held.since + END_SHOWN);
         let status = self.own_status().and_then(|source| self.get(source));
-        let rests = status.map(|held| held.since + REST_BEGINS);
+        let rests = status.map(|held| [held.since + REST_BEGINS, held.since + REST_DRAWN]);
+        let rests = rests.into_iter().flatten();
         let settles = settles.chain(begins).chain(begun).chain(ended).chain(rests);
         let deadlines = settles.chain(self.screen_settles_at());
         let deadlines = deadlines.chain(self.dialogue_settles_at());
@@ -361,6 +374,16 @@ impl StateResolver {
         reported.is_some_and(is_work) && self.told.is_some_and(is_short) && self.draws_dialogues()
     }
 
+    /// Returns the time for which this source must claim that the agent works before it counts.
+    fn work_begins(&self, source: StateSource) -> Option<Duration> {
+        let shows_work = |shown: &DetectedState| shown.state == AgentState::Working;
+        let is_drawn = self.shown_now().is_some_and(shows_work) || !self.draws_dialogues();
+        match source {
+            StateSource::StatusFile if !is_drawn => Some(WORK_DRAWN),
+            _ => MOMENTARY.contains(&source).then_some(WORK_BEGINS),
+        }
+    }
+
     /// Returns what runs on in the background, as the transcript says, else the screen.
     pub fn background(&self) -> Background {
         let written = self.get(StateSource::Transcript);
@@ -414,10 +437,10 @@ impl StateResolver {
             Some(source) => self.decide_by_status(source, now)?,
             None => self.decide_by_other_sources(now)?,
         };
+        let begins = self.work_begins(report.source);
         if report.claim.state == AgentState::Working
-            && MOMENTARY.contains(&report.source)
             && !self.state().is_some_and(is_busy)
-            && !self.has_held(report.source, WORK_BEGINS, now)
+            && begins.is_some_and(|time| !self.has_held(report.source, time, now))
         {
             return None;
         }
@@ -549,7 +572,11 @@ impl StateResolver {
             Some(transcript) if !transcript.is_busy() => {
                 let is_of_this_rest = status.since < transcript.since + settle_time(source);
                 let follows = is_of_this_rest || self.has_held(source, REST_BEGINS, now);
-                return self.report(Transcript).filter(|_| follows);
+                let shown = self.shown_now();
+                let shows_work = shown
+                    .is_some_and(|shown| shown.state == AgentState::Working && !shown.inferred);
+                let is_drawn = is_reported || !shows_work || self.has_held(source, REST_DRAWN, now);
+                return self.report(Transcript).filter(|_| follows && is_drawn);
             }
             // The end of the turn is about to be written to the transcript, or its begin to the status.
             Some(_)
@@ -580,9 +607,13 @@ impl StateResolver {
             |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
         // The user has stopped the work of this turn: the screen shows its end without a failure.
         let is_stopped = |held: &HeldClaim| {
+            // A prompt that is typed long before it is sent may settle after the turn has failed.
+            let shown = self
+                .settled_since
+                .map_or(held.since, |at| at.min(held.since));
             held.claim.state == AgentState::Idle
-                && self.busy_since.is_some_and(|since| since < held.since)
-                && self.turn_began.is_none_or(|began| began < held.since)
+                && self.busy_since.is_some_and(|since| since < shown)
+                && self.turn_began.is_none_or(|began| began < shown)
         };
         let is_inferred_failure =
             |held: &HeldClaim| is_failure(held.claim.state) && !held.claim.is_confirmed;
@@ -647,27 +678,41 @@ impl StateResolver {
             if !transcript.is_busy() && is_since && self.get(Screen).is_some_and(is_later) {
                 return self.report(Screen);
             }
-            // A prompt that waited begins the next turn.
-            let shows_work = self
-                .on_screen
-                .as_ref()
-                .is_some_and(|(shown, _)| shown.state == AgentState::Working && !shown.inferred);
-            // A title may be ahead of the answer, which is written and drawn together.
-            if transcript.is_busy() && !lower.is_busy() && shows_work {
+            // While it is drawn again, a screen shows no state.
+            let work = self.shown().next();
+            let work = work.filter(|shown| shown.state == AgentState::Working);
+            let shows_work = work.is_some_and(|work| !work.inferred);
+            // A title may be ahead of the answer, which is written and drawn together. A typed prompt may have settled on the
+            // screen just before it was sent.
+            let is_outlived = shows_work || first == Screen && work.is_some();
+            if transcript.is_busy() && !lower.is_busy() && is_outlived {
                 return None;
             }
             let was_working = self.state() == Some(AgentState::Working);
-            let may_go_on = transcript.claim.state == AgentState::Done && was_working && shows_work;
+            // A prompt that waited begins the next turn. After an answer that is perhaps none, what only looks like work may
+            // be about to settle, or to give way to the end.
+            let is_doubtful = work.is_some() && !transcript.claim.is_confirmed;
+            let may_go_on = transcript.claim.state == AgentState::Done
+                && was_working
+                && (shows_work || is_doubtful);
             if may_go_on && !self.has_held(Transcript, END_SHOWN, now) {
                 return None;
             }
             if !transcript.is_busy() && !is_outdated(transcript) {
-                // The turn continues after an unconfirmed answer.
-                let goes_on = lower.is_busy() && !transcript.claim.is_confirmed;
+                // The turn continues after an unconfirmed answer. Work that the screen has shown since before it, and that
+                // settles after the end was told, may be about to give way to the end.
+                let is_since = self.state().is_some_and(is_busy)
+                    || first != Screen
+                    || self.has_held(Transcript, END_SHOWN, now);
+                let goes_on = lower.is_busy() && !transcript.claim.is_confirmed && is_since;
                 return self.report(if goes_on { first } else { Transcript });
             }
-            // An idle state from before the turn is no evidence about the turn.
-            if transcript.is_busy() && is_newer && !lower.is_busy() {
+            // An idle state from before the turn is no evidence about the turn. A typed prompt may settle on the screen once
+            // it was sent, and stand for a moment more.
+            let was_before = first == Screen
+                && self.settled_since.is_some_and(|at| at < transcript.since)
+                && !self.has_held(Transcript, END_SHOWN, now);
+            if transcript.is_busy() && (is_newer || was_before) && !lower.is_busy() {
                 return self.report(Transcript);
             }
         }
@@ -1060,6 +1105,37 @@ mod tests {
         }
 
         #[test]
+        fn work_of_a_status_file_that_is_never_drawn_is_none() {
+            let limited =
+                |turn| claim(AgentState::Limited, None).map(|claim| StateClaim { turn, ..claim });
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(StatusFile, claim(Idle, None), ms(0));
+            claims.set_claim(Transcript, limited(1), ms(0));
+            claims.set_screen(screen(AgentState::Limited, None), ms(0));
+            claims.settle_screen(ms(300));
+            let end = Some((Transcript, AgentState::Limited, None));
+            assert_eq!(states(&mut claims, 300), end);
+            claims.set_claim(StatusFile, claim(Working, None), ms(5_000));
+            assert_eq!(states(&mut claims, 5_000), None);
+            claims.set_claim(Transcript, limited(2), ms(5_100));
+            claims.set_claim(StatusFile, claim(Idle, None), ms(5_100));
+            assert_eq!(states(&mut claims, 5_100), end, "the next turn");
+            // Work that is drawn counts at once, other work a moment later.
+            for (is_drawn, at) in [(true, 9_050), (false, 9_200)] {
+                let mut claims = claims.clone();
+                claims.set_claim(StatusFile, claim(Working, None), ms(9_000));
+                assert_eq!(states(&mut claims, 9_000), None);
+                if is_drawn {
+                    claims.set_screen(screen(Working, None), ms(9_050));
+                } else {
+                    assert_eq!(states(&mut claims, 9_150), None);
+                    assert_eq!(claims.deadline, Some(ms(9_200)));
+                }
+                assert_eq!(states(&mut claims, at), Some((StatusFile, Working, None)));
+            }
+        }
+
+        #[test]
         fn a_permission_that_is_granted_at_once_is_no_question() {
             let mut claims = StateResolver::new(true);
             let hook = StateSource::Hook;
@@ -1403,6 +1479,138 @@ mod tests {
             claims.set_claim(Transcript, failed(2), ms(9201));
             let failed = states(&mut claims, 9201).map(|(_, state, _)| state);
             assert_eq!(failed, Some(Error));
+        }
+
+        /// aider 0.86 writes the failure of a request that is refused at once, before it draws it. The screen has shown the
+        /// typed prompt for a second.
+        #[test]
+        fn a_prompt_that_settles_after_its_turn_has_failed_is_no_stop() {
+            let turn = |state, turn| {
+                claim(state, None).map(|claim| StateClaim {
+                    is_confirmed: false,
+                    turn,
+                    ..claim
+                })
+            };
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, turn(Working, 1), ms(0));
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300), Some((Screen, Working, None)));
+            claims.set_claim(Transcript, turn(Done, 1), ms(1_000));
+            claims.set_screen(screen(Done, None), ms(1_000));
+            claims.settle_screen(ms(1_300));
+            assert_eq!(states(&mut claims, 1_300), Some((Transcript, Done, None)));
+            claims.set_screen(screen(Idle, None), ms(5_000));
+            claims.set_claim(Transcript, turn(Error, 2), ms(5_980));
+            let failed = states(&mut claims, 5_980).map(|(_, state, _)| state);
+            assert_eq!(failed, Some(Error));
+            claims.settle_screen(ms(6_000));
+            assert_eq!(states(&mut claims, 6_000), None, "it is the typed prompt");
+            claims.set_screen(screen(Error, None), ms(6_100));
+            claims.settle_screen(ms(6_400));
+            assert_eq!(states(&mut claims, 6_400), None);
+        }
+
+        /// The user types a prompt for a second, and sends it. aider 0.86 draws that before it draws an answer.
+        #[test]
+        fn a_prompt_that_settles_once_it_is_sent_is_no_rest() {
+            let typed = || {
+                screen(Working, None).map(|shown| DetectedState {
+                    inferred: true,
+                    ..shown
+                })
+            };
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(Transcript, claim(Done, None), ms(0));
+            claims.set_screen(screen(Done, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300), Some((Transcript, Done, None)));
+            claims.set_screen(screen(Idle, None), ms(5_000));
+            claims.set_claim(Transcript, claim(Working, None), ms(5_990));
+            let works = Some((Transcript, Working, None));
+            assert_eq!(states(&mut claims, 5_990), works);
+            claims.settle_screen(ms(6_000));
+            for drawn_at in [6_010, 6_400] {
+                let mut claims = claims.clone();
+                if drawn_at > 6_300 {
+                    assert_eq!(states(&mut claims, 6_300), None);
+                }
+                claims.set_screen(typed(), ms(drawn_at));
+                assert_eq!(states(&mut claims, drawn_at + 290), None);
+                claims.settle_screen(ms(drawn_at + 300));
+                assert_eq!(states(&mut claims, drawn_at + 300), None);
+            }
+            // It was stopped at once, and is written late.
+            assert_eq!(states(&mut claims, 6_989), None);
+            assert_eq!(states(&mut claims, 6_990), Some((Screen, Idle, None)));
+        }
+
+        /// aider 0.86 writes a failure between two polls, while the screen shows the prompt that was just sent.
+        #[test]
+        fn work_that_settles_after_a_failure_was_told_is_none() {
+            let failed = claim(Error, None).map(|claim| StateClaim {
+                is_confirmed: false,
+                turn: 2,
+                ..claim
+            });
+            let typed = || {
+                screen(Working, None).map(|shown| DetectedState {
+                    inferred: true,
+                    ..shown
+                })
+            };
+            for is_drawn in [true, false] {
+                let mut claims = StateResolver::new(true);
+                let done = claim(Done, None).map(|claim| StateClaim { turn: 1, ..claim });
+                claims.set_claim(Transcript, done, ms(0));
+                claims.set_screen(screen(Done, None), ms(0));
+                claims.settle_screen(ms(300));
+                assert_eq!(states(&mut claims, 300), Some((Transcript, Done, None)));
+                claims.set_screen(typed(), ms(5_000));
+                claims.set_claim(Transcript, failed.clone(), ms(5_100));
+                assert_eq!(states(&mut claims, 5_100), Some((Transcript, Error, None)));
+                claims.settle_screen(ms(5_300));
+                assert_eq!(states(&mut claims, 5_300), None, "the screen is behind");
+                if is_drawn {
+                    claims.set_screen(screen(Error, None), ms(5_350));
+                    claims.settle_screen(ms(5_650));
+                    assert_eq!(states(&mut claims, 6_100), None);
+                } else {
+                    assert_eq!(states(&mut claims, 6_099), None);
+                    let works = Some((Screen, Working, None));
+                    assert_eq!(states(&mut claims, 6_100), works, "it tries again");
+                }
+            }
+        }
+
+        #[test]
+        fn a_rest_between_two_prompts_beside_a_screen_that_works_is_none() {
+            let ended = |turn| claim(Done, None).map(|claim| StateClaim { turn, ..claim });
+            let mut claims = StateResolver::new(true);
+            claims.set_claim(StatusFile, claim(Working, None), ms(0));
+            claims.set_claim(Transcript, claim(Working, None), ms(0));
+            claims.set_screen(screen(Working, None), ms(0));
+            claims.settle_screen(ms(300));
+            assert_eq!(states(&mut claims, 300), Some((StatusFile, Working, None)));
+            claims.set_claim(Transcript, ended(1), ms(3_000));
+            claims.set_claim(StatusFile, claim(Idle, None), ms(3_000));
+            assert_eq!(states(&mut claims, 3_000), None);
+            assert_eq!(states(&mut claims, 3_349), None);
+            claims.set_claim(StatusFile, claim(Working, None), ms(3_349));
+            assert_eq!(states(&mut claims, 3_349), None);
+            for is_drawn in [true, false] {
+                let mut claims = claims.clone();
+                claims.set_claim(Transcript, ended(2), ms(6_000));
+                claims.set_claim(StatusFile, claim(Idle, None), ms(6_000));
+                if is_drawn {
+                    claims.set_screen(screen(Done, None), ms(6_000));
+                } else {
+                    assert_eq!(states(&mut claims, 6_349), None);
+                }
+                let at = if is_drawn { 6_000 } else { 6_350 };
+                assert_eq!(states(&mut claims, at), Some((Transcript, Done, None)));
+            }
         }
 
         /// Qwen Code and Claude Code take the prompt back if nothing has come yet: the failure above it is an old one.
@@ -1781,6 +1989,51 @@ mod tests {
             assert_eq!(states(&mut claims, 6_999), None);
             assert_eq!(claims.deadline, Some(ms(7_000)));
             assert_eq!(states(&mut claims, 7_000), done);
+        }
+
+        /// aider 0.86 writes an answer 30 ms before its typed prompt has settled as work, and then draws the end.
+        #[test]
+        fn an_unconfirmed_end_waits_while_the_screen_shows_work_that_has_not_settled() {
+            let answered = |turn| {
+                claim(Done, None).map(|claim| StateClaim {
+                    is_confirmed: false,
+                    turn,
+                    ..claim
+                })
+            };
+            let typed = || {
+                screen(Working, None).map(|shown| DetectedState {
+                    inferred: true,
+                    ..shown
+                })
+            };
+            for is_drawn in [true, false] {
+                let mut claims = StateResolver::new(true);
+                claims.set_claim(Transcript, answered(1), ms(0));
+                claims.set_screen(screen(Idle, None), ms(0));
+                claims.settle_screen(ms(300));
+                assert_eq!(states(&mut claims, 300), Some((Transcript, Done, None)));
+                claims.set_claim(Transcript, claim(Working, None), ms(5_000));
+                assert_eq!(
+                    states(&mut claims, 5_000),
+                    Some((Transcript, Working, None))
+                );
+                claims.set_screen(typed(), ms(5_030));
+                claims.set_claim(Transcript, answered(2), ms(5_300));
+                assert_eq!(states(&mut claims, 5_300), None, "the screen shows work");
+                if is_drawn {
+                    claims.set_screen(screen(Done, None), ms(5_325));
+                }
+                let end = is_drawn.then_some((Transcript, Done, None));
+                assert_eq!(states(&mut claims, 5_326), end);
+                claims.settle_screen(ms(5_330));
+                assert_eq!(states(&mut claims, 5_330), None);
+                claims.settle_screen(ms(5_625));
+                assert_eq!(states(&mut claims, 5_625), None);
+                // The turn goes on.
+                claims.settle_screen(ms(6_300));
+                assert_eq!(states(&mut claims, 6_300), None);
+            }
         }
 
         /// GitHub Copilot CLI 1.0.102 writes the interruption, and shows its spinner once more.
