@@ -311,6 +311,11 @@ impl StateRules {
         };
         let shows_file = |shell: &ShellRules| running.is_none() && shell.shows_file(&screen_rows);
         let only_fallback = shell.is_some_and(|shell| has_terminal(shell) || shows_file(shell));
+        // What looks like a question is a row of the file.
+        let only_shows = |shell: &ShellRules| {
+            shell.only_shows(screen.program) || running.is_none() && shell.has_heading(&screen_rows)
+        };
+        let asks_nothing = shell.is_some_and(only_shows);
         let agents = self.0.iter();
         let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
         let has_rules = |name: &str| self.0.iter().any(|agent| agent.name == name);
@@ -335,7 +340,10 @@ impl StateRules {
         let mut matches = matches.iter();
         let detected = matches.find_map(|(confidence, candidate)| {
             let is_foreign = is_known && *confidence == Confidence::General;
-            candidate.detect().filter(|_| !is_foreign)
+            let is_quoted =
+                |found: &DetectedState| asks_nothing && found.state == AgentState::Waiting;
+            let detected = candidate.detect();
+            detected.filter(|found| !is_foreign && !is_quoted(found))
         })?;
         if !detected.is_general {
             return Some(detected);

@@ -108,6 +108,7 @@ struct ShellSpec {
     #[serde(default)]
     pagers: Vec<String>,
     viewer: Option<String>,
+    heading: Option<String>,
     prompt: String,
     command: String,
 }
@@ -464,6 +465,7 @@ impl ShellRules {
             readers: spec.readers.into_iter().collect(),
             pagers: spec.pagers.into_iter().collect(),
             viewer: optional("shell: viewer", spec.viewer.as_deref())?,
+            heading: optional("shell: heading", spec.heading.as_deref())?,
             prompt: regex("shell: prompt", &spec.prompt)?,
             command: regex("shell: command", &spec.command)?,
         })

@@ -455,6 +455,8 @@ pub(super) struct ShellRules {
     pub pagers: FxHashSet<String>,
     /// Matches one of the last rows of a program that displays a file.
     pub viewer: Option<Regex>,
+    /// Matches the first row of such a program.
+    pub heading: Option<Regex>,
     /// Matches a prompt with nothing typed.
     pub prompt: Regex,
     /// Matches a prompt with a typed command.
@@ -470,12 +472,25 @@ impl ShellRules {
             || (self.programs.contains(name) && self.prompt_row(screen).is_some())
     }
 
-    /// Returns true if the last rows are those of a program that displays a file.
+    /// Returns true if the last rows or the first one are those of a program that displays a file.
     pub fn shows_file(&self, screen: &RuleScreen<'_>) -> bool {
         // Editors have a row for messages below that of their state.
         let mut rows = screen.last_of(screen.all(), 2);
         let viewer = self.viewer.as_ref();
         viewer.is_some_and(|viewer| rows.any(|row| viewer.is_match(screen.row(row))))
+            || self.has_heading(screen)
+    }
+
+    /// Returns true if the first row is that of a program that displays a file.
+    pub fn has_heading(&self, screen: &RuleScreen<'_>) -> bool {
+        let heading = self.heading.as_ref();
+        heading.is_some_and(|heading| heading.is_match(screen.row(0)))
+    }
+
+    /// Returns true if the program displays files, and waits for nobody.
+    pub fn only_shows(&self, program: Option<&str>) -> bool {
+        let name = program.map(program_name).unwrap_or_default();
+        self.readers.contains(name) && !self.pagers.contains(name)
     }
 
     /// Returns true if the prompt of a shell follows the input box, so that the agent has exited.

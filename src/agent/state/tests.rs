@@ -128,6 +128,17 @@ mod odd {
             // The cursor is after the prompt in the box, which resembles the prompt of some shells.
             assert_eq!(with(&screen, program, Some((2, 5))), expected, "{program}");
         }
+        // So is the question in the row of the cursor. Pagers wait by their own row.
+        for (rows, program, expected) in [
+            ("Remove it? [y/n]\nand more", "vim", "none"),
+            ("Remove it? [y/n]\nand more", "tail", "none"),
+            ("Remove it? [y/n]\nand more", "apt-get", "shell waiting"),
+            (":", "vim", "none"),
+            (":", "less", "shell waiting"),
+            (":", "batcat", "shell waiting"),
+        ] {
+            assert_eq!(with(rows, program, Some((0, 0))), expected, "{program}");
+        }
         // An agent's last screen above a shell prompt that only the name of the program distinguishes
         // from the agent's prompt.
         let below_agent = format!("{screen}\n❯ ");
