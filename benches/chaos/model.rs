@@ -31,6 +31,8 @@ pub struct Verdict {
     pub faults: Vec<String>,
     lines: u64,
     gaps: u64,
+    /// Each in words.
+    kinds: Vec<String>,
     /// Lines in gaps.
     lost: u64,
     /// Gaps whose number of lines is not known.
@@ -93,8 +95,15 @@ impl Verdict {
             };
             let state = panes.entry(pane.clone()).or_default();
             match &envelope.event {
-                TdEvent::OutputGap { lost_lines, .. } => {
+                TdEvent::OutputGap {
+                    lost_lines,
+                    reason,
+                    evidence,
+                    ..
+                } => {
                     self.gaps += 1;
+                    let gap = format!("{name} {pane}: {evidence} {reason}, {lost_lines:?} lines");
+                    self.kinds.push(gap);
                     state.gap = Some(match state.gap {
                         None => *lost_lines,
                         Some(before) => before.zip(*lost_lines).map(|(one, other)| one + other),
@@ -176,6 +185,11 @@ impl Verdict {
                 }
             }
         }
+    }
+
+    /// Makes each gap a violation, for a time in which nothing was lost.
+    pub fn refuse_gaps(&mut self) {
+        self.faults.append(&mut self.kinds);
     }
 
     /// Returns the last line of a printer in the logs.

@@ -37,10 +37,24 @@ pub struct World {
     watchers: Vec<Watcher>,
     faults: Vec<String>,
     started: u64,
+    plan: Plan,
+}
+
+/// What a world begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub servers: usize,
+    /// Sessions of each server, and panes of each session.
+    pub sessions: usize,
+    pub panes: usize,
+    /// Lines a second of a pane: one of these.
+    pub rates: &'static [u64],
+    /// The options of the observer.
+    pub options: &'static [&'static str],
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub fn new(plan: Plan) -> Self {
         let root = tempfile::tempdir().unwrap();
         for name in ["sockets", "home", "data", "run"] {
             fs::create_dir(root.path().join(name)).unwrap();
@@ -66,8 +80,9 @@ impl World {
             watchers: Vec::new(),
             faults: Vec::new(),
             started: 0,
+            plan,
         };
-        for _ in 0..2 {
+        for _ in 0..plan.servers {
             let server = TmuxServer::new();
             // tmux makes the directory of its sockets only for those that it names itself.
             let sockets = server.socket().parent().unwrap().to_owned();
@@ -75,9 +90,14 @@ impl World {
             world.servers.push(server);
         }
         let mut dice = Dice(0);
-        for server in 0..2 {
-            for _ in 0..3 {
+        for server in 0..plan.servers {
+            for _ in 0..plan.sessions {
                 world.new_session(server, &mut dice);
+                for _ in 1..plan.panes {
+                    let program = world.program(&mut dice);
+                    let target = format!("=s{}:", world.started);
+                    world.tmux(server, &["new-window", "-d", "-t", &target, &program]);
+                }
             }
         }
         world.start_observer();
@@ -89,14 +109,23 @@ impl World {
         self.root.path().join("data")
     }
 
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Notes a violation.
+    pub fn note(&mut self, faults: impl IntoIterator<Item = String>) {
+        self.faults.extend(faults);
+    }
+
     fn rest(&self) -> PathBuf {
         self.root.path().join("rest")
     }
 
     /// Returns the command of a new pane.
     pub fn program(&self, dice: &mut Dice) -> String {
-        let rate = [2, 20, 200, 1000][dice.roll(4) as usize];
-        printer::command(rate, &self.rest())
+        let rates = self.plan.rates;
+        printer::command(rates[dice.roll(rates.len() as u64) as usize], &self.rest())
     }
 
     pub fn new_session(&mut self, server: usize, dice: &mut Dice) {
@@ -197,7 +226,8 @@ impl World {
         let sockets: Vec<String> = (self.servers.iter())
             .map(|server| server.socket().display().to_string())
             .collect();
-        let mut args = vec!["start", "--rotate-size", "1MiB", "--keep-size", "none"];
+        let mut args = vec!["start"];
+        args.extend(self.plan.options);
         for socket in &sockets {
             args.extend(["-S", socket]);
         }
@@ -296,10 +326,12 @@ impl World {
         }
     }
 
+    pub fn held(&self) -> Option<Held> {
+        Held::by(self.observer()?.as_raw_nonzero().get().cast_unsigned())
+    }
+
     pub fn memory_kb(&self) -> Option<u64> {
-        let pid = self.observer()?;
-        let held = Held::by(pid.as_raw_nonzero().get().cast_unsigned())?;
-        Some(held.rss_kb)
+        Some(self.held()?.rss_kb)
     }
 
     /// Checks that the observer answers, and is no larger than it may be.
