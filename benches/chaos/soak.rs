@@ -308,7 +308,7 @@ fn read_page(world: &World) -> (Child, Arc<AtomicU64>) {
             let (_, address) = address.split_once("http://")?;
             Some((address.to_owned(), token.trim().to_owned()))
         })
-        .expect("serve prints its link");
+        .unwrap();
     let bytes = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&bytes);
     std::thread::spawn(move || {
