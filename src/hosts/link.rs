@@ -209,7 +209,8 @@ impl Link {
     ) -> Result<Connection, Problem> {
         let deadline = self.clock.now() + CONNECT_TIME;
         loop {
-            let is_there = place.socket.exists();
+            // ssh makes the file a little before it listens.
+            let is_there = UnixStream::connect(&place.socket).is_ok();
             let why = match self.note_health(&place.socket, LATE) {
                 Ok(()) => {
                     return Ok(Connection {
