@@ -25,7 +25,6 @@ use crate::history::dir::{DataDir, RunDirectory};
 use crate::history::line::LineWriter;
 use crate::history::metadata::{RunState, host};
 use crate::history::open_run::OpenRun;
-use crate::history::read::{BLOCK_BYTES, has_filter};
 use crate::history::rotate::Rotation;
 use crate::history::runs::Retention;
 
@@ -242,7 +241,7 @@ impl LogWriter {
     /// closed are marked as detached. Waits at most five seconds for a disk that does not respond.
     pub fn finish(mut self, now: Instant) -> LogReport {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
-        // The runs whose files are compressed or get filters.
+        // The runs whose files are compressed.
         let mut with_chores = Vec::new();
         let mut jobs: Vec<_> = self
             .closing
@@ -261,7 +260,8 @@ impl LogWriter {
             if !run.is_ending() {
                 run.end(RunState::Detached, None);
             }
-            if run.has_rotated() || has_filter(run.events.len, BLOCK_BYTES as u64) {
+            // The filter of a newest file is left to the next observer: a command's end must not wait for it.
+            if run.has_rotated() {
                 with_chores.push(run.directory.clone());
             }
             let closing = run.into_closing(&self.context.clock, self.policy != SyncPolicy::Never);
