@@ -412,10 +412,16 @@ fn streamed_lines(count: u64) -> bool {
         }
     });
     let printed = began.elapsed();
-    pause(Duration::from_secs(2));
+    let run = RunDirectory::at(&place.path().join("runs/soak")).unwrap();
+    let last = format!("\\n{count}\\n");
+    wait_for("the last line in the log", Duration::from_secs(600), || {
+        let tail = fs::read_to_string(run.events_path()).unwrap_or_default();
+        let is_there = tail.lines().rev().take(20).any(|line| line.contains(&last));
+        pause(Duration::from_millis(200));
+        is_there.then_some(()).ok_or("it is not there")
+    });
     kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
     let ended = watch.wait().unwrap();
-    let run = RunDirectory::at(&place.path().join("runs/soak")).unwrap();
     let (mut next, mut gaps, mut wrong) = (1, 0, 0);
     for record in LogReader::open(&run, Query::all()).unwrap() {
         match record.envelope.event {
