@@ -18,7 +18,8 @@ key() {
     asked=$(option "$1" '')
     if [ -n "$asked" ]; then
         printf '%s' "$asked"
-    elif tmux list-keys -T prefix | grep -E "^bind-key +(-[rN] +)?-T prefix +$2 " | grep -qvE ' (tui|next)\b'; then
+    elif tmux list-keys -T prefix | grep -E "^bind-key +(-[rN] +)?-T prefix +$2 " |
+        grep -qvF -e "$program tui" -e "$program next "; then
         printf 'none'
     else
         printf '%s' "$2"

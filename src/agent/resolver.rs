@@ -844,6 +844,14 @@ mod tests {
             })
         }
 
+        /// A screen that shows a sent prompt and no answer yet.
+        fn typed() -> Option<DetectedState> {
+            screen(AgentState::Working, None).map(|shown| DetectedState {
+                inferred: true,
+                ..shown
+            })
+        }
+
         fn states(
             claims: &mut StateResolver,
             now: u64,
@@ -1515,12 +1523,6 @@ mod tests {
         /// The user types a prompt for a second, and sends it. aider 0.86 draws that before it draws an answer.
         #[test]
         fn a_prompt_that_settles_once_it_is_sent_is_no_rest() {
-            let typed = || {
-                screen(Working, None).map(|shown| DetectedState {
-                    inferred: true,
-                    ..shown
-                })
-            };
             let mut claims = StateResolver::new(true);
             claims.set_claim(Transcript, claim(Done, None), ms(0));
             claims.set_screen(screen(Done, None), ms(0));
@@ -1554,12 +1556,6 @@ mod tests {
                 turn: 2,
                 ..claim
             });
-            let typed = || {
-                screen(Working, None).map(|shown| DetectedState {
-                    inferred: true,
-                    ..shown
-                })
-            };
             for is_drawn in [true, false] {
                 let mut claims = StateResolver::new(true);
                 let done = claim(Done, None).map(|claim| StateClaim { turn: 1, ..claim });
@@ -1999,12 +1995,6 @@ mod tests {
                     is_confirmed: false,
                     turn,
                     ..claim
-                })
-            };
-            let typed = || {
-                screen(Working, None).map(|shown| DetectedState {
-                    inferred: true,
-                    ..shown
                 })
             };
             for is_drawn in [true, false] {

@@ -230,7 +230,7 @@ fn the_users_own_settings_win() {
     let sources = tempfile::tempdir().unwrap();
     let repository = repository(sources.path());
     desk.configure(&format!(
-        "bind-key B display-message mine\n\
+        "bind-key B next-window\n\
          set -g @td-observe-next-key M-n\n\
          set -g @td-observe-start off\n\
          set -g @td-observe-format 'busy {{working}}'\n\
@@ -252,7 +252,7 @@ fn the_users_own_settings_win() {
     let mine = desk.host().tmux(&["list-keys", "-T", "prefix"]);
     assert!(
         mine.lines()
-            .any(|line| line.ends_with("display-message mine")),
+            .any(|line| line.ends_with("next-window") && line.contains(" B ")),
         "{mine}"
     );
     assert_eq!(desk.option("status-right"), "right");
