@@ -57,7 +57,7 @@ const END_SHOWN: Duration = Duration::from_secs(1);
 
 /// The time for which a program must report that it works, or show it in its title. Codex 0.171 reports work when it
 /// starts, for 15 ms and, on a busy machine, 58 ms. The title of Gemini CLI 0.61 shows it for 23 to 63 ms while a request
-/// is refused, and during a command of the user.
+/// is refused, and during a command of the user. After a permission is denied, Codex works for up to 50 ms.
 const WORK_BEGINS: Duration = Duration::from_millis(100);
 
 /// The shortest time for which a row works of which the agent's screen shows none. Codex 0.171 hides its status row while it
@@ -354,7 +354,9 @@ impl StateResolver {
         if report.claim.state == AgentState::Waiting {
             self.last_question.clone_from(&report.claim.asks);
         } else if self.state() == Some(AgentState::Waiting) {
-            self.went_on_at = Some(now);
+            // The next dialogue may be drawn before this work counts.
+            let time = self.work_begins(report.source).unwrap_or_default();
+            self.went_on_at = now.checked_sub(time).or(Some(now));
         }
         let shown = self.shown_now().map(|shown| shown.state);
         self.told = Some((now, shown == Some(AgentState::Working)));
@@ -439,7 +441,7 @@ impl StateResolver {
         };
         let begins = self.work_begins(report.source);
         if report.claim.state == AgentState::Working
-            && !self.state().is_some_and(is_busy)
+            && self.state() != Some(AgentState::Working)
             && begins.is_some_and(|time| !self.has_held(report.source, time, now))
         {
             return None;
@@ -720,7 +722,8 @@ impl StateResolver {
         let reported = self.reported.as_ref();
         let was_busy = reported.is_some_and(|report| is_busy(report.claim.state));
         let by_screens = first == Screen && reported.is_some_and(|report| report.source == Screen);
-        if was_busy && !lower.is_busy() && !by_screens && !has_settled {
+        let is_drawn = first == Screen || !self.draws_end();
+        if was_busy && !lower.is_busy() && !by_screens && !(has_settled && is_drawn) {
             return None;
         }
         // Titles do not show how a turn ended, so the screen refines `idle`.
@@ -730,6 +733,13 @@ impl StateResolver {
                 .is_some_and(|held| !held.is_busy() && held.claim.state != AgentState::Unknown)
             && !self.shows_old_failure();
         self.report(if is_refined { Screen } else { first })
+    }
+
+    /// Returns true if the screen no longer shows the work that it claims, and what it shows has not settled.
+    fn draws_end(&self) -> bool {
+        let works = |held: &HeldClaim| held.claim.state == AgentState::Working;
+        let shows_end = |shown: &DetectedState| shown.state != AgentState::Working;
+        self.get(StateSource::Screen).is_some_and(works) && self.shown_now().is_some_and(shows_end)
     }
 
     /// Returns true if the failure on the screen is that of an earlier turn: the user has stopped the last one before its
@@ -957,9 +967,9 @@ mod tests {
             let asked = Some((Report, Waiting, Some("Deploy?".to_owned())));
             assert_eq!(states(&mut claims, 100), asked, "at once");
             claims.set_claim(Report, claim(Working, None), ms(200));
-            assert_eq!(states(&mut claims, 200), Some((Report, Working, None)));
-            claims.set_claim(Report, claim(Waiting, Some("Deploy?")), ms(300));
-            assert_eq!(states(&mut claims, 300), asked, "the same question again");
+            assert_eq!(states(&mut claims, 300), Some((Report, Working, None)));
+            claims.set_claim(Report, claim(Waiting, Some("Deploy?")), ms(350));
+            assert_eq!(states(&mut claims, 350), asked, "the same question again");
             claims.set_claim(Report, claim(Idle, None), ms(400));
             assert_eq!(
                 states(&mut claims, 799),
@@ -1000,7 +1010,7 @@ mod tests {
                 assert_eq!(states(&mut claims, asked_at), later);
                 claims.set_claim(Report, claim(Working, None), ms(at + 1_500));
                 let works = Some((Report, Working, None));
-                assert_eq!(states(&mut claims, at + 1_500), works);
+                assert_eq!(states(&mut claims, at + 1_600), works);
             }
             // A question that stays unknown is reported too.
             claims.set_claim(Transcript, claim(Working, None), ms(7_000));
@@ -1083,6 +1093,38 @@ mod tests {
             assert_eq!(states(&mut claims, 3_100), Some((Report, Working, None)));
         }
 
+        /// Codex 0.171 reports work for some 20 ms after the user has denied a permission.
+        #[test]
+        fn work_that_a_program_reports_for_a_moment_after_a_dialogue_is_none() {
+            let waiting = || {
+                let mut claims = StateResolver::new(true);
+                claims.set_screen(dialogue("touch a", 0), ms(0));
+                claims.settle_screen(ms(300));
+                claims.set_claim(Transcript, claim(Working, None), ms(300));
+                claims.set_claim(Report, claim(Waiting, Some("touch a")), ms(300));
+                let asked = Some((Report, Waiting, Some("touch a".to_owned())));
+                assert_eq!(states(&mut claims, 300), asked);
+                claims.set_claim(Report, claim(Working, None), ms(2_000));
+                assert_eq!(states(&mut claims, 2_000), None);
+                assert_eq!(claims.deadline, Some(ms(2_100)));
+                claims
+            };
+            let mut claims = waiting();
+            claims.set_claim(Report, claim(Idle, None), ms(2_020));
+            assert_eq!(states(&mut claims, 2_020), None);
+            let stopped = claim(Idle, None).map(|claim| StateClaim { turn: 1, ..claim });
+            claims.set_claim(Transcript, stopped, ms(2_030));
+            assert_eq!(states(&mut claims, 2_030), Some((Transcript, Idle, None)));
+            // It goes on, and asks the next question before its work counts.
+            let mut claims = waiting();
+            claims.set_screen(dialogue("touch b", 0), ms(2_050));
+            assert_eq!(states(&mut claims, 2_100), Some((Report, Working, None)));
+            claims.settle_screen(ms(2_350));
+            claims.set_claim(Report, claim(Waiting, Some("touch b")), ms(2_350));
+            let next = words("touch b", Some("Bash command touch b Some(0)"));
+            assert_eq!(asked(&mut claims, 2_350), Some(next));
+        }
+
         #[test]
         fn work_that_a_title_shows_for_a_moment_is_none() {
             let mut claims = StateResolver::new(true);
@@ -1109,7 +1151,8 @@ mod tests {
             let asks = Some((Title, Waiting, Some("touch a".to_owned())));
             assert_eq!(states(&mut claims, 6_000), asks);
             claims.set_claim(Title, claim(Working, None), ms(7_000));
-            assert_eq!(states(&mut claims, 7_000), Some((Title, Working, None)));
+            assert_eq!(states(&mut claims, 7_099), None);
+            assert_eq!(states(&mut claims, 7_100), Some((Title, Working, None)));
         }
 
         #[test]
@@ -1266,6 +1309,33 @@ mod tests {
             claims.set_screen(screen(Idle, None), ms(4_400));
             claims.settle_screen(ms(4_700));
             assert_eq!(states(&mut claims, 4_700).unwrap().1, Idle);
+        }
+
+        /// The title of Qwen Code 0.24 has rested for 1.3 s when it draws the end, and 0.1 s later it writes it.
+        #[test]
+        fn a_title_that_has_rested_waits_for_a_screen_that_has_just_ended_its_work() {
+            for has_transcript in [true, false] {
+                let mut claims = StateResolver::new(true);
+                claims.set_claim(Title, claim(Working, None), ms(0));
+                if has_transcript {
+                    claims.set_claim(Transcript, claim(Working, None), ms(100));
+                }
+                claims.set_screen(screen(Working, None), ms(200));
+                claims.settle_screen(ms(500));
+                states(&mut claims, 500);
+                assert_eq!(claims.state(), Some(Working));
+                claims.set_claim(Title, claim(Idle, None), ms(3_000));
+                claims.set_screen(screen(Done, None), ms(4_300));
+                assert_eq!(states(&mut claims, 4_300), None, "it is drawn");
+                assert_eq!(claims.deadline, Some(ms(4_600)));
+                if has_transcript {
+                    let mut claims = claims.clone();
+                    claims.set_claim(Transcript, claim(Done, None), ms(4_400));
+                    assert_eq!(states(&mut claims, 4_400), Some((Transcript, Done, None)));
+                }
+                claims.settle_screen(ms(4_600));
+                assert_eq!(states(&mut claims, 4_600), Some((Screen, Done, None)));
+            }
         }
 
         #[test]
@@ -1911,10 +1981,10 @@ mod tests {
             claims.set_claim(Title, claim(Waiting, Some("ls")), ms(300));
             assert!(asked(&mut claims, 300).unwrap().1.is_some());
             claims.set_claim(Title, claim(Working, None), ms(1000));
-            assert!(claims.next_change(ms(1000)).is_some());
+            assert!(claims.next_change(ms(1100)).is_some());
             // The screen is not drawn again yet.
-            claims.set_claim(Title, claim(Waiting, Some("rm a")), ms(1100));
-            assert_eq!(asked(&mut claims, 1100), Some(words("rm a", None)));
+            claims.set_claim(Title, claim(Waiting, Some("rm a")), ms(1200));
+            assert_eq!(asked(&mut claims, 1200), Some(words("rm a", None)));
         }
 
         #[test]
