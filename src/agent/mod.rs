@@ -12,6 +12,7 @@ mod program_status;
 mod reports;
 
 mod resolver;
+mod settle_time;
 
 #[cfg(feature = "cli")]
 mod hook_input;
