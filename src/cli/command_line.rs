@@ -230,8 +230,7 @@ const ALL: &[&str] = &[
     "verbose",
 ];
 
-/// The global options that do not apply to a subcommand: its help omits them, and the parser refuses them. The
-/// help lists the subcommands in this order.
+/// The global options that do not apply to a subcommand: its help omits them, and the parser refuses them.
 const MEANINGLESS: &[(&str, &[&str])] = &[
     ("demo", &["server_name", "server_socket", "config"]),
     ("watch", &[]),
@@ -340,32 +339,52 @@ const POINTLESS: [(&str, &str); 3] = [("demo", "quiet"), ("runs", "quiet"), ("re
 
 /// Builds the command line for parsing, help, completions and manual pages.
 pub(super) fn command() -> clap::Command {
-    let mut command = Args::command();
+    let command = Args::command();
     let global: Vec<Arg> = (command.get_arguments())
         .filter(|arg| arg.is_global_set())
         .cloned()
         .collect();
-    for (name, meaningless) in MEANINGLESS {
+    let mut command = command.mut_subcommands(|subcommand| {
+        let name = subcommand.get_name();
+        let Some((_, meaningless)) = MEANINGLESS.iter().find(|(of, _)| *of == name) else {
+            return subcommand;
+        };
         // clap adds a global option to a subcommand only if the subcommand has no option with this id.
-        let is_hidden = |id: &str| meaningless.contains(&id) || POINTLESS.contains(&(*name, id));
-        let hidden = global
-            .iter()
+        let is_hidden = |id: &str| meaningless.contains(&id) || POINTLESS.contains(&(name, id));
+        let hidden: Vec<Arg> = (global.iter())
             .filter(|arg| is_hidden(arg.get_id().as_str()))
-            .map(|arg| arg.clone().hide(true));
-        command = command.mut_subcommand(name, |subcommand| subcommand.args(hidden));
-    }
+            .map(|arg| arg.clone().hide(true))
+            .collect();
+        subcommand.args(hidden)
+    });
     // A pruning from a timer prints nothing.
     let quiet: Vec<Arg> = of_ids(&global, &["quiet"]).collect();
-    command = command.mut_subcommand("runs", |runs| {
-        runs.mut_subcommand("prune", |prune| prune.args(quiet))
-    });
+    edit(&mut command, &["runs", "prune"], |prune| prune.args(quiet));
     // These options are part of the unit, which is removed.
-    command.mut_subcommand("service", |service| {
-        let own: Vec<Arg> = service.get_arguments().cloned().collect();
-        let unused = of_ids(&own, &["agents", "allow_input"]).chain(of_ids(&global, &SERVER));
-        let hidden: Vec<Arg> = unused.map(|arg| arg.hide(true)).collect();
-        service.mut_subcommand("uninstall", |uninstall| uninstall.args(hidden))
-    })
+    let own = command.find_subcommand("service").into_iter();
+    let own: Vec<Arg> = own
+        .flat_map(|service| service.get_arguments().cloned())
+        .collect();
+    let unused = of_ids(&own, &["agents", "allow_input"]).chain(of_ids(&global, &SERVER));
+    let hidden: Vec<Arg> = unused.map(|arg| arg.hide(true)).collect();
+    edit(&mut command, &["service", "uninstall"], |uninstall| {
+        uninstall.args(hidden)
+    });
+    command
+}
+
+/// Edits the subcommand with these names where it is: `mut_subcommand` moves all subcommands after it.
+fn edit(
+    command: &mut clap::Command,
+    names: &[&str],
+    edited: impl FnOnce(clap::Command) -> clap::Command,
+) {
+    let found = names
+        .iter()
+        .try_fold(command, |command, name| command.find_subcommand_mut(name));
+    if let Some(subcommand) = found {
+        *subcommand = edited(std::mem::take(subcommand));
+    }
 }
 
 fn of_ids(args: &[Arg], ids: &[&str]) -> impl Iterator<Item = Arg> {
@@ -397,8 +416,10 @@ pub(super) fn parse(typed: impl IntoIterator<Item = OsString>) -> Result<Args, N
         // The observer that a service starts reads the configuration itself.
         if matches.subcommand_name() != Some("service") {
             config = loaded;
-            command = config.applied_to(self::command());
-            matches = (command.try_get_matches_from_mut(&typed)).map_err(NotParsed::Clap)?;
+            if config.has_defaults() {
+                command = config.applied_to(self::command());
+                matches = (command.try_get_matches_from_mut(&typed)).map_err(NotParsed::Clap)?;
+            }
         }
     }
     let args = Args::from_arg_matches(&matches);

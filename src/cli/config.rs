@@ -152,26 +152,23 @@ impl Config {
     }
 
     /// Makes the values the defaults of the options that have the names of their keys.
-    pub fn applied_to(&self, mut command: clap::Command) -> clap::Command {
-        let names: Vec<String> = command
-            .get_subcommands()
-            .map(|subcommand| subcommand.get_name().to_owned())
-            .collect();
-        for name in names {
-            command = command.mut_subcommand(name, |subcommand| {
-                self.entries.iter().fold(subcommand, |subcommand, entry| {
-                    let is_its = |arg: &clap::Arg| {
-                        arg.get_id() == entry.key.name
-                            && arg.get_long() == Some(&entry.key.option())
-                    };
-                    if !subcommand.get_arguments().any(is_its) {
-                        return subcommand;
-                    }
-                    subcommand.mut_arg(entry.key.name, |arg| arg.default_values(&entry.values))
-                })
-            });
-        }
-        command
+    pub fn applied_to(&self, command: clap::Command) -> clap::Command {
+        command.mut_subcommands(|subcommand| {
+            self.entries.iter().fold(subcommand, |subcommand, entry| {
+                let is_its = |arg: &clap::Arg| {
+                    arg.get_id() == entry.key.name && arg.get_long() == Some(&entry.key.option())
+                };
+                if !subcommand.get_arguments().any(is_its) {
+                    return subcommand;
+                }
+                subcommand.mut_arg(entry.key.name, |arg| arg.default_values(&entry.values))
+            })
+        })
+    }
+
+    /// Returns true if it gives any option a default.
+    pub fn has_defaults(&self) -> bool {
+        !self.entries.is_empty()
     }
 
     /// Returns true if this is the name of a channel's table.

@@ -55,10 +55,12 @@ impl Signals {
         if pass.is_some() {
             unless_ignored.extend(PASSED);
         }
+        let ignored = ignored();
+        let is_ignored = |signal: &i32| ignored >> (signal - 1) & 1 == 1;
         caught.extend(
             unless_ignored
                 .into_iter()
-                .filter(|signal| !is_ignored(*signal)),
+                .filter(|signal| !is_ignored(signal)),
         );
         let mut source = iterator::Signals::new(caught)
             .map_err(|error| failure!("cannot catch signals: {error}"))?;
@@ -104,15 +106,11 @@ impl Drop for Signals {
     }
 }
 
-/// Returns true if the program was started with the signal ignored; false outside of Linux.
-fn is_ignored(signal: i32) -> bool {
-    let Ok(status) = fs::read_to_string("/proc/self/status") else {
-        return false;
-    };
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    mask >> (signal - 1) & 1 == 1
+/// Returns a bit for each signal that the program was started with ignored, the lowest for signal 1; none outside of
+/// Linux.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }

@@ -10,9 +10,11 @@
 mod edges;
 mod name_reader;
 mod value;
+mod words;
 
 mod rule;
 mod rule_file;
+mod rule_table;
 
 mod finder;
 

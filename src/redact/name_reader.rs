@@ -56,7 +56,7 @@ pub(super) enum NameMatch {
 
 impl Quote {
     /// Returns the bytes that the value may contain.
-    pub(super) fn body(self) -> Box<[bool; 256]> {
+    pub(super) fn body(self) -> [bool; 256] {
         let not: &[u8] = match self {
             Self::Double => b"\"",
             Self::Escaped => b"\"\\",
@@ -66,7 +66,7 @@ impl Quote {
             Self::Unquoted => b" \t\x0b\x0c\"'`<>()[]{},;|&\\",
             Self::Shell => b" \t\x0b\x0c\"'`<>;|&\\",
         };
-        let mut bytes = Box::new([true; 256]);
+        let mut bytes = [true; 256];
         for byte in not.iter().chain(b"\r\n") {
             bytes[usize::from(*byte)] = false;
         }

@@ -10,9 +10,10 @@ use std::sync::{Arc, OnceLock};
 use regex::bytes::Regex;
 use serde::Deserialize;
 
-use super::edges::{TextEnd, in_escape, in_word, is_escaped_end};
-use super::name_reader::{NameMatch, OPERATORS, Operator, Quote, Reader};
+use super::edges::{MARKER, TextEnd, in_escape, in_word, is_escaped_end};
+use super::name_reader::{NameMatch, OPERATORS, Operator, QUOTES, Quote, Reader};
 use super::value::ValueCheck;
+use super::words::Words;
 
 /// Bytes of a body that are examined for a verdict. Limits `max`, and bodies that need an end.
 pub(super) const BODY_BYTES: usize = 256;
@@ -20,6 +21,7 @@ pub(super) const BODY_BYTES: usize = 256;
 /// The part of a match that is redacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(serde::Serialize))]
 pub(super) enum Hide {
     #[default]
     All,
@@ -41,6 +43,15 @@ pub(super) enum Edge {
 }
 
 impl Edge {
+    /// Returns the condition on a keyword that a lead begins with, if it does, and if the lead is a word of its own.
+    pub(super) fn of_lead(start: bool, word: bool) -> Self {
+        if start && word {
+            Self::Word
+        } else {
+            Self::None
+        }
+    }
+
     pub(super) fn fits(self, text: &[u8], start: usize, end: usize) -> bool {
         match self {
             Self::None => true,
@@ -65,15 +76,20 @@ impl Edge {
     }
 }
 
+/// Returns the text that replaces secrets of a kind.
+pub(super) fn marker(id: &str) -> Arc<str> {
+    [MARKER, id, "]"].concat().into()
+}
+
 /// A compiled rule.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     /// The text that replaces the secret.
-    pub(super) marker: String,
-    pub(super) keywords: Vec<String>,
+    pub(super) marker: Arc<str>,
+    pub(super) keywords: Words,
     pub(super) lead: Lead,
     /// The bytes that the body may contain.
-    pub(super) body: Box<[bool; 256]>,
+    pub(super) body: Arc<[bool; 256]>,
     pub(super) min: usize,
     pub(super) max: usize,
     pub(super) hide: Hide,
@@ -108,10 +124,10 @@ pub(super) enum Lead {
 
 impl Rule {
     /// Creates a rule that redacts the whole body behind a lead.
-    pub(super) fn new(marker: String, lead: Lead, body: Box<[bool; 256]>) -> Self {
+    pub(super) fn new(marker: Arc<str>, lead: Lead, body: Arc<[bool; 256]>) -> Self {
         Self {
             marker,
-            keywords: Vec::new(),
+            keywords: Words::default(),
             lead,
             body,
             min: 1,
@@ -195,7 +211,7 @@ pub(super) const BACK: usize = 80;
 /// longer than a short command.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    text: String,
+    pub(super) text: String,
     /// True if the lead begins with its keyword.
     start: bool,
     /// The expression, and the minimum and the maximum number of its bytes.
@@ -271,7 +287,7 @@ pub(super) struct NameTable {
     pub(super) check: ValueCheck,
     /// Parts of a name that announce something other than a secret.
     #[serde(default)]
-    not: Vec<String>,
+    pub(super) not: Vec<String>,
 }
 
 fn is_ident(byte: u8) -> bool {
@@ -279,6 +295,31 @@ fn is_ident(byte: u8) -> bool {
 }
 
 impl NameTable {
+    /// Returns the rule of the name, which has these keywords, and the rules of its values.
+    pub(super) fn into_rules(self, keywords: Words) -> Vec<Rule> {
+        let (marker, check) = (marker(&self.id), self.check);
+        let edge = Edge::Name { is_part: self.part };
+        let body = Arc::new(Quote::Unquoted.body());
+        let mut rules = vec![Rule {
+            keywords,
+            edge,
+            ..Rule::new(Arc::clone(&marker), Lead::Name(Box::new(self)), body)
+        }];
+        for quote in QUOTES {
+            let body = Arc::new(quote.body());
+            for operator in OPERATORS {
+                let (check, min) = check.of_value(quote, operator);
+                rules.push(Rule {
+                    is_bare: quote == Quote::Unquoted,
+                    check,
+                    min,
+                    ..Rule::new(Arc::clone(&marker), Lead::Value, Arc::clone(&body))
+                });
+            }
+        }
+        rules
+    }
+
     /// Reads the name around a word that begins at `start` and finds its value.
     pub(super) fn find(&self, text: &[u8], start: usize) -> NameMatch {
         let Some(end) = self.word_end(text, start) else {

@@ -7,9 +7,10 @@ use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde::Deserialize;
 
-use super::edges::{LEAK_BYTES, MARKER};
-use super::name_reader::{OPERATORS, QUOTES, Quote};
-use super::rule::{AROUND, BODY_BYTES, Edge, Hide, LEAD_MAX, Lead, NameTable, Pattern, Rule};
+use super::edges::LEAK_BYTES;
+use super::rule::{
+    AROUND, BODY_BYTES, Edge, Hide, LEAD_MAX, Lead, NameTable, Pattern, Rule, marker,
+};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
 use crate::text::first_bytes;
@@ -69,9 +70,8 @@ struct RuleTable {
     lines: bool,
 }
 
-/// Reads rules. An error states the rule and the problem. The leads of built-in rules are not compiled before
-/// they are needed; a test checks them.
-pub(super) fn read(text: &str, compiles_leads: bool) -> Result<Vec<Rule>> {
+/// Reads rules. An error states the rule and the problem.
+pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
     let file: RuleFile =
         toml::from_str(text).map_err(|error| Error::invalid("invalid rules").because(error))?;
     if file.rule.len() > RULES_MAX {
@@ -81,7 +81,7 @@ pub(super) fn read(text: &str, compiles_leads: bool) -> Result<Vec<Rule>> {
     let invalid = |name, problem| Error::invalid(format!("{name}: {problem}"));
     for (number, written) in (1..).zip(file.rule) {
         let name = format!("rule {number} ({})", written.id);
-        rules.push(compile(written, compiles_leads).map_err(|problem| invalid(name, problem))?);
+        rules.push(compile(written).map_err(|problem| invalid(name, problem))?);
     }
     for (number, written) in (1..).zip(file.name) {
         let name = format!("name {number} ({})", written.id);
@@ -109,31 +109,8 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
     {
         return Err(format!("words are required, each with 2 to {AROUND} bytes"));
     }
-    let marker = format!("{MARKER}{}]", written.id);
-    let check = written.check;
-    let mut rules = vec![Rule {
-        keywords: cases(&written.words),
-        edge: Edge::Name {
-            is_part: written.part,
-        },
-        ..Rule::new(
-            marker.clone(),
-            Lead::Name(Box::new(written)),
-            Quote::Unquoted.body(),
-        )
-    }];
-    for quote in QUOTES {
-        for operator in OPERATORS {
-            let (check, min) = check.of_value(quote, operator);
-            rules.push(Rule {
-                is_bare: quote == Quote::Unquoted,
-                check,
-                min,
-                ..Rule::new(marker.clone(), Lead::Value, quote.body())
-            });
-        }
-    }
-    Ok(rules)
+    let keywords = cases(&written.words).into_iter().collect();
+    Ok(written.into_rules(keywords))
 }
 
 /// Returns the words in lower case, in upper case and capitalised, as names contain them.
@@ -161,7 +138,7 @@ fn cases(words: &[String]) -> Vec<String> {
     all
 }
 
-fn compile(mut written: RuleTable, compiles_leads: bool) -> Result<Rule, String> {
+fn compile(mut written: RuleTable) -> Result<Rule, String> {
     check_id(&written.id)?;
     let body = body_bytes(&written.body)?;
     let prefixes = std::mem::take(&mut written.prefixes);
@@ -215,9 +192,7 @@ fn compile(mut written: RuleTable, compiles_leads: bool) -> Result<Rule, String>
     if written.min == 0 || max < written.min {
         return Err("min is at least 1 and at most max".into());
     }
-    if compiles_leads {
-        check_lead(&written, &lead)?;
-    }
+    check_lead(&written, &lead)?;
     let until = match written.until.as_deref().map(str::as_bytes) {
         None => None,
         Some([byte]) if !body[usize::from(*byte)] || written.check == ValueCheck::Url => {
@@ -225,23 +200,18 @@ fn compile(mut written: RuleTable, compiles_leads: bool) -> Result<Rule, String>
         }
         Some(_) => return Err("until must be one byte that the body does not contain".into()),
     };
-    let edge = if written.start && written.word {
-        Edge::Word
-    } else {
-        Edge::None
-    };
     Ok(Rule {
-        keywords: written.keywords,
+        keywords: written.keywords.iter().collect(),
         min: written.min,
         max,
         hide: written.hide,
         word: written.word,
         start: written.start,
-        edge,
+        edge: Edge::of_lead(written.start, written.word),
         until,
         check: written.check,
         lines: written.lines,
-        ..Rule::new(format!("{MARKER}{}]", written.id), lead, body)
+        ..Rule::new(marker(&written.id), lead, Arc::new(body))
     })
 }
 
@@ -298,7 +268,7 @@ fn keywords_of(prefixes: Vec<String>, body: &[bool; 256]) -> Vec<String> {
 }
 
 /// Returns the bytes of a body: a name of a set of bytes, or a character class.
-fn body_bytes(body: &str) -> Result<Box<[bool; 256]>, String> {
+fn body_bytes(body: &str) -> Result<[bool; 256], String> {
     let is_in: fn(u8) -> bool = match body {
         "alnum" => |b| b.is_ascii_alphanumeric(),
         "upper" => |b| b.is_ascii_uppercase() || b.is_ascii_digit(),
@@ -313,7 +283,7 @@ fn body_bytes(body: &str) -> Result<Box<[bool; 256]>, String> {
                 .ok_or_else(|| "body: it must be one character class without newline".to_owned());
         }
     };
-    let mut bytes = Box::new([false; 256]);
+    let mut bytes = [false; 256];
     for byte in 0..0x80_u8 {
         bytes[usize::from(byte)] = is_in(byte);
     }
@@ -326,8 +296,8 @@ fn parse(pattern: &str) -> Result<Hir, String> {
 
 /// Returns the bytes of a class. It contains either all bytes beyond ASCII or none, so that no character is
 /// cut.
-fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
-    let mut bytes = Box::new([false; 256]);
+fn bytes_of(hir: &Hir) -> Option<[bool; 256]> {
+    let mut bytes = [false; 256];
     match hir.kind() {
         HirKind::Class(Class::Unicode(class)) => {
             for range in class.ranges() {
@@ -360,7 +330,7 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
             "the value of {name} has fewer than {VALUE_MIN} bytes"
         )));
     }
-    let marker = format!("{MARKER}{}]", id_of(name));
+    let marker = marker(&id_of(name));
     let mut texts = Vec::new();
     for part in value.trim().lines().chain([value.trim()]) {
         if part.trim().len() < VALUE_MIN {
@@ -404,17 +374,21 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
     Ok(texts.map(|text| rule(&marker, &text)).collect())
 }
 
-fn rule(marker: &str, text: &str) -> Rule {
-    let mut body = Box::new([false; 256]);
+fn rule(marker: &Arc<str>, text: &str) -> Rule {
+    let mut body = [false; 256];
     for byte in text.bytes() {
         body[usize::from(byte)] = true;
     }
     Rule {
         // Maximum length of a value's keyword, which is its first bytes. A line must contain the whole keyword.
-        keywords: vec![first_bytes(text, 6).to_owned()],
+        keywords: [first_bytes(text, 6)].into_iter().collect(),
         min: 0,
         hide: Hide::Whole,
-        ..Rule::new(marker.to_owned(), Lead::Exact(text.as_bytes().into()), body)
+        ..Rule::new(
+            Arc::clone(marker),
+            Lead::Exact(text.as_bytes().into()),
+            Arc::new(body),
+        )
     }
 }
 

@@ -29,6 +29,7 @@ const CODE: &[&str] = &[
 /// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(serde::Serialize))]
 pub(super) enum ValueCheck {
     /// No condition; the form of the secret suffices.
     #[default]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::rules::GROUPS;
+use super::super::rules::FILES;
 use super::super::{Rules, TerminalStream};
 use template::fill;
 
@@ -68,7 +68,7 @@ struct Example {
 
 fn examples() -> Vec<Example> {
     let mut all = Vec::new();
-    for (group, text) in GROUPS {
+    for (group, text) in FILES {
         let table: toml::Table = text.parse().unwrap();
         for rule in table
             .get("rule")
