@@ -2,19 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::inbox::{Emitted, GateSlot, Inbox, InboxMessage};
+use super::inbox::{Emitted, Inbox};
 use crate::error::Result;
 use crate::event::{
     AgentState, Completion, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, GapEvidence,
     GapReason, IterationOutcome, OutputStream, PaneCloseReason, PaneId, PaneViewer, ReportedChild,
     ScreenRow, SessionEndReason, StateEvidence, TdEvent, ToolCalls, event_arg, event_table,
 };
-use crate::thread::lock;
 
 /// The longest time for which a program is blocked while the log makes no progress, so that a stalled disk
 /// cannot block it forever.
@@ -33,19 +31,15 @@ const STALL_MAX: Duration = Duration::from_secs(5);
 /// emitter.custom("BuildQueued", serde_json::json!({"position": 3}))?;
 /// # Ok::<(), td_observe::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct EventEmitter {
     inbox: Arc<Inbox>,
     id: ExecutionId,
-    slot: GateSlot,
 }
 
 impl EventEmitter {
     pub(super) fn new(inbox: Arc<Inbox>, id: ExecutionId) -> Self {
-        Self {
-            slot: inbox.gate.assign_slot(),
-            inbox,
-            id,
-        }
+        Self { inbox, id }
     }
 
     /// Returns the id of the execution that this emitter is bound to.
@@ -56,7 +50,7 @@ impl EventEmitter {
     /// Emits an event, assigned to this emitter's execution. Never waits.
     pub fn emit(&self, mut event: TdEvent) -> Emitted {
         self.claim(&mut event);
-        self.inbox.emit(self.slot, event, false)
+        self.inbox.emit(event, false)
     }
 
     /// Emits an event of the caller's own type, see [`TdEvent::custom`]. Never waits.
@@ -71,7 +65,7 @@ impl EventEmitter {
     /// intermediate states of a line. Never waits.
     pub fn emit_live(&self, mut event: TdEvent) -> Emitted {
         self.claim(&mut event);
-        self.inbox.emit(self.slot, event, true)
+        self.inbox.emit(event, true)
     }
 
     /// Waits until little waits for the log, at most until the deadline, and then emits as [`emit`](Self::emit)
@@ -81,7 +75,7 @@ impl EventEmitter {
     /// is lost while the log makes progress. Pollers never use it.
     pub fn emit_deadline(&self, mut event: TdEvent, deadline: Instant) -> Emitted {
         self.claim(&mut event);
-        self.inbox.emit_deadline(self.slot, event, deadline)
+        self.inbox.emit_deadline(event, deadline)
     }
 
     /// Returns true if the queues to the log are at most half full. Pollers that get `false` keep their
@@ -94,12 +88,6 @@ impl EventEmitter {
         if event.execution() != Some(&self.id) {
             event.set_execution_id(&self.id);
         }
-    }
-}
-
-impl Clone for EventEmitter {
-    fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.inbox), self.id.clone())
     }
 }
 
@@ -144,72 +132,24 @@ impl BlockingEmitter {
 /// Sending events.
 impl Inbox {
     /// Sends an event, or counts it as refused. Never waits.
-    pub(super) fn emit(&self, slot: GateSlot, event: TdEvent, live: bool) -> Emitted {
-        let Some(_pass) = self.gate.enter(slot) else {
-            return Emitted::Closed;
-        };
-        match self.send(event, live) {
-            Ok(emitted) => emitted,
-            Err(event) => {
-                self.refuse(&event, live);
-                Emitted::Refused
-            }
-        }
+    pub(super) fn emit(&self, event: TdEvent, live: bool) -> Emitted {
+        (self.send(event, live)).unwrap_or_else(|event| self.refuse(&event, live))
     }
 
     /// Sends an event as soon as the inbox and the log have room, or at the deadline at the latest.
-    pub(super) fn emit_deadline(
-        &self,
-        slot: GateSlot,
-        mut event: TdEvent,
-        deadline: Instant,
-    ) -> Emitted {
+    pub(super) fn emit_deadline(&self, mut event: TdEvent, deadline: Instant) -> Emitted {
         loop {
             if self.has_room_for_reader() {
-                let Some(_pass) = self.gate.enter(slot) else {
-                    return Emitted::Closed;
-                };
                 match self.send(event, false) {
                     Ok(emitted) => return emitted,
                     Err(returned) => event = returned,
                 }
             }
             let remaining = deadline.saturating_duration_since(self.clock.now());
-            if remaining.is_zero() || self.gate.is_closed() {
-                return self.emit(slot, event, false);
+            if remaining.is_zero() || self.is_closed() {
+                return self.emit(event, false);
             }
             self.wait_for_room(remaining);
-        }
-    }
-
-    /// Sends an event, or returns it if there is no room. Must be called inside the gate.
-    #[allow(
-        clippy::result_large_err,
-        reason = "an event that finds no room is returned unchanged"
-    )]
-    fn send(&self, event: TdEvent, live: bool) -> std::result::Result<Emitted, TdEvent> {
-        let bytes = event.memory_bytes() as u64;
-        if !self.take_room(bytes, event.is_text()) {
-            return Err(event);
-        }
-        let ts = self.clock.wall();
-        let message = InboxMessage::Event { ts, live, event };
-        // The fan-out ends before the gate is closed only if it panicked.
-        Ok(if self.push(message) {
-            Emitted::Accepted
-        } else {
-            Emitted::Closed
-        })
-    }
-
-    fn refuse(&self, event: &TdEvent, live: bool) {
-        let id = event.cloned_execution();
-        let mut counts = lock(&self.refused.counts);
-        *counts.entry((id, event.kind(), live)).or_default() += 1;
-        let first = !self.refused.any.swap(true, Ordering::SeqCst);
-        drop(counts);
-        if first {
-            self.wake_fanout();
         }
     }
 }

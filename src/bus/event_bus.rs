@@ -8,7 +8,7 @@ use crossbeam_channel::bounded;
 
 use super::emitter::EventEmitter;
 use super::fanout::FanOut;
-use super::inbox::{Emitted, GateSlot, Inbox, InboxMessage};
+use super::inbox::{Emitted, Inbox, InboxItem};
 use super::lossless_lane::LosslessLane;
 use super::lossy_lane::LossyLane;
 use super::subscription::{Filter, Predicate, Subscription};
@@ -86,7 +86,6 @@ pub struct SubscribeOptions {
 /// ```
 pub struct EventBus {
     inbox: Arc<Inbox>,
-    slot: GateSlot,
     capacity: usize,
     lane_bytes_max: usize,
     /// `None` after the bus is closed.
@@ -116,13 +115,11 @@ impl EventBus {
     /// # Errors
     /// When the system cannot start a thread.
     pub fn with_options(options: BusOptions) -> Result<Self> {
-        let (inbox, messages) = Inbox::new(options.clock, options.lossless_bytes_max);
-        let inbox = Arc::new(inbox);
+        let inbox = Arc::new(Inbox::new(options.clock, options.lossless_bytes_max));
         let redactor = Redactor::new(options.redact);
-        let fanout = FanOut::new(Arc::clone(&inbox), messages, redactor);
+        let fanout = FanOut::new(Arc::clone(&inbox), redactor);
         let fanout = thread::spawn("td-fanout", move || fanout.run())?;
         Ok(Self {
-            slot: inbox.gate.assign_slot(),
             inbox,
             capacity: options.capacity,
             lane_bytes_max: options.lane_bytes_max,
@@ -132,7 +129,7 @@ impl EventBus {
 
     /// Emits an event. Never waits.
     pub fn emit(&self, event: TdEvent) -> Emitted {
-        self.inbox.emit(self.slot, event, false)
+        self.inbox.emit(event, false)
     }
 
     /// Returns an emitter for the events of one execution.
@@ -155,13 +152,13 @@ impl EventBus {
         skips: bool,
     ) -> (EventEmitter, u64) {
         let (done, numbered) = bounded(1);
-        let message = InboxMessage::StartNumbers {
+        let item = InboxItem::StartNumbers {
             id: id.clone(),
             next_seq,
             skips,
             done,
         };
-        let next = if self.inbox.control(self.slot, message) {
+        let next = if self.inbox.control(item) {
             // An error means that the fan-out has ended and numbers no more events.
             numbered.recv().unwrap_or(next_seq)
         } else {
@@ -230,7 +227,7 @@ impl EventBus {
         let capacity = options.capacity.unwrap_or(self.capacity);
         let lane = Arc::new(LossyLane::new(capacity, self.lane_bytes_max));
         let (done, open) = bounded(1);
-        let message = InboxMessage::Subscribe {
+        let item = InboxItem::Subscribe {
             lane: Arc::clone(&lane),
             filter: options.filter,
             throttle: options
@@ -240,7 +237,7 @@ impl EventBus {
             done,
         };
         // Waits for the reply, so that this lane counts every event emitted after this call.
-        let sent = self.inbox.control(self.slot, message);
+        let sent = self.inbox.control(item);
         let next = sent.then(|| open.recv().ok()).flatten();
         if next.is_none() {
             lane.close();
@@ -256,8 +253,8 @@ impl EventBus {
     /// When the bus is closed.
     pub(crate) fn subscribe_lossless(&self) -> Result<LosslessLane> {
         let (reply, start) = bounded(1);
-        let message = InboxMessage::SubscribeLossless { reply };
-        if !self.inbox.control(self.slot, message) {
+        let item = InboxItem::SubscribeLossless { reply };
+        if !self.inbox.control(item) {
             return Err(Error::gone("the event bus is closed"));
         }
         let start = start

@@ -1,43 +1,36 @@
-//! The fan-out: one thread that numbers, redacts and batches events, and sends the batches to every lane.
+//! The fan-out: one thread that numbers and redacts the batches of events, and sends them to every lane.
 //!
 //! Emitters and the bus send to it through the inbox. It sends to lossy and lossless lanes without ever
-//! waiting for them: it sleeps on the inbox only. No user code runs on it. It ends with the message `Close`,
+//! waiting for them: it sleeps on the inbox only. No user code runs on it. It ends with the item `Close`,
 //! which is always the last one.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, select_biased};
+use crossbeam_channel::{Receiver, Sender, bounded, select};
 use rustc_hash::FxHashMap;
 
+use super::Batch;
 use super::subscription::Filter;
-use crate::bus::inbox::{Inbox, InboxMessage, MessageList};
+use crate::bus::inbox::{EventBatch, Inbox, InboxItem, RefusedCounts, Taken};
 use crate::bus::lossless_lane::LosslessSender;
 use crate::bus::lossy_lane::{LossyLane, Segment};
 use crate::bus::throttle::Throttle;
-use crate::event::{Envelope, EventKind, ExecutionId, LogGapRange, TdEvent};
+use crate::event::{Envelope, EventKind, ExecutionId, LogGapRange};
 use crate::redact::Redactor;
 use crate::thread::{Waker, park};
 use crate::timestamp::Timestamp;
 
-/// Maximum number of events in a batch. Larger batches hardly save locks, and a reader that keeps one event
-/// of a batch keeps the memory of the whole batch.
-const BATCH_EVENTS_MAX: usize = 256;
-
 pub(super) struct FanOut {
     inbox: Arc<Inbox>,
-    messages: Receiver<InboxMessage>,
-    /// Messages that found the channel full, taken when it was empty. They precede what is in it now.
-    overflow: MessageList,
+    /// The room for the next events, allocated outside the lock.
+    empty: EventBatch,
+    /// Rung by the inbox while this thread also waits for a time.
+    bell: (Sender<()>, Receiver<()>),
     /// Redacts events before any lane receives them, so that no lane, log or face can omit it.
     redactor: Redactor,
     /// The next sequence number of each execution.
     numbers: FxHashMap<ExecutionId, u64>,
-    batch: Vec<Envelope>,
-    batch_bytes: usize,
-    batch_bytes_max: usize,
-    /// True if the batch is for lossy lanes only.
-    batch_live: bool,
     /// The time of the last event.
     last_ts: Option<Timestamp>,
     lanes: Vec<LossySender>,
@@ -55,26 +48,14 @@ struct LossySender {
 }
 
 impl FanOut {
-    pub(super) fn new(
-        inbox: Arc<Inbox>,
-        messages: Receiver<InboxMessage>,
-        redactor: Redactor,
-    ) -> Self {
-        // The limit was converted from a `usize`.
-        let lossless_bytes_max = inbox.lossless.bytes_max as usize;
+    pub(super) fn new(inbox: Arc<Inbox>, redactor: Redactor) -> Self {
         Self {
             lossless: LosslessSender::new(Arc::clone(&inbox)),
             inbox,
-            messages,
-            overflow: MessageList::default(),
+            empty: EventBatch::default(),
+            bell: bounded(1),
             redactor,
             numbers: FxHashMap::default(),
-            batch: Vec::with_capacity(BATCH_EVENTS_MAX),
-            batch_bytes: 0,
-            // Several batches must fit into a lane. No account includes the batch in progress, so it must also fit
-            // beside all events that were accepted while there was room.
-            batch_bytes_max: (1024 * 1024).min(lossless_bytes_max / 64),
-            batch_live: false,
             last_ts: None,
             lanes: Vec::new(),
             sleepers: Vec::new(),
@@ -86,28 +67,15 @@ impl FanOut {
         self.redactor.prepare();
         let mut is_open = true;
         while is_open {
-            let Some(message) = self.wait() else { break };
-            is_open = self.handle(message);
-            while is_open
-                && self.batch.len() < BATCH_EVENTS_MAX
-                && self.batch_bytes < self.batch_bytes_max
-                && let Some(message) = self.next()
-            {
-                is_open = self.handle(message);
-            }
-            self.flush();
-            let now = self.throttle_time();
-            for lane in &mut self.lanes {
-                lane.release(now, &mut self.sleepers, Throttle::poll);
-            }
+            let taken = self.wait();
+            is_open = taken.item.is_none_or(|item| self.handle(item));
+            self.account(taken.refused);
+            self.release(Throttle::poll);
             self.wake();
             self.lossless.send_held();
             self.inbox.made_room();
         }
-        let now = self.throttle_time();
-        for lane in &mut self.lanes {
-            lane.release(now, &mut self.sleepers, Throttle::flush);
-        }
+        self.release(Throttle::flush);
         self.wake();
     }
 
@@ -117,73 +85,44 @@ impl FanOut {
         }
     }
 
-    /// Returns the next message, if there is one.
-    fn next(&mut self) -> Option<InboxMessage> {
-        if let Some(message) = self.overflow.pop_front() {
-            return Some(message);
-        }
-        // The sender lives as long as the inbox, so an error means that the channel is empty.
-        let next = self.messages.try_recv().ok();
-        next.or_else(|| (self.inbox).take_overflow(&self.messages, &mut self.overflow))
-    }
-
-    /// Waits for the next message; returns `Wake` when a throttle's deadline has passed.
-    fn wait(&mut self) -> Option<InboxMessage> {
-        let due = self
-            .lanes
-            .iter()
+    /// Waits until the inbox has something; returns nothing when a throttle's deadline has passed.
+    fn wait(&mut self) -> Taken {
+        let deadlines = self.lanes.iter();
+        let due = deadlines
             .filter_map(|lane| lane.throttle.as_ref()?.deadline())
             .min();
-        let mut is_armed = false;
-        let due = loop {
-            let next = self.next();
-            if next.is_some() {
-                if is_armed {
-                    self.inbox.doorbell.disarm();
+        loop {
+            let bell = &self.bell.0;
+            let taken = self.inbox.take(&mut self.empty, || match due {
+                Some(_) => Waker::Bell(bell.clone()),
+                None => Waker::current(),
+            });
+            match (taken, due) {
+                (Some(taken), _) => return taken,
+                (None, None) => park(None),
+                (None, Some(due)) => {
+                    let timer = self.inbox.clock.at(due);
+                    select! {
+                        // It may have been rung for something that was taken since.
+                        recv(self.bell.1) -> _ => {}
+                        recv(timer) -> _ => return Taken::default(),
+                    }
                 }
-                return next;
             }
-            match due {
-                Some(due) => break due,
-                None if is_armed => park(None),
-                None => self.inbox.doorbell.arm(),
-            }
-            is_armed = !is_armed;
-        };
-        let timer = self.inbox.clock.at(due);
-        select_biased! {
-            recv(self.messages) -> message => message.ok(),
-            recv(timer) -> _ => Some(InboxMessage::Wake),
         }
     }
 
-    /// Handles a message; returns false after the last one.
-    fn handle(&mut self, message: InboxMessage) -> bool {
-        match message {
-            InboxMessage::Event {
-                ts,
-                live,
-                mut event,
-            } => {
-                if self.batch_live != live {
-                    self.flush();
-                    self.batch_live = live;
-                }
-                self.batch_bytes += event.memory_bytes();
-                self.redactor.event(&mut event);
-                self.last_ts = Some(ts);
-                let seq = (!live).then(|| self.number(&event));
-                self.batch.push(Envelope::new(seq, ts, event));
-            }
-            InboxMessage::Wake => {}
-            InboxMessage::Subscribe {
+    /// Handles an item; returns false after the last one.
+    fn handle(&mut self, item: InboxItem) -> bool {
+        match item {
+            InboxItem::Events(batch) => self.deliver(batch),
+            InboxItem::Subscribe {
                 lane,
                 filter,
                 throttle,
                 numbered,
                 done,
             } => {
-                self.flush();
                 let next = numbered.and_then(|id| self.numbers.get(&id).copied());
                 self.lanes.push(LossySender {
                     lane,
@@ -193,57 +132,81 @@ impl FanOut {
                 // The subscriber waits for the reply; an error means that it panicked.
                 let _ = done.send(next.unwrap_or(1));
             }
-            InboxMessage::SubscribeLossless { reply } => {
-                self.flush();
+            InboxItem::SubscribeLossless { reply } => {
                 let _ = reply.send(self.lossless.open_lane());
             }
-            InboxMessage::StartNumbers {
+            InboxItem::StartNumbers {
                 id,
                 next_seq,
                 skips,
                 done,
             } => {
-                self.flush();
                 let next = self.numbers.entry(id).or_insert(next_seq.max(1));
                 if skips {
                     *next = next_seq.max(*next);
                 }
                 let _ = done.send(*next);
             }
-            InboxMessage::Close => return false,
+            InboxItem::Close => return false,
         }
         true
     }
 
-    fn number(&mut self, event: &TdEvent) -> u64 {
-        if let Some(next) = self.numbers.get_mut(event.execution_id()) {
-            let seq = *next;
-            *next += 1;
-            return seq;
+    /// Numbers and redacts events, and sends them to every lane.
+    fn deliver(&mut self, mut events: EventBatch) {
+        for envelope in &mut events.envelopes {
+            self.redactor.event(&mut envelope.event);
         }
-        self.numbers.insert(event.cloned_execution(), 2);
-        1
+        if !events.live {
+            self.number(&mut events.envelopes);
+        }
+        self.last_ts = events.envelopes.last().map(|envelope| envelope.ts);
+        // The next batch is probably as large, and does not grow in steps then.
+        self.empty = EventBatch::with_capacity(events.envelopes.len());
+        let batch = Arc::new(events.envelopes);
+        let now = self.throttle_time();
+        self.lanes
+            .retain_mut(|lane| lane.send(&batch, events.bytes, now, &mut self.sleepers));
+        if !events.live {
+            self.lossless.send(&batch, events.bytes as u64);
+        }
+        self.inbox.release(events.bytes as u64);
     }
 
-    /// Sends the batch to every lane, then accounts for the events refused in the meantime.
-    fn flush(&mut self) {
-        if !self.batch.is_empty() {
-            let batch: Arc<[Envelope]> = self.batch.drain(..).collect();
-            let bytes = std::mem::take(&mut self.batch_bytes);
-            let now = self.throttle_time();
-            self.lanes
-                .retain_mut(|lane| lane.send(&batch, bytes, now, &mut self.sleepers));
-            if !self.batch_live {
-                self.lossless.send(&batch, bytes as u64);
+    fn number(&mut self, envelopes: &mut [Envelope]) {
+        let same =
+            |one: &Envelope, next: &Envelope| one.event.execution_id() == next.event.execution_id();
+        for same in envelopes.chunk_by_mut(same) {
+            let next = match self.numbers.get_mut(same[0].event.execution_id()) {
+                Some(next) => next,
+                None => (self.numbers)
+                    .entry(same[0].event.cloned_execution())
+                    .or_insert(1),
+            };
+            for envelope in same {
+                envelope.seq = Some(*next);
+                *next += 1;
             }
-            self.inbox.release(bytes as u64);
         }
-        if let Some(refused) = self.inbox.take_refused() {
-            // Events that are queued behind them may be seconds old, and times are in order.
-            let ts = self.last_ts.unwrap_or_else(|| self.inbox.clock.wall());
-            for ((id, kind, live), events) in refused {
-                self.account_refused(&id, kind, live, events, ts);
-            }
+    }
+
+    /// Accounts for refused events, for which every lane has its own count.
+    fn account(&mut self, refused: RefusedCounts) {
+        if refused.is_empty() {
+            return;
+        }
+        // Events that are queued behind them may be seconds old, and times are in order.
+        let ts = self.last_ts.unwrap_or_else(|| self.inbox.clock.wall());
+        for ((id, kind, live), events) in refused {
+            self.account_refused(&id, kind, live, events, ts);
+        }
+    }
+
+    /// Sends what the throttles of lanes release.
+    fn release(&mut self, release: fn(&mut Throttle, Instant, &mut Vec<Envelope>)) {
+        let now = self.throttle_time();
+        for lane in &mut self.lanes {
+            lane.release(now, &mut self.sleepers, release);
         }
     }
 
@@ -283,7 +246,7 @@ impl LossySender {
     /// Sends the envelopes that the lane selects; returns false when its subscription is dropped.
     fn send(
         &mut self,
-        batch: &Arc<[Envelope]>,
+        batch: &Batch,
         bytes: usize,
         now: Option<Instant>,
         sleepers: &mut Vec<Waker>,
@@ -328,6 +291,7 @@ impl LossySender {
 /// sleep after the batch was added.
 impl Drop for FanOut {
     fn drop(&mut self) {
+        self.inbox.end();
         self.wake();
     }
 }
@@ -340,7 +304,7 @@ impl Drop for LossySender {
 
 /// Returns the part of a batch that a filter selects, if any. A part is copied, because sharing the batch would keep
 /// all of it in memory.
-fn select(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segment> {
+fn select(filter: &Filter, batch: &Batch, bytes: usize) -> Option<Segment> {
     let selected = || {
         batch
             .iter()
@@ -359,5 +323,5 @@ fn owned_segment(envelopes: Vec<Envelope>) -> Segment {
         .iter()
         .map(|envelope| envelope.event.memory_bytes())
         .sum();
-    Segment::new(envelopes.into(), bytes)
+    Segment::new(Arc::new(envelopes), bytes)
 }

@@ -1,27 +1,29 @@
 //! The bus's inbox: a queue to the fan-out that is bounded by bytes, exact counts of refused events, and
 //! closing.
 //!
-//! Emitters send and never wait. Only the fan-out receives.
+//! Emitters add events and never wait for a reader: one lock guards the queue, and is held for a few moves. Emitters
+//! build the batches themselves, so that the fan-out takes and numbers a whole batch where it is. An atomic step for
+//! each of room, closing, queue and wake-up cost more than this lock does. Only the fan-out takes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::Sender;
 use rustc_hash::FxHashMap;
 
+use super::Batch;
 use super::lossy_lane::LossyLane;
 use super::subscription::Filter;
 use super::throttle::Throttle;
 use crate::clock::Clock;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
-use crate::thread::{self, Waker, lock};
-use crate::timestamp::Timestamp;
+use crate::thread::{Waker, lock};
 
-/// Number of messages in the channel to the fan-out, which takes them within microseconds. More of them, in a
-/// burst or while the fan-out gets no processor time, wait in a list.
-const CHANNEL_MESSAGES: usize = 8 * 1024;
+/// Maximum number of events in a batch. Larger batches hardly save locks, and a reader that keeps one event
+/// of a batch keeps the memory of the whole batch.
+const BATCH_EVENTS_MAX: usize = 256;
 
 /// Fraction (1/n) of the queues to the log that a program's reader fills before it waits. Its own pipe holds the
 /// rest, and a log that keeps up needs less than a batch. The inbox has an eighth of that, which is in the
@@ -43,20 +45,14 @@ pub enum Emitted {
     Closed,
 }
 
-/// A message to the fan-out.
+/// What the fan-out does next.
 #[derive(Debug)]
-pub(super) enum InboxMessage {
-    Event {
-        ts: Timestamp,
-        live: bool,
-        event: TdEvent,
-    },
-    /// Wakes the fan-out: an event was refused, or the log has room again.
-    Wake,
+pub(super) enum InboxItem {
+    Events(EventBatch),
     Subscribe {
         lane: Arc<LossyLane>,
         filter: Filter,
-        /// Boxed, because every message has the size of the largest.
+        /// Boxed, because every item has the size of the largest.
         throttle: Option<Box<Throttle>>,
         /// The execution whose next number the reply carries.
         numbered: Option<ExecutionId>,
@@ -75,71 +71,112 @@ pub(super) enum InboxMessage {
         /// Receives the next number.
         done: Sender<u64>,
     },
-    /// The last message.
+    /// The last item.
     Close,
 }
+
+/// Consecutive events, without numbers yet.
+#[derive(Debug, Default)]
+pub(super) struct EventBatch {
+    pub(super) envelopes: Vec<Envelope>,
+    /// Their memory.
+    pub(super) bytes: usize,
+    /// True if they are for lossy lanes only, and get no numbers.
+    pub(super) live: bool,
+}
+
+impl EventBatch {
+    pub(super) fn with_capacity(events: usize) -> Self {
+        Self {
+            envelopes: Vec::with_capacity(events),
+            ..Self::default()
+        }
+    }
+}
+
+/// What the fan-out takes at a time.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) item: Option<InboxItem>,
+    /// Events refused since the last time.
+    pub(super) refused: RefusedCounts,
+}
+
+/// Counts of refused events, by execution, kind, and whether they were for live subscribers only.
+pub(super) type RefusedCounts = FxHashMap<(ExecutionId, EventKind, bool), u64>;
 
 /// State shared by the bus, its emitters, its lossless lanes and the fan-out.
 #[derive(Debug)]
 pub(super) struct Inbox {
     pub(super) clock: Clock,
     pub(super) lossless: LosslessAccount,
-    pub(super) gate: Gate,
-    sender: Sender<InboxMessage>,
-    overflow: Overflow,
-    /// Rung after each message; the fan-out sleeps on it.
-    pub(super) doorbell: Doorbell,
-    /// Memory of the events that the fan-out has not passed on yet, in bytes.
-    queued: AtomicU64,
-    pub(super) refused: RefusedEvents,
+    shared: Shared,
+    /// No account includes the batch that the fan-out passes on, so it must fit beside all events that were accepted
+    /// while there was room; and several batches must fit into a lane.
+    batch_bytes_max: usize,
     room: RoomWaiters,
 }
 
-/// Counts of refused events, by execution, kind, and whether they were for live subscribers only.
-pub(super) type RefusedCounts = FxHashMap<(ExecutionId, EventKind, bool), u64>;
-
+/// What each emit changes, on cache lines of its own (and the neighbour that the processor prefetches): moving a line
+/// from core to core is most of what an emit costs while others emit.
 #[derive(Debug, Default)]
-pub(super) struct RefusedEvents {
-    /// True while there are counts; changed under the lock only, so that one `Wake` is sent.
-    pub(super) any: AtomicBool,
-    pub(super) counts: Mutex<RefusedCounts>,
+#[repr(align(128))]
+struct Shared {
+    queue: Mutex<InboxQueue>,
+    /// Memory of the events that the fan-out has not passed on yet, in bytes. Changed under the lock only.
+    queued: AtomicU64,
 }
 
-/// The messages behind a full channel. While there are any, all new ones join them, so that each thread's messages
-/// keep their order. Bounded by the bytes of the events.
 #[derive(Debug, Default)]
-struct Overflow {
-    /// True while messages are here; changed under the lock.
-    is_used: AtomicBool,
-    messages: Mutex<MessageList>,
+struct InboxQueue {
+    /// The newest events, behind all items.
+    newest: EventBatch,
+    /// Set only while the fan-out sleeps, so that a burst of events wakes it once.
+    sleeper: Option<Waker>,
+    /// True if the fan-out must look for room although nothing is here.
+    is_woken: bool,
+    is_closed: bool,
+    items: VecDeque<InboxItem>,
+    refused: RefusedCounts,
 }
 
-/// Messages in order. A list that grows as a whole would take up to three times its memory for a moment, and keep it
-/// until the last message is taken.
-#[derive(Debug, Default)]
-pub(super) struct MessageList(VecDeque<VecDeque<InboxMessage>>);
+impl InboxQueue {
+    fn add(&mut self, envelope: Envelope, bytes: usize, live: bool, batch_bytes_max: usize) {
+        if self.newest.live != live
+            || self.newest.envelopes.len() >= BATCH_EVENTS_MAX
+            || self.newest.bytes >= batch_bytes_max
+        {
+            self.end_batch();
+            self.newest.live = live;
+        }
+        self.newest.envelopes.push(envelope);
+        self.newest.bytes += bytes;
+    }
 
-impl MessageList {
-    /// Number of messages that are allocated together: a few hundred kilobytes.
-    const PART: usize = 1024;
-
-    fn push_back(&mut self, message: InboxMessage) {
-        if let Some(last) = self.0.back_mut().filter(|last| last.len() < Self::PART) {
-            last.push_back(message);
-        } else {
-            let mut part = VecDeque::with_capacity(Self::PART);
-            part.push_back(message);
-            self.0.push_back(part);
+    fn end_batch(&mut self) {
+        if !self.newest.envelopes.is_empty() {
+            // A queue that is longer than a batch grows on.
+            let next = EventBatch::with_capacity(self.newest.envelopes.len());
+            let batch = std::mem::replace(&mut self.newest, next);
+            self.items.push_back(InboxItem::Events(batch));
         }
     }
 
-    pub(super) fn pop_front(&mut self) -> Option<InboxMessage> {
-        let first = self.0.front_mut()?;
-        let message = first.pop_front();
-        if first.is_empty() {
-            self.0.pop_front();
-        }
-        message
+    fn add_item(&mut self, item: InboxItem) {
+        self.end_batch();
+        self.items.push_back(item);
+    }
+}
+
+/// Wakes the fan-out, if it sleeps, once the lock is released.
+fn wake(mut queue: MutexGuard<'_, InboxQueue>) {
+    if queue.sleeper.is_none() {
+        return;
+    }
+    let sleeper = queue.sleeper.take();
+    drop(queue);
+    if let Some(sleeper) = sleeper {
+        sleeper.wake();
     }
 }
 
@@ -152,130 +189,134 @@ struct RoomWaiters {
 }
 
 impl Inbox {
-    pub(super) fn new(clock: Clock, lossless_bytes_max: usize) -> (Self, Receiver<InboxMessage>) {
-        let (sender, messages) = bounded(CHANNEL_MESSAGES);
-        let inbox = Self {
+    pub(super) fn new(clock: Clock, lossless_bytes_max: usize) -> Self {
+        Self {
             clock,
             lossless: LosslessAccount::new(lossless_bytes_max),
-            gate: Gate::default(),
-            sender,
-            overflow: Overflow::default(),
-            doorbell: Doorbell::default(),
-            queued: AtomicU64::new(0),
-            refused: RefusedEvents::default(),
+            shared: Shared::default(),
+            batch_bytes_max: (1024 * 1024).min(lossless_bytes_max / 64),
             room: RoomWaiters::default(),
-        };
-        (inbox, messages)
+        }
     }
 
-    /// Takes room for an event; returns false if there is none. A single event always finds room, because it
-    /// may be larger than all of it.
-    pub(super) fn take_room(&self, bytes: u64, is_text: bool) -> bool {
+    /// Adds an event, or returns it if there is no room.
+    #[allow(
+        clippy::result_large_err,
+        reason = "an event that finds no room is returned unchanged"
+    )]
+    pub(super) fn send(&self, event: TdEvent, live: bool) -> Result<Emitted, TdEvent> {
+        let (bytes, is_text) = (event.memory_bytes(), event.is_text());
+        let envelope = Envelope::new(None, self.clock.wall(), event);
+        let mut queue = lock(&self.shared.queue);
+        if queue.is_closed {
+            return Ok(Emitted::Closed);
+        }
+        if !self.take_room(bytes as u64, is_text) {
+            return Err(envelope.event);
+        }
+        queue.add(envelope, bytes, live, self.batch_bytes_max);
+        wake(queue);
+        Ok(Emitted::Accepted)
+    }
+
+    /// Counts an event that found no room.
+    pub(super) fn refuse(&self, event: &TdEvent, live: bool) -> Emitted {
+        let id = event.cloned_execution();
+        let mut queue = lock(&self.shared.queue);
+        if queue.is_closed {
+            return Emitted::Closed;
+        }
+        *queue.refused.entry((id, event.kind(), live)).or_default() += 1;
+        wake(queue);
+        Emitted::Refused
+    }
+
+    /// Takes room for an event, under the lock; returns false if there is none. A single event always finds room,
+    /// because it may be larger than all of it.
+    fn take_room(&self, bytes: u64, is_text: bool) -> bool {
         let (part, max) = if is_text {
             (INBOX_PART, self.lossless.text_max())
         } else {
             (INBOX_PART / 2, self.lossless.bytes_max)
         };
-        let before = self.queued.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.shared.queued.load(Ordering::Relaxed);
         let has_room = before == 0
             || before + bytes <= self.lossless.bytes_max / part
             || before + bytes + self.lossless.pending().unwrap_or(0) <= max;
-        if !has_room {
-            self.release(bytes);
+        if has_room {
+            self.shared.queued.store(before + bytes, Ordering::Relaxed);
         }
         has_room
     }
 
     /// Frees the room of events that the fan-out has passed on.
     pub(super) fn release(&self, bytes: u64) {
-        self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        let _queue = lock(&self.shared.queue);
+        let queued = self.shared.queued.load(Ordering::Relaxed);
+        self.shared.queued.store(queued - bytes, Ordering::Relaxed);
     }
 
-    /// Takes the counts of events refused since the last call.
-    pub(super) fn take_refused(&self) -> Option<RefusedCounts> {
-        // Read without the lock: a `Wake` follows each change to true, so the fan-out checks again.
-        if !self.refused.any.load(Ordering::SeqCst) {
-            return None;
-        }
-        let mut counts = lock(&self.refused.counts);
-        self.refused.any.store(false, Ordering::SeqCst);
-        Some(std::mem::take(&mut *counts))
-    }
-
-    /// Adds a message, behind all that the calling thread knows of; returns false if the fan-out has ended. The
-    /// caller has taken room for an event.
-    pub(super) fn push(&self, message: InboxMessage) -> bool {
-        let sent = if self.overflow.is_used.load(Ordering::Acquire) {
-            self.push_over(message)
-        } else {
-            match self.sender.try_send(message) {
-                Err(TrySendError::Full(message)) => self.push_over(message),
-                sent => sent.is_ok(),
-            }
-        };
-        self.doorbell.ring();
-        sent
-    }
-
-    fn push_over(&self, message: InboxMessage) -> bool {
-        let mut messages = lock(&self.overflow.messages);
-        if self.overflow.is_used.load(Ordering::Acquire) {
-            messages.push_back(message);
-            return true;
-        }
-        match self.sender.try_send(message) {
-            Err(TrySendError::Full(message)) => {
-                self.overflow.is_used.store(true, Ordering::Release);
-                messages.push_back(message);
-                drop(messages);
-                // The fan-out may have emptied the channel since, and sleep. If it is still full, the fan-out is
-                // awake.
-                let wake = self.sender.try_send(InboxMessage::Wake);
-                !matches!(wake, Err(TrySendError::Disconnected(_)))
-            }
-            sent => sent.is_ok(),
-        }
-    }
-
-    /// Returns the next message when the channel was found empty, and moves the list to `rest`, which is empty. Only the
-    /// fan-out calls it.
-    pub(super) fn take_overflow(
+    /// Takes what is next. If nothing is here, the next change wakes the sleeper. Only the fan-out calls it. The empty
+    /// batch is for the events that follow.
+    pub(super) fn take(
         &self,
-        channel: &Receiver<InboxMessage>,
-        rest: &mut MessageList,
-    ) -> Option<InboxMessage> {
-        if !self.overflow.is_used.load(Ordering::Acquire) {
+        empty: &mut EventBatch,
+        sleeper: impl FnOnce() -> Waker,
+    ) -> Option<Taken> {
+        let mut queue = lock(&self.shared.queue);
+        queue.sleeper = None;
+        let mut item = queue.items.pop_front();
+        if item.is_none() && !queue.newest.envelopes.is_empty() {
+            let events = std::mem::replace(&mut queue.newest, std::mem::take(empty));
+            item = Some(InboxItem::Events(events));
+        }
+        let is_woken = std::mem::take(&mut queue.is_woken);
+        if item.is_none() && queue.refused.is_empty() && !is_woken {
+            queue.sleeper = Some(sleeper());
             return None;
         }
-        let mut messages = lock(&self.overflow.messages);
-        // The channel may have been filled since, and its messages precede those of the list. Under the lock, none
-        // joins the list whose predecessor is not seen here.
-        if let Ok(message) = channel.try_recv() {
-            return Some(message);
-        }
-        self.overflow.is_used.store(false, Ordering::Release);
-        *rest = std::mem::take(&mut *messages);
-        rest.pop_front()
+        let refused = std::mem::take(&mut queue.refused);
+        Some(Taken { item, refused })
     }
 
-    /// Makes the fan-out check for refused events and for room.
+    /// Makes the fan-out look for room.
     pub(super) fn wake_fanout(&self) {
-        // False means that the fan-out has ended.
-        let _ = self.push(InboxMessage::Wake);
+        let mut queue = lock(&self.shared.queue);
+        queue.is_woken = true;
+        wake(queue);
     }
 
-    /// Sends a control message; returns false when the bus is closed.
-    pub(super) fn control(&self, slot: GateSlot, message: InboxMessage) -> bool {
-        let pass = self.gate.enter(slot);
-        pass.is_some() && self.push(message)
+    /// Adds an item that is not an event, behind all that the calling thread knows of; returns false when the bus is
+    /// closed.
+    pub(super) fn control(&self, item: InboxItem) -> bool {
+        let mut queue = lock(&self.shared.queue);
+        let is_open = !queue.is_closed;
+        if is_open {
+            queue.add_item(item);
+        }
+        wake(queue);
+        is_open
     }
 
-    /// Closes the gate and sends the last message.
+    /// Refuses all further items, behind the last one.
     pub(super) fn close(&self) {
-        self.gate.close();
+        let mut queue = lock(&self.shared.queue);
+        if !std::mem::replace(&mut queue.is_closed, true) {
+            queue.add_item(InboxItem::Close);
+        }
+        wake(queue);
         self.room.notify();
-        // No emitter sends any more. False means that the fan-out has already ended.
-        let _ = self.push(InboxMessage::Close);
+    }
+
+    /// Drops what is left, so that nobody waits for a reply. The fan-out has ended, or has panicked.
+    pub(super) fn end(&self) {
+        self.close();
+        let left = std::mem::take(&mut lock(&self.shared.queue).items);
+        drop(left);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        lock(&self.shared.queue).is_closed
     }
 
     /// Returns true if the queues to the log are at most half full.
@@ -285,13 +326,13 @@ impl Inbox {
 
     /// Returns true if a program's reader need not wait.
     pub(super) fn has_room_for_reader(&self) -> bool {
-        let queued = self.queued.load(Ordering::Relaxed);
+        let queued = self.shared.queued.load(Ordering::Relaxed);
         queued <= self.lossless.bytes_max / READER_PART / 8 && self.is_filled_below(READER_PART)
     }
 
     /// Returns true if the queues to the log are filled to at most this fraction (1/n).
     fn is_filled_below(&self, part: u64) -> bool {
-        let queued = self.queued.load(Ordering::Relaxed);
+        let queued = self.shared.queued.load(Ordering::Relaxed);
         queued + self.lossless.pending().unwrap_or(0) <= self.lossless.bytes_max / part
     }
 
@@ -310,7 +351,7 @@ impl Inbox {
         let guard = lock(&self.room.lock);
         self.room.waiting.fetch_add(1, Ordering::SeqCst);
         atomic::fence(Ordering::SeqCst);
-        if !self.has_room_for_reader() && !self.gate.is_closed() {
+        if !self.has_room_for_reader() && !self.is_closed() {
             // The caller checks again, whatever ended the wait.
             drop(self.room.changed.wait_timeout(guard, wait));
         }
@@ -326,79 +367,7 @@ impl RoomWaiters {
     }
 }
 
-// The gate that every emit passes; once it is closed, no emit is in progress.
-//
-// An event whose emit returned `Accepted` must be delivered. A flag alone cannot guarantee this, because an
-// emitter may be between reading the flag and sending. The gate therefore counts emits in progress, and
-// closing waits until the count is 0. An emit never blocks inside the gate.
-
-/// Number of counters, so that emitters on different cores seldom share one. More counters than most machines
-/// have cores would only make closing slower.
-const COUNTERS: usize = 16;
-
-/// Pause between two checks while the gate closes. An emit takes well under a microsecond, unless the system
-/// preempts its thread.
-const CLOSE_POLL: Duration = Duration::from_micros(50);
-
-#[derive(Debug, Default)]
-pub(super) struct Gate {
-    is_closed: AtomicBool,
-    inside: [GateCounter; COUNTERS],
-    next_slot: AtomicUsize,
-}
-
-/// A counter on its own cache line (and the neighbour that the processor prefetches).
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct GateCounter(AtomicUsize);
-
-/// The index of the counter that an emitter uses.
-pub(super) type GateSlot = usize;
-
-/// RAII guard for an emit in progress.
-pub(super) struct GateGuard<'a>(&'a GateCounter);
-
-impl Gate {
-    /// Assigns a slot to a new emitter.
-    pub(super) fn assign_slot(&self) -> GateSlot {
-        self.next_slot.fetch_add(1, Ordering::Relaxed) % COUNTERS
-    }
-
-    /// Enters the gate; `None` when it is closed.
-    pub(super) fn enter(&self, slot: GateSlot) -> Option<GateGuard<'_>> {
-        let counter = &self.inside[slot];
-        // `enter` counts, then reads the flag; `close` sets the flag, then reads the counters. In
-        // the single order of all SeqCst operations, at least one of the two sees the other.
-        counter.0.fetch_add(1, Ordering::SeqCst);
-        let guard = GateGuard(counter);
-        (!self.is_closed.load(Ordering::SeqCst)).then_some(guard)
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst)
-    }
-
-    /// Closes the gate and waits until no emit is in progress.
-    pub(super) fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        while self
-            .inside
-            .iter()
-            .any(|counter| counter.0.load(Ordering::SeqCst) != 0)
-        {
-            thread::park(Some(CLOSE_POLL));
-        }
-    }
-}
-
-impl Drop for GateGuard<'_> {
-    fn drop(&mut self) {
-        // Pairs with the load in `close`: a thread that reads 0 sees all effects of the emit.
-        self.0.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
-// Wakes one parked thread; ringing costs a single atomic load while that thread is awake.
+// Wakes the reader of a lossless lane, which is a parked thread; ringing costs a single atomic load while that thread is awake.
 //
 // The sleeper arms the doorbell, checks its queue once more, and parks. A producer rings after it has added
 // an item. A blocking channel would spin for some microseconds before it sleeps, on the processor that the
@@ -419,11 +388,6 @@ impl Doorbell {
         // Together with the fence in `ring`: either the sleeper's check sees the new item, or the
         // ring sees the doorbell armed.
         fence(Ordering::SeqCst);
-    }
-
-    /// Undoes [`Doorbell::arm`] when the sleeper does not park.
-    pub(super) fn disarm(&self) {
-        self.is_armed.store(false, Ordering::Relaxed);
     }
 
     /// Wakes the sleeper, if one is armed. Call it after adding an item.
@@ -449,7 +413,7 @@ pub(super) const LOSSLESS_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A batch on its way, with its size and number.
 #[derive(Clone, Debug)]
 pub(super) struct NumberedBatch {
-    pub(super) batch: Arc<[Envelope]>,
+    pub(super) batch: Batch,
     pub(super) bytes: u64,
     /// Counts batches, so that a lane skips those that were sent before it was opened.
     pub(super) number: u64,

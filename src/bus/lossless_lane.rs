@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use super::Batch;
 use super::inbox::{Inbox, LaneReader, LaneStart, NumberedBatch, Remainder};
 use super::lossy_lane::RecvTimeoutError;
 use crate::event::{Envelope, ExecutionId, LogGapRange, LogGaps};
@@ -66,7 +67,7 @@ impl LosslessSender {
     }
 
     /// Sends a batch, or the part of it for which there is room.
-    pub(super) fn send(&mut self, batch: &Arc<[Envelope]>, bytes: u64) {
+    pub(super) fn send(&mut self, batch: &Batch, bytes: u64) {
         let Some(pending) = self.pending() else {
             return;
         };
@@ -136,11 +137,11 @@ impl LosslessSender {
                 .iter()
                 .map(|envelope| envelope.event.memory_bytes() as u64)
                 .sum();
-            self.push(envelopes.into(), bytes);
+            self.push(Arc::new(envelopes), bytes);
         }
     }
 
-    fn push(&mut self, batch: Arc<[Envelope]>, bytes: u64) {
+    fn push(&mut self, batch: Batch, bytes: u64) {
         let number = self.next_number;
         self.next_number += 1;
         let sent = &self.inbox.lossless.sent;
@@ -240,10 +241,7 @@ impl LosslessLane {
     /// # Errors
     /// [`RecvTimeoutError::Timeout`] when no batch arrived until the deadline, and
     /// [`RecvTimeoutError::Closed`] when the bus is closed and all accepted events have been read.
-    pub fn recv_deadline(
-        &mut self,
-        deadline: Option<Instant>,
-    ) -> Result<Arc<[Envelope]>, RecvTimeoutError> {
+    pub fn recv_deadline(&mut self, deadline: Option<Instant>) -> Result<Batch, RecvTimeoutError> {
         let mut is_armed = false;
         loop {
             // Checked before the ring, because the fan-out adds nothing after its end.
@@ -303,7 +301,7 @@ impl LosslessLane {
     }
 
     /// Counts a batch as read; returns `None` for one that was sent before this lane was opened.
-    fn account(&mut self, next: NumberedBatch) -> Option<Arc<[Envelope]>> {
+    fn account(&mut self, next: NumberedBatch) -> Option<Batch> {
         self.inbox.lossless.change(|_| {
             self.start
                 .reader

@@ -4,15 +4,15 @@
 //! fan-out never blocks for long here: the lock is held for a few moves only, and no user code runs under it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use crate::event::Envelope;
+use super::Batch;
 use crate::thread::{Waker, lock};
 
 /// A batch of envelopes, shared with other lanes if these select all of it.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
-    pub(super) batch: Arc<[Envelope]>,
+    pub(super) batch: Batch,
     /// Number of envelopes dropped from the front.
     pub(super) start: usize,
     /// Number of events that the remaining envelopes represent.
@@ -22,7 +22,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    pub(super) fn new(batch: Arc<[Envelope]>, bytes: usize) -> Self {
+    pub(super) fn new(batch: Batch, bytes: usize) -> Self {
         let events = batch.iter().map(|envelope| envelope.n).sum();
         Self {
             batch,
@@ -268,14 +268,16 @@ pub enum RecvTimeoutError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::TdEvent;
+    use crate::event::{Envelope, TdEvent};
     use crate::timestamp::Timestamp;
 
-    fn batch(seqs: std::ops::Range<u64>, n: u64) -> Arc<[Envelope]> {
-        seqs.map(|seq| {
+    fn batch(seqs: std::ops::Range<u64>, n: u64) -> Batch {
+        let envelopes = seqs.map(|seq| {
             let event = TdEvent::IterationStarted {
                 execution_id: "a".into(),
                 iteration: seq as u32,
@@ -283,8 +285,8 @@ mod tests {
             let mut envelope = Envelope::new(Some(seq), Timestamp::default(), event);
             envelope.n = n;
             envelope
-        })
-        .collect()
+        });
+        Arc::new(envelopes.collect())
     }
 
     #[derive(Clone, Debug)]
@@ -340,9 +342,9 @@ mod tests {
                     LaneStep::Push { events, n, bytes, every } => {
                         let batch = batch(next..next + events, n);
                         next += events;
-                        let selected: Arc<[Envelope]> = batch.iter().step_by(every).cloned().collect();
+                        let selected: Vec<Envelope> = batch.iter().step_by(every).cloned().collect();
                         sent += selected.len() as u64 * n;
-                        queue.push(Segment::new(selected, bytes), &mut trash);
+                        queue.push(Segment::new(Arc::new(selected), bytes), &mut trash);
                         prop_assert!(queue.len <= len_max);
                         let alone = matches!(queue.items.front(), Some(LaneItem::Segment(s)) if s.len() == queue.len);
                         prop_assert!(queue.bytes <= bytes_max || alone);

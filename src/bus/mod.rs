@@ -9,6 +9,10 @@
 //! lane, and only the fan-out sleeps on the inbox. [`EventBus::close`](crate::EventBus::close) ends the fan-out after it has
 //! delivered all accepted events; emitters that still exist then get [`Emitted::Closed`](crate::Emitted::Closed).
 
+use std::sync::Arc;
+
+use crate::event::Envelope;
+
 mod throttle;
 
 pub(crate) mod inbox;
@@ -30,3 +34,7 @@ pub use self::subscription::EventRef;
 #[cfg(feature = "cli")]
 pub(crate) use self::subscription::Filter;
 pub(crate) use self::subscription::{Delivery, Subscription};
+
+/// Consecutive envelopes, shared by all lanes and their readers. It is the vector that the emitters filled: into a slice
+/// behind the pointer, each event would be moved once more.
+pub(crate) type Batch = Arc<Vec<Envelope>>;

@@ -283,7 +283,7 @@ impl From<Envelope> for EventRef {
     fn from(envelope: Envelope) -> Self {
         let bytes = envelope.event.memory_bytes();
         Self {
-            segment: Arc::new(Segment::new([envelope].into(), bytes)),
+            segment: Arc::new(Segment::new(Arc::new(vec![envelope]), bytes)),
             index: 0,
         }
     }
