@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use td_observe::history::{LogReader, Query, RunDirectory};
 use td_observe::{PaneId, TdEvent};
 
-use crate::printer::parse;
+use crate::printer::{line, parse, tag};
 
 /// Faults that are shown; the first ones show the problem.
 const SHOWN: usize = 20;
@@ -38,13 +39,13 @@ pub struct Verdict {
     /// Gaps whose number of lines is not known.
     uncounted: u64,
     runs: usize,
-    printers: BTreeMap<u32, Vec<Piece>>,
+    printers: BTreeMap<u64, Vec<Piece>>,
 }
 
 /// The state of a pane while its log is read.
 #[derive(Default)]
 struct Pane {
-    tag: Option<u32>,
+    tag: Option<u64>,
     gap: Gap,
     /// A line that no printer prints as a whole: the end of one that was killed.
     torn: Option<String>,
@@ -193,7 +194,7 @@ impl Verdict {
     }
 
     /// Returns the last line of a printer in the logs.
-    pub fn last_of(&self, tag: u32) -> Option<u64> {
+    pub fn last_of(&self, tag: u64) -> Option<u64> {
         let pieces = self.printers.get(&tag)?;
         pieces.iter().map(|piece| piece.last).max()
     }
@@ -221,25 +222,50 @@ impl fmt::Display for Verdict {
 
 /// Proves that violations are found.
 pub fn assert_it_finds_faults() {
-    let source = || (0, PaneId::from("%1"));
-    let judged = |numbers: &[u64], gap_before: Option<(usize, Gap)>| {
-        let (mut verdict, mut state) = (Verdict::default(), Pane::default());
-        for (at, number) in numbers.iter().enumerate() {
-            if let Some((place, gap)) = gap_before
-                && place == at
-            {
-                state.gap = gap;
-            }
-            let fault = verdict.line(source(), &mut state, &crate::printer::line(7, *number));
-            assert_eq!(fault, None);
+    let began = |seconds| tag(7, Duration::from_secs(seconds));
+    let printer = |tag| move |numbers: &[u64]| lines(tag, numbers);
+    let (one, other) = (printer(began(1)), printer(began(2)));
+    let here = |numbers: &[u64]| vec![(0, None, one(numbers))];
+    assert_eq!(faults(&here(&[1, 2, 3])), 0);
+    assert_eq!(faults(&here(&[1, 2, 5])), 1);
+    assert_eq!(faults(&here(&[1, 2, 2])), 1);
+    let with_gap = |lost| vec![(0, None, one(&[1, 2])), (0, Some(lost), one(&[5]))];
+    assert_eq!(faults(&with_gap(Some(2))), 0);
+    assert_eq!(faults(&with_gap(None)), 0);
+    assert_eq!(faults(&with_gap(Some(3))), 1);
+    // The pane has moved to another session, whose run follows.
+    let moved = |gap, numbers: &[u64]| vec![(0, None, one(&[1, 2])), (1, gap, one(numbers))];
+    assert_eq!(faults(&moved(None, &[3, 4])), 0);
+    assert_eq!(faults(&moved(None, &[5, 6])), 1);
+    assert_eq!(faults(&moved(Some(None), &[5, 6])), 0);
+    assert_eq!(faults(&moved(None, &[1, 2])), 1);
+    assert_eq!(faults(&moved(Some(None), &[2, 3])), 1);
+    // Another printer has the pid of one that has ended.
+    let again = |numbers: &[u64]| vec![(0, None, one(&[1, 2, 3])), (1, None, other(numbers))];
+    assert_eq!(faults(&again(&[1, 2])), 0);
+    assert_eq!(faults(&again(&[1, 3])), 1);
+    assert_eq!(faults(&again(&[1, 1])), 1);
+}
+
+/// Lines in the log of a run, and the gap before them.
+type Logged = (usize, Gap, Vec<String>);
+
+fn lines(tag: u64, numbers: &[u64]) -> Vec<String> {
+    let numbers = numbers.iter();
+    numbers.map(|number| line(tag, *number)).collect()
+}
+
+/// Returns the number of violations in the logs of a pane.
+fn faults(logs: &[Logged]) -> usize {
+    let (mut verdict, mut states) = (Verdict::default(), BTreeMap::<usize, Pane>::new());
+    for (run, gap, lines) in logs {
+        let state = states.entry(*run).or_default();
+        state.gap = *gap;
+        for line in lines {
+            let torn = verdict.line((*run, PaneId::from("%1")), state, line);
+            assert_eq!(torn, None);
         }
-        verdict.judge();
-        verdict.faults.len()
-    };
-    assert_eq!(judged(&[1, 2, 3], None), 0);
-    assert_eq!(judged(&[1, 2, 5], None), 1);
-    assert_eq!(judged(&[1, 2, 2], None), 1);
-    assert_eq!(judged(&[1, 2, 5], Some((2, Some(Some(2))))), 0);
-    assert_eq!(judged(&[1, 2, 5], Some((2, Some(None)))), 0);
-    assert_eq!(judged(&[1, 2, 5], Some((2, Some(Some(3))))), 1);
+    }
+    verdict.judge();
+    verdict.faults.len()
 }

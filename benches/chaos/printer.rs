@@ -4,7 +4,7 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::Dice;
 
@@ -13,17 +13,26 @@ const ARGUMENT: &str = "print-in-chaos";
 /// Between two bursts.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// More than any pid: Linux has at most 4,194,304.
+const PIDS: u64 = 10_000_000;
+
+/// The number of a printer, whose last seven digits are its pid. Pids return, within an hour of chaos, but none returns
+/// in the second in which its last process began: the kernel gives all others first.
+pub fn tag(pid: u32, began: Duration) -> u64 {
+    began.as_secs() * PIDS + u64::from(pid)
+}
+
 /// A printed line. Its end tells a whole line from the beginning of one.
-pub fn line(tag: u32, number: u64) -> String {
-    let filling = (number * 7919 + u64::from(tag)) % 180;
+pub fn line(tag: u64, number: u64) -> String {
+    let filling = (number * 7919 + tag) % 180;
     format!("L{tag} {number} {};", "x".repeat(filling as usize))
 }
 
 /// Returns the tag and the number of a line; the error is false for a line that no printer prints.
-pub fn parse(text: &str) -> Result<(u32, u64), bool> {
+pub fn parse(text: &str) -> Result<(u64, u64), bool> {
     let mut words = text.strip_prefix('L').ok_or(false)?.splitn(3, ' ');
     let numbers = (|| {
-        let tag: u32 = words.next()?.parse().ok()?;
+        let tag: u64 = words.next()?.parse().ok()?;
         let number: u64 = words.next()?.parse().ok()?;
         Some((tag, number))
     })();
@@ -58,8 +67,9 @@ pub fn has_run() -> bool {
 }
 
 fn print(rate: u64, rest: &Path) {
-    let tag = std::process::id();
-    let mut dice = Dice(u64::from(tag));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let tag = tag(std::process::id(), now);
+    let mut dice = Dice(tag);
     let mut number = 0;
     while !rest.exists() {
         let mut text = String::new();

@@ -367,7 +367,7 @@ impl World {
         // What was printed last must get into the log while the observer goes on.
         let verdict = within(CEILING, || {
             let verdict = Verdict::of(&self.runs());
-            let is_late = |(tag, number): &(u32, u64)| {
+            let is_late = |(tag, number): &(u64, u64)| {
                 verdict.last_of(*tag).is_none_or(|last| last < *number)
             };
             match last.iter().find(|line| is_late(line)) {
@@ -405,7 +405,7 @@ impl World {
     }
 
     /// Returns the last whole line that each pane shows, once nothing prints.
-    fn last_lines(&self) -> Vec<(u32, u64)> {
+    fn last_lines(&self) -> Vec<(u64, u64)> {
         let shown = || {
             let mut lines = Vec::new();
             for server in 0..self.servers.len() {
