@@ -145,6 +145,8 @@ pub(super) struct Facts {
     /// The limit was greater at the last capture. tmux 3.7 and newer then drops all surplus rows at
     /// once, so that the advance is not known even modulo a step.
     pub was_lowered: bool,
+    /// The old rows are those of a stream, which does not know if the history was cleared before them.
+    pub was_streamed: bool,
     /// The most bytes that can have been written to all panes between the captures.
     pub bytes: Option<u64>,
 }
@@ -339,8 +341,14 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
     let mut printed = PrintedBytes::new(old, new, rows, facts.bytes);
     let mut found = None;
     // All rows of the history have scrolled since. Rows that a higher screen took back from it moved
-    // the others down again and cancel out.
-    for scrolled in new.history_size..=(old.cursor_row + new.history_rows) {
+    // the others down again and cancel out. If it may have been cleared before the old rows, any of its rows may
+    // be older than these.
+    let least = if facts.was_streamed {
+        0
+    } else {
+        new.history_size
+    };
+    for scrolled in least..=(old.cursor_row + new.history_rows) {
         if printed.exceed(scrolled) {
             break;
         }
@@ -348,8 +356,13 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
         let fits = comparison.history_other == 0
             && comparison.screen_other == 0
             && comparison.has_matches();
-        if fits && found.replace(scrolled).is_some() {
-            return Alignment::Lost(Loss::possible(GapReason::Cleared));
+        if fits && let Some(least) = found.replace(scrolled) {
+            // Most rows of the capture are those that the stream has reported.
+            return if facts.was_streamed {
+                Alignment::AtLeast(least)
+            } else {
+                Alignment::Lost(Loss::possible(GapReason::Cleared))
+            };
         }
     }
     found.map_or(

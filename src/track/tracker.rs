@@ -45,6 +45,8 @@ pub struct Tracker {
     /// The reason why the position of the known lines is lost, if it is.
     pub(super) position_loss: Option<Loss>,
     bytes_before: Option<u64>,
+    /// The last capture is a stream's, whose history may have been cleared without its knowledge.
+    is_of_stream: bool,
     /// The time of the last capture.
     pub(super) at: Duration,
     /// The number of the first line of the last capture.
@@ -117,6 +119,7 @@ impl Tracker {
             dead: capture.dead,
             position_loss: None,
             bytes_before: capture.bytes_before,
+            is_of_stream: false,
             at: capture.at,
             first: next,
             top: None,
@@ -241,6 +244,7 @@ impl Tracker {
                 trim_step: i64::from(capture.trim_step()),
                 history_limit: i64::from(capture.history_limit),
                 was_lowered: capture.history_limit < self.history_limit,
+                was_streamed: self.is_of_stream,
                 bytes: self.bytes_since(capture),
             };
             match align(&self.old, &footprint, &normal.rows, facts) {
@@ -277,11 +281,13 @@ impl Tracker {
         self.history_limit = capture.history_limit;
         self.dead = capture.dead;
         self.bytes_before = capture.bytes_before;
+        self.is_of_stream = false;
     }
 
-    /// Continues from this capture, whose lines are known already.
+    /// Continues from this capture of a stream, whose lines are known already.
     pub(super) fn continue_from(&mut self, capture: &Capture) {
         self.remember(capture);
+        self.is_of_stream = true;
         self.old = NormalScreen::of(capture).footprint(capture);
         self.top = None;
     }

@@ -773,20 +773,80 @@ mod polling {
             }
             pane.end();
             replay(&pane.changes);
-            let (mut last, mut gap) = (0, false);
-            for change in &pane.changes {
-                match change {
-                    Change::Gap { .. } => gap = true,
-                    Change::Lines { chunk, .. } => for line in chunk.lines() {
-                        let number: usize = line[1..].parse().unwrap();
-                        prop_assert!(number == last + 1 || gap && number > last, "{:#?}", pane.changes);
-                        (last, gap) = (number, false);
-                    },
-                    _ => {}
-                }
-            }
-            prop_assert!(last == count || gap, "{last} of {count}: {:#?}", pane.changes);
+            prop_assert!(once_or_a_gap(&pane.changes, count), "{count}: {:#?}", pane.changes);
         }
+    }
+
+    /// A stream counts rows on after the history was cleared. Its known lines are found by their texts.
+    #[test]
+    fn polling_continues_after_the_history_was_cleared() {
+        let lines = |numbers: std::ops::Range<usize>| -> Vec<String> {
+            numbers.map(|number| format!("line {number}")).collect()
+        };
+        let mut pane = SwitchingPane::new(Sim::new(20, 5, 2000));
+        pane.switch();
+        pane.print(&lines(0..100));
+        pane.poll();
+        pane.sim.clear_history();
+        pane.print(&lines(100..140));
+        pane.poll();
+        pane.switch();
+        pane.print(&lines(140..150));
+        pane.end();
+        assert_eq!(pane.gaps(), Vec::<&Change>::new());
+        assert_eq!(pane.reported(), lines(0..150));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+        /// Wherever the history of a stream is cleared, no line is reported twice, and none is missing without a gap.
+        #[test]
+        fn every_line_once_or_a_gap_after_a_stream_was_cleared(
+            width in 4_usize..20, height in 2_usize..8,
+            before in 20_usize..100, between in 0_usize..60, after in 0_usize..8,
+        ) {
+            let mut pane = SwitchingPane::new(Sim::new(width, height, 2000));
+            pane.switch();
+            let mut count = 0;
+            let mut print = |pane: &mut SwitchingPane, lines: usize| {
+                let lines: Vec<String> = (count + 1..=count + lines).map(|n| format!("n{n}")).collect();
+                count += lines.len();
+                pane.print(&lines);
+            };
+            print(&mut pane, before);
+            pane.poll();
+            pane.sim.clear_history();
+            print(&mut pane, between);
+            pane.poll();
+            pane.switch();
+            print(&mut pane, after);
+            pane.end();
+            let count = before + between + after;
+            prop_assert!(once_or_a_gap(&pane.changes, count), "{count}: {:#?}", pane.changes);
+        }
+    }
+
+    /// Returns true if the lines `n1` to `nCOUNT` are reported once and in order, or gaps are in their places.
+    fn once_or_a_gap(changes: &[Change], count: usize) -> bool {
+        let (mut last, mut gap) = (0, false);
+        for change in changes {
+            match change {
+                Change::Gap { .. } => gap = true,
+                Change::Lines { chunk, .. } => {
+                    for line in chunk.lines() {
+                        let number = line.strip_prefix('n').and_then(|text| text.parse().ok());
+                        let Some(number) = number else { return false };
+                        if !(number == last + 1 || gap && number > last) {
+                            return false;
+                        }
+                        (last, gap) = (number, false);
+                    }
+                }
+                _ => {}
+            }
+        }
+        last == count || gap
     }
 
     #[test]
