@@ -513,6 +513,9 @@ impl Pane {
 
     /// Ends the observation in this session; another session resumes it.
     pub fn leave(&mut self, out: &mut PaneOutput<'_>) {
+        if self.stream().is_some() {
+            self.piping.released(out.now);
+        }
         self.follow_captures(out);
         self.finish(out);
         self.emit_closed(PaneCloseReason::Moved, None, out);

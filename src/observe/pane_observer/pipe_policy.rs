@@ -153,6 +153,13 @@ impl Piping {
         self.lost_at = (!in_order).then_some(now);
     }
 
+    /// Notes that we have closed our pipe, because the pane has moved to another session, which opens its own.
+    pub fn released(&mut self, now: Instant) {
+        self.was_closed = false;
+        // tmux may still show it.
+        self.lost_at = Some(now);
+    }
+
     /// Notes that our pipe was not opened because another one exists.
     pub fn opening_refused(&mut self, now: Instant) -> Option<PipeNews> {
         if self.lost_at.is_some_and(|at| now < at + NOTICE_PERIOD) {

@@ -240,6 +240,23 @@ fn a_pipe_that_ends_in_order_loses_nothing() {
 }
 
 #[test]
+fn a_pane_that_moves_to_another_session_is_streamed_there_at_once() {
+    let mut script = Script::streamed(None);
+    script.print("one\n");
+    // The session that it leaves closes its pipe.
+    script.with(|pane, out| pane.pipe_ended(true, out));
+    script.with(|pane, out| pane.leave(out));
+    script.sim.print("two\n");
+    let state = capture(&script.sim, script.pid, script.at, 0).state;
+    script.with(|pane, out| pane.arrive(&state, out));
+    script.capture();
+    script.open_pipe();
+    script.print("three\n");
+    assert_eq!(script.texts(), ["one", "two", "three"]);
+    assert_eq!(script.warnings(), [] as [&str; 0]);
+}
+
+#[test]
 fn a_lost_drain_is_reported_and_what_it_had_is_found_on_the_screen() {
     let mut script = Script::streamed(None);
     script.print("one\n");
