@@ -16,7 +16,8 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent, for_each_json_text};
 use crate::history::{
-    DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState, numbered,
+    DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState, TmuxIdentity,
+    numbered,
 };
 use crate::observe::{OpenedRun, RunName, RunProvider};
 use crate::recording::{RecordingReport, RecordingWriter, RunRecorder};
@@ -252,6 +253,15 @@ impl RunRegistry {
 impl RunProvider for RunRegistry {
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
         self.open_run(name, info, false)
+    }
+
+    fn runs_of_server(&self, server: &TmuxIdentity) -> Vec<RunDirectory> {
+        let Some((data, _)) = &self.log else {
+            return Vec::new();
+        };
+        let state = self.state();
+        let runs = state.index.iter().flat_map(|index| index.of_server(server));
+        runs.map(|run| data.run(&run.execution_id)).collect()
     }
 
     #[cfg(feature = "notify")]

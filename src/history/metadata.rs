@@ -46,6 +46,14 @@ pub struct TmuxIdentity {
     pub session_created: i64,
 }
 
+impl TmuxIdentity {
+    /// Returns true if both sessions are of the same tmux server.
+    pub(super) fn shares_server_with(&self, other: &Self) -> bool {
+        let server = |of: &Self| (of.server_pid, of.server_started);
+        server(self) == server(other) && self.socket == other.socket
+    }
+}
+
 /// The kind of a run's execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

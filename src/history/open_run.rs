@@ -214,6 +214,17 @@ impl RunIndex {
         self.by_identity.get(identity)
     }
 
+    /// Returns the runs of all sessions of a tmux server, the last written one first.
+    pub fn of_server(&self, server: &TmuxIdentity) -> Vec<&RunMetadata> {
+        let is_of_server = |run: &&RunMetadata| {
+            let identity = run.identity.as_ref();
+            identity.is_some_and(|identity| identity.shares_server_with(server))
+        };
+        let mut runs: Vec<&RunMetadata> = self.by_identity.values().filter(is_of_server).collect();
+        runs.sort_by_key(|run| std::cmp::Reverse(run.updated));
+        runs
+    }
+
     /// Adds a run that was opened after the scan.
     pub fn add(&mut self, metadata: RunMetadata) {
         let Some(identity) = metadata.identity.clone() else {

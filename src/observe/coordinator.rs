@@ -45,6 +45,10 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 /// of an immediate poll adds nothing.
 const CONTROL_MESSAGES: usize = 8;
 
+/// The most runs of a tmux server in which a pane is searched that has moved while nothing observed it, the last
+/// written ones: more than people have sessions, and the ends of as many histories are read within a second.
+const RUNS_SEARCHED: usize = 50;
+
 /// The time limit for a poller's end: its last capture, and some more.
 const POLLER_END_TIMEOUT: Duration = Duration::from_millis(1500);
 
@@ -122,6 +126,7 @@ impl Source for Coordinator {
             listed_sessions: HashSet::new(),
             listed_server: None,
             transfers: PaneTransfers::default(),
+            known_elsewhere: None,
             watch: self.watch,
             claim: context.claims.join(),
             context,
@@ -193,6 +198,8 @@ struct CoordinatorThread {
     listed_sessions: HashSet<SessionId>,
     listed_server: Option<ServerIdentity>,
     transfers: PaneTransfers,
+    /// What the runs of all sessions knew of the panes before this round, once a session needs it.
+    known_elsewhere: Option<HashMap<PaneId, ResumePoint>>,
 }
 
 impl CoordinatorThread {
@@ -416,6 +423,7 @@ impl CoordinatorThread {
                 }
             }
         }
+        self.known_elsewhere = None;
         for (key, watched) in &mut self.sessions {
             // No target selects the session any more.
             if is_listed(*key, listing) && !ids.contains(&key.session) {
@@ -491,13 +499,18 @@ impl CoordinatorThread {
         let (stop_guard, stop) = stop_pair();
         let (control, controls) = bounded(CONTROL_MESSAGES);
         let execution_id = run.emitter.execution_id().clone();
+        // Earlier output of a session that existed unwatched is not reported.
+        let fresh = !self.is_first_round && !self.listed_sessions.contains(&session.id);
         let panes: Vec<PaneId> = listing.panes_of(session.id).map(PaneState::pane).collect();
-        let resume_points = run.history.map_or_else(HashMap::new, |path| {
+        let mut resume_points = run.history.map_or_else(HashMap::new, |path| {
             ResumePoint::read(&path, &panes).unwrap_or_else(|error| {
                 log::warn!("{error:?}");
                 HashMap::new()
             })
         });
+        if !fresh {
+            self.find_elsewhere(&mut resume_points, &panes, session, listing);
+        }
         let drains = self.start_drains().unwrap_or_else(|error| {
             run.emitter.warning(
                 "tmux",
@@ -529,8 +542,7 @@ impl CoordinatorThread {
                 shows_screens: self.watch.screens,
             },
             selection: selection.clone(),
-            // Earlier output of a session that existed unwatched is not reported.
-            fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),
+            fresh,
             // Opening a pipe takes the server about 5 ms, a capture 0.3 ms: of many panes that exist when the
             // observation begins, all are captured first, and their pipes opened after.
             captured_first: self.is_first_round && self.selected_panes > 16,
@@ -575,6 +587,35 @@ impl CoordinatorThread {
                     .runs
                     .close(&execution_id, RunState::Failed, None);
                 self.log_trouble(&error);
+            }
+        }
+    }
+
+    /// Adds what the runs of other sessions know of panes that have moved here while nothing observed this session.
+    fn find_elsewhere(
+        &mut self,
+        resume_points: &mut HashMap<PaneId, ResumePoint>,
+        panes: &[PaneId],
+        session: &ListedSession<'_>,
+        listing: &Listing,
+    ) {
+        let may_be_elsewhere = |pane: &&PaneId| {
+            let known = resume_points.get(*pane);
+            known.is_none_or(ResumePoint::may_be_elsewhere)
+        };
+        let wanted: Vec<&PaneId> = panes.iter().filter(may_be_elsewhere).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let known = self.known_elsewhere.get_or_insert_with(|| {
+            let mut runs = (self.context.runs).runs_of_server(&identity(&listing.server, session));
+            runs.truncate(RUNS_SEARCHED);
+            let all = listing.panes.iter().map(PaneState::pane).collect();
+            ResumePoint::read_elsewhere(&runs, &all)
+        });
+        for pane in wanted {
+            if let Some(point) = known.get(pane) {
+                point.clone().replace_nearer(resume_points, pane.clone());
             }
         }
     }

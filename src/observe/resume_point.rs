@@ -1,6 +1,6 @@
 //! The point from which a pane's observation resumes: read from the history, updated while observing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::Timestamp;
 use crate::error::Result;
@@ -10,6 +10,13 @@ use crate::redact::MARKER;
 
 /// The number of lines that are kept: enough to match in one place only.
 const LINES: usize = 64;
+
+/// The most bytes that are read from the end of a history: a screen of lines takes some kilobytes, and a run that many
+/// panes share needs more.
+const TAIL_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A newest file of fewer bytes may have begun after a pane has left: some seconds of output.
+const NEW_FILE_BYTES: u64 = 512 * 1024;
 
 /// The bound of line numbers: 2^53, up to which every JSON reader keeps integers exactly.
 const LINE_NUMBERS_MAX: u64 = 1 << 53;
@@ -66,11 +73,7 @@ impl ResumePoint {
     /// # Errors
     /// When the history cannot be read.
     pub fn read(run: &RunDirectory, panes: &[PaneId]) -> Result<HashMap<PaneId, Self>> {
-        let mut points = HashMap::new();
-        // A screen of lines takes some kilobytes, and a run that many panes share needs more.
-        read_tail(&run.events_path(), 4 * 1024 * 1024)?
-            .iter()
-            .for_each(|envelope| Self::take(&mut points, envelope));
+        let mut points = Self::read_end(run)?;
         // The last two files, because the newest one may just have begun; all files only for a pane
         // without any event in these two.
         for (files, lines) in [(2, LINES), (usize::MAX, 0)] {
@@ -85,6 +88,73 @@ impl ResumePoint {
             for record in LogReader::open_last(run, files, Query::all())? {
                 Self::take(&mut points, &record.envelope);
             }
+        }
+        Ok(points)
+    }
+
+    /// Returns the points of those of these panes that runs of other sessions have reached, the furthest one of each
+    /// pane. A pane keeps its line numbers when it moves from session to session, so that the run that knows the most of
+    /// it has the highest ones.
+    pub fn read_elsewhere(runs: &[RunDirectory], panes: &HashSet<PaneId>) -> HashMap<PaneId, Self> {
+        let mut furthest = HashMap::new();
+        for run in runs {
+            let points = Self::read_newest(run, panes).unwrap_or_else(|error| {
+                log::warn!("{error:?}");
+                HashMap::new()
+            });
+            for (pane, mut point) in points {
+                if panes.contains(&pane) {
+                    // It is not open in the session that it has moved to.
+                    point.is_open = false;
+                    point.replace_nearer(&mut furthest, pane);
+                }
+            }
+        }
+        furthest
+    }
+
+    /// Replaces a point of the pane that is not as far as this one.
+    pub fn replace_nearer(self, points: &mut HashMap<PaneId, Self>, pane: PaneId) {
+        let is_further = points.get(&pane).is_none_or(|known| {
+            (known.next_line, known.event_at) < (self.next_line, self.event_at)
+        });
+        if is_further {
+            points.insert(pane, self);
+        }
+    }
+
+    /// Returns true if another session may have observed the pane after the one of this point: it has left that one, or
+    /// no line of it is known there.
+    pub fn may_be_elsewhere(&self) -> bool {
+        !self.is_open || self.next_line == Self::default().next_line
+    }
+
+    /// Returns the point without its lines, for a pane whose lines others have reported since.
+    pub fn without_lines(mut self) -> Self {
+        self.lines.clear();
+        self
+    }
+
+    /// Reads the points of all panes that occur in the last events of a run.
+    fn read_end(run: &RunDirectory) -> Result<HashMap<PaneId, Self>> {
+        let mut points = HashMap::new();
+        read_tail(&run.events_path(), TAIL_BYTES)?
+            .iter()
+            .for_each(|envelope| Self::take(&mut points, envelope));
+        Ok(points)
+    }
+
+    /// Reads the points of all panes that occur in the last events of a run, and if none of `panes` does, in those of the
+    /// file before a new one.
+    fn read_newest(run: &RunDirectory, panes: &HashSet<PaneId>) -> Result<HashMap<PaneId, Self>> {
+        let mut points = Self::read_end(run)?;
+        let bytes = std::fs::metadata(run.events_path()).map_or(0, |file| file.len());
+        if bytes >= NEW_FILE_BYTES || points.keys().any(|pane| panes.contains(pane)) {
+            return Ok(points);
+        }
+        points.clear();
+        for record in LogReader::open_last(run, 2, Query::all())? {
+            Self::take(&mut points, &record.envelope);
         }
         Ok(points)
     }
@@ -283,5 +353,26 @@ mod tests {
             lines.map(|(number, text)| (number, text.to_owned()))
         );
         assert_eq!(panes["%2"].next_line(), 8);
+        assert!(pane.may_be_elsewhere(), "it was not opened");
+    }
+
+    #[test]
+    fn the_furthest_point_of_a_pane_is_kept() {
+        let at = |next_line, seconds: i64| ResumePoint {
+            next_line,
+            event_at: Some(Timestamp::from_micros(seconds * 1_000_000)),
+            ..ResumePoint::default()
+        };
+        let mut points = HashMap::new();
+        for (point, kept) in [
+            (at(7, 1), at(7, 1)),
+            // A run that goes on without the pane.
+            (at(5, 9), at(7, 1)),
+            (at(7, 2), at(7, 2)),
+            (at(8, 1), at(8, 1)),
+        ] {
+            point.replace_nearer(&mut points, "%1".into());
+            assert_eq!(points["%1"], kept);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::history::{IterationDirectory, RunDirectory, RunInfo, RunState};
+use crate::history::{IterationDirectory, RunDirectory, RunInfo, RunState, TmuxIdentity};
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
 
@@ -47,6 +47,11 @@ pub(crate) trait RunProvider: Send + Sync {
     /// # Errors
     /// When the engine is shutting down.
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun>;
+
+    /// Returns the runs of the sessions of a tmux server, the last written one first: those that existed when the first
+    /// run was opened, and those that were opened since. There are none without a history, or if the user named the
+    /// execution.
+    fn runs_of_server(&self, server: &TmuxIdentity) -> Vec<RunDirectory>;
 
     /// Returns true if another process writes an open run, so that this one observes it without a history.
     #[cfg(feature = "notify")]

@@ -98,6 +98,34 @@ impl Scene {
         self.more();
     }
 
+    /// Stops the observer, runs a tmux command on the pane, and goes on with another observer, which finds this many
+    /// sessions. Waits for more lines, and returns the events of the first one.
+    #[track_caller]
+    fn then_unobserved(&mut self, args: &[&str], sessions: usize) -> Vec<Envelope> {
+        self.observed.stop();
+        self.server.tmux(args);
+        self.program.until_more(5);
+        let next = Observed::all(&self.server);
+        let before = std::mem::replace(&mut self.observed, next);
+        self.observed.until_started(sessions);
+        self.more();
+        before.seen
+    }
+
+    /// Ends the program after these events, and checks that all its lines are reported once and without gaps.
+    #[track_caller]
+    fn ends_whole(mut self, mut before: Vec<Envelope>) {
+        self.program.end();
+        self.observed.until_line("the end");
+        self.observed.stop();
+        before.append(&mut self.observed.seen);
+        // All sessions together, in the order of the reports.
+        let replay = Replay::of(&before, &self.pane);
+        let counted = Counted::of(&replay, &["the end"]);
+        assert_eq!((&counted.missing[..], &replay.gaps[..]), (&[][..], &[][..]));
+        assert_eq!(counted.settled.end, self.program.printed() + 1);
+    }
+
     /// Ends the program; returns the number of lines in the run of each session, taken one after the
     /// other.
     #[track_caller]
@@ -162,6 +190,40 @@ fn a_pane_moved_back_and_forth_at_any_time_is_reported_once() {
     let counted = Counted::of(&Replay::of(&scene.observed.seen, &pane), &["the end"]);
     assert_eq!(counted.missing, [], "{}", shown(&scene.observed.seen));
     assert_eq!(counted.settled.end, scene.program.printed() + 1);
+}
+
+#[test]
+fn a_pane_moved_while_nothing_observes_it_continues_in_the_other_session() {
+    let mut scene = Scene::new(&["one", "two"], "one", |server, pane| {
+        server.tmux(&["split-window", "-d", "-t", pane, "exec cat"]);
+    });
+    let pane = scene.pane.clone();
+    let mut seen = Vec::new();
+    for to in ["=two:", "=one:", "=two:"] {
+        seen.extend(scene.then_unobserved(&["move-pane", "-d", "-s", &pane, "-t", to], 2));
+    }
+    scene.ends_whole(seen);
+}
+
+#[test]
+fn a_pane_whose_session_ends_with_its_move_continues_in_the_other_session() {
+    let mut scene = Scene::new(&["one", "two"], "one", |_, _| {});
+    let pane = scene.pane.clone();
+    let to_the_other = ["move-pane", "-d", "-s", &pane, "-t", "=two:"];
+    let seen = scene.then_unobserved(&to_the_other, 1);
+    scene.ends_whole(seen);
+}
+
+#[test]
+fn a_pane_that_returns_to_a_resumed_run_continues_where_the_other_session_stopped() {
+    let mut scene = Scene::new(&["one", "two"], "one", |server, pane| {
+        server.tmux(&["split-window", "-d", "-t", pane, "exec cat"]);
+    });
+    let pane = scene.pane.clone();
+    scene.then(&["move-pane", "-d", "-s", &pane, "-t", "=two:"]);
+    let seen = scene.then_unobserved(&["list-sessions"], 2);
+    scene.then(&["move-pane", "-d", "-s", &pane, "-t", "=one:"]);
+    scene.ends_whole(seen);
 }
 
 #[test]

@@ -9,7 +9,6 @@ use super::{PaneSlot, ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, PaneOutput, sync_point};
 use crate::observe::pane_transfers::{Arrival, Moving};
-use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{
     BASELINE_ROWS, DepartedPane, DrainMessage, DrainOrder, DrainOutput, Margin, PaneCapture,
@@ -46,18 +45,16 @@ impl SessionPanes {
             },
         };
         let known = self.emitter.resume_points.get(id).cloned();
-        if let Some(resume_point) = &known {
-            return self.open(
-                id,
-                unopened,
-                captured,
-                &Begin::Resume(resume_point),
-                context,
-            );
-        }
+        // Another session may have observed the pane after this one: what that one hands over is newer.
         match self.config.transfers.arrive(id, self.config.session_id) {
-            Arrival::New if existed => self.open(id, unopened, captured, &Begin::Baseline, context),
-            Arrival::New => self.open(id, unopened, captured, &Begin::Fresh, context),
+            Arrival::New => {
+                let begin = match &known {
+                    Some(resume_point) => Begin::Resume(resume_point),
+                    None if existed => Begin::Baseline,
+                    None => Begin::Fresh,
+                };
+                self.open(id, unopened, captured, &begin, context)
+            }
             Arrival::Moved(moving) => {
                 let is_deepest = context.again && unopened.margin == Margin::All;
                 Some(self.take_over(*moving, id, captured, is_deepest, context))
@@ -70,8 +67,8 @@ impl SessionPanes {
                     return None;
                 }
                 // What that session reported of the pane is unknown here.
-                let begin = Begin::Resume(&ResumePoint::default());
-                self.open(id, unopened, captured, &begin, context)
+                let known = known.unwrap_or_default().without_lines();
+                self.open(id, unopened, captured, &Begin::Resume(&known), context)
             }
         }
     }
