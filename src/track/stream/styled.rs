@@ -147,18 +147,25 @@ fn known<'t>(
     known
 }
 
+/// The most runs of lines that have been reported and have left the screen. Only a revision, which may be held back for
+/// a second, still needs them; all others would fill the memory of each pane with colours for hours.
+const REPORTED_RUNS: usize = 256;
+
 /// The styles and links of known lines.
 #[derive(Debug, Default)]
 pub(super) struct Styled {
     lines: BTreeMap<i64, Known>,
     /// The sum of the sizes of the lines.
     size: usize,
+    /// The first line on the screen at the last update, which has reported those before it.
+    first_shown: i64,
 }
 
 impl Styled {
     /// Stores new styles. `number` returns the number of a line that has scrolled off; `first_shown` is
     /// the number of the first line on the screen.
     pub fn take(&mut self, fresh: Fresh, number: impl Fn(usize) -> i64, first_shown: i64) {
+        let reported = std::mem::replace(&mut self.first_shown, first_shown);
         if self.lines.is_empty() && fresh.gone.is_empty() && fresh.shown.is_empty() {
             return;
         }
@@ -170,6 +177,7 @@ impl Styled {
             .map(|(number, _)| *number)
             .collect();
         old.iter().for_each(|number| self.remove(*number));
+        self.forget(REPORTED_RUNS, reported);
         for (at, known) in fresh.gone {
             self.insert(number(at), known);
         }
@@ -177,11 +185,16 @@ impl Styled {
             self.insert(first_shown + at as i64, known);
         }
         // The runs of many screens need little memory. Beyond that, the oldest lines are reported as plain.
-        while self.size > 4 * STYLES_MAX {
-            let Some((_, known)) = self.lines.pop_first() else {
-                return;
-            };
-            self.size -= known.size();
+        self.forget(4 * STYLES_MAX, i64::MAX);
+    }
+
+    /// Forgets the oldest lines before `end` while there are more runs than this.
+    fn forget(&mut self, runs_max: usize, end: i64) {
+        while self.size > runs_max
+            && let Some(oldest) = self.lines.first_entry()
+            && *oldest.key() < end
+        {
+            self.size -= oldest.remove().size();
         }
     }
 

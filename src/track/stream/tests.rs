@@ -1272,6 +1272,23 @@ mod styles {
     type Plain = (u32, u32, u32, String);
 
     /// Returns the lines and revisions that bytes cause, with their styles.
+    #[test]
+    fn colours_of_reported_lines_do_not_fill_the_memory() {
+        let mut pane = Pane::new(20, 4);
+        for number in 0..1000 {
+            let line = format!("\x1b[31mline {number}\x1b[m\r\n");
+            for (_, text, styles) in reported(&mut pane, &line) {
+                assert_eq!(styles.len(), text.lines().count());
+            }
+        }
+        let is_red = |number: i64| {
+            let text = format!("line {}\n", number - 1);
+            !pane.stream.styles(number, &text).0.is_empty()
+        };
+        assert!(is_red(1000) && is_red(900));
+        assert!(!is_red(600) && !is_red(1));
+    }
+
     fn reported(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
         let before = pane.changes.len();
         pane.feed(bytes.as_bytes());
