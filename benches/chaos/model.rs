@@ -9,8 +9,8 @@ use td_observe::{PaneId, TdEvent};
 
 use crate::printer::{line, parse, tag};
 
-/// Faults that are shown; the first ones show the problem.
-const SHOWN: usize = 20;
+/// Faults that are shown: all of a bad hour, because those of the observer follow those of the lines.
+const SHOWN: usize = 100;
 
 /// A gap before a piece: none, or the number of lost lines, if it is known.
 type Gap = Option<Option<u64>>;
