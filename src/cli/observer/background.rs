@@ -16,7 +16,7 @@ use super::super::output;
 use super::announcement::{self, Announcement};
 use super::args::TypedStart;
 use super::team_servers::unobserved;
-use crate::api::get_problems;
+use crate::api::{get_problems, get_within};
 use crate::child::{DetachedStart, open_log, start_detached};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
@@ -41,7 +41,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     crate::history::DataDir::new(data.clone())
         .prepare()
         .map_err(|error| super::super::options::unusable(error, true))?;
-    if let Some(known) = running(&data)? {
+    if let Some(known) = answering(&data)? {
         if typed.allow_input && !known.allow_input {
             return Err(failure!(
                 "an observer is already running (pid {}), without --allow-input: end it with td-observe stop first",
@@ -172,6 +172,21 @@ fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
         }
         park(Some(POLL));
     }
+}
+
+/// Returns the running observer as [`running`] does, once it has answered. One that was killed keeps its lock and its
+/// socket until the kernel has taken it apart, and one that is stopped keeps them and does not answer.
+fn answering(data: &Path) -> Result<Option<Announcement>, Failure> {
+    let clock = Clock::system();
+    let deadline = clock.now() + START_TIME;
+    while let Some(known) = running(data)? {
+        let left = deadline.saturating_duration_since(clock.now());
+        if left.is_zero() || get_within(&known.socket, "/healthz", None, left).is_ok() {
+            return Ok(Some(known));
+        }
+        park(Some(POLL));
+    }
+    Ok(None)
 }
 
 fn report(

@@ -1,5 +1,7 @@
 //! Starts and ends of the observer: signals, kills, two starts at once, and faces that outlive it.
 
+use std::os::unix::net::UnixListener;
+
 use rustix::process::Signal;
 
 use super::{Home, request, signal};
@@ -48,6 +50,31 @@ fn each_signal_ends_the_observer_cleanly() {
         });
         assert!(!home.data().join("observer.json").exists(), "{signals:?}");
     }
+}
+
+#[test]
+fn an_observer_that_was_killed_and_still_has_its_lock_does_not_run() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    let killed = home.start();
+    let announced = home.data().join("observer.json");
+    let announcement = std::fs::read_to_string(&announced).unwrap();
+    assert_code(&home.run(&["stop"]), 0);
+
+    // What the kernel leaves of a process that is killed, until it is taken apart.
+    std::fs::write(&announced, &announcement).unwrap();
+    let lock = std::fs::File::open(home.data().join("observer.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let known: serde_json::Value = serde_json::from_str(&announcement).unwrap();
+    let socket = UnixListener::bind(known["socket"].as_str().unwrap()).unwrap();
+    let ends = std::thread::spawn(move || {
+        let asked = socket.accept().unwrap();
+        drop((asked, socket, lock));
+    });
+    let started = home.start();
+    assert_ne!(started, killed);
+    ends.join().unwrap();
+    assert_code(&home.run(&["status"]), 0);
 }
 
 #[test]
