@@ -113,8 +113,8 @@ fn observer_rows(table: &mut Table) {
         .tmux(&["list-panes", "-a", "-F", "#{pane_id}"])
         .lines()
     {
-        let print = format!("exec seq 1 {LINES}");
-        server.tmux(&["set-option", "-p", "-t", pane, "remain-on-exit", "on"]);
+        // A row that has ended needs no work after a restart.
+        let print = format!("seq 1 {LINES}; exec cat");
         server.tmux(&["respawn-pane", "-k", "-t", pane, &print]);
     }
     let data = observer.place.path().join("data");

@@ -355,11 +355,12 @@ pub(in crate::cli) fn wait_until_observing(
 ) {
     let listed = servers.iter().filter_map(|observed| {
         let server = observed.server.clone().with_timeout(Duration::from_secs(1));
-        // Each server has a pane %0, so rows also name the socket.
-        let format = "#{pane_id} #{pane_pid} #{socket_path}";
+        // Each server has a pane %0, so rows also name the socket. The row of a dead pane has ended, and does not begin
+        // again.
+        let format = "#{pane_dead} #{pane_id} #{pane_pid} #{socket_path}";
         let panes = server.run(["list-panes", "-a", "-F", format], clock).ok()?;
         let panes = panes.lines().filter_map(|line| {
-            let (pane, rest) = line.split_once(' ')?;
+            let (pane, rest) = line.strip_prefix("0 ")?.split_once(' ')?;
             let (pid, socket) = rest.split_once(' ')?;
             Some((PaneId::from(pane), pid.parse().ok()?, socket.to_owned()))
         });
