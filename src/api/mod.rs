@@ -49,10 +49,10 @@ pub(crate) use access::{FindObserver, STARTING};
 #[cfg(feature = "serve")]
 pub(crate) use beside::input_beside;
 #[cfg(feature = "hosts")]
-pub(crate) use client::{Answer, get_board_within, get_lines, get_within, post};
+pub(crate) use client::{Answer, get_board_within, get_lines, post};
 pub(crate) use client::{
     EventReader, EventSource, SILENCE, Unavailable, WaitLine, dismiss_row, get, get_board,
-    get_problems, get_rows, position, post_lines,
+    get_problems, get_rows, get_within, position, post_lines,
 };
 #[cfg(any(feature = "hosts", feature = "serve"))]
 pub(crate) use connections::Service;
