@@ -346,6 +346,16 @@ fn locked(error: &crate::Error) -> Failure {
     }
 }
 
+/// Each server has a pane %0, so rows also name the socket.
+const LISTED: &str = "#{pane_dead} #{pane_id} #{pane_pid} #{socket_path}";
+
+/// Returns a pane, its process and its server; `None` for a dead one, whose row has ended and does not begin again.
+fn listed_pane(line: &str) -> Option<(PaneId, u32, String)> {
+    let (pane, rest) = line.strip_prefix("0 ")?.split_once(' ')?;
+    let (pid, socket) = rest.split_once(' ')?;
+    Some((PaneId::from(pane), pid.parse().ok()?, socket.to_owned()))
+}
+
 /// Waits until all existing panes are on the board. Does not wait for absent servers.
 pub(in crate::cli) fn wait_until_observing(
     servers: &[ObservedServer],
@@ -355,15 +365,8 @@ pub(in crate::cli) fn wait_until_observing(
 ) {
     let listed = servers.iter().filter_map(|observed| {
         let server = observed.server.clone().with_timeout(Duration::from_secs(1));
-        // Each server has a pane %0, so rows also name the socket. The row of a dead pane has ended, and does not begin
-        // again.
-        let format = "#{pane_dead} #{pane_id} #{pane_pid} #{socket_path}";
-        let panes = server.run(["list-panes", "-a", "-F", format], clock).ok()?;
-        let panes = panes.lines().filter_map(|line| {
-            let (pane, rest) = line.strip_prefix("0 ")?.split_once(' ')?;
-            let (pid, socket) = rest.split_once(' ')?;
-            Some((PaneId::from(pane), pid.parse().ok()?, socket.to_owned()))
-        });
+        let panes = server.run(["list-panes", "-a", "-F", LISTED], clock).ok()?;
+        let panes = panes.lines().filter_map(listed_pane);
         let panes: Vec<(PaneId, u32, String)> = panes.collect();
         let pids = panes.iter().map(|(pane, pid, _)| (pane.clone(), *pid));
         let left_out = self_showing(pids).unwrap_or_default();
@@ -385,5 +388,17 @@ pub(in crate::cli) fn wait_until_observing(
         if listed.iter().all(is_observed) || !ended.is_empty() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_does_not_wait_for_dead_panes() {
+        let alive = ("%0".into(), 7, "/tmp/a b".to_owned());
+        assert_eq!(listed_pane("0 %0 7 /tmp/a b"), Some(alive));
+        assert_eq!(listed_pane("1 %1 8 /tmp/a b"), None);
     }
 }

@@ -1271,7 +1271,6 @@ mod styles {
     /// Line, from, to, parameters.
     type Plain = (u32, u32, u32, String);
 
-    /// Returns the lines and revisions that bytes cause, with their styles.
     #[test]
     fn colours_of_reported_lines_do_not_fill_the_memory() {
         let mut pane = Pane::new(20, 4);
@@ -1289,6 +1288,7 @@ mod styles {
         assert!(!is_red(600) && !is_red(1));
     }
 
+    /// Returns the lines and revisions that bytes cause, with their styles.
     fn reported(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
         let before = pane.changes.len();
         pane.feed(bytes.as_bytes());
