@@ -289,7 +289,7 @@ fn typed(table: &mut Table, run: &RunDirectory) {
             rate(value)
         ),
         ratio: Some(plain / ours),
-        bar: Bar::AtLeast(3.0),
+        bar: Bar::AtLeast(5.0),
     });
     if !is_installed("taskset") {
         return eprintln!("SKIPPED: no taskset to keep a process on one core");

@@ -1,6 +1,6 @@
 //! `td-observe report` over a gigabyte of histories, half of them compressed: its time and its memory.
 //!
-//! `cargo bench --bench report -- nights`; `TD_NIGHT_MB=10000` for ten gigabytes of lines.
+//! `cargo bench --profile dist --bench report -- nights`; `TD_NIGHT_MB=10000` for ten gigabytes of lines.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! `export --format sqlite` compared with Python's `sqlite3`, which inserts the same rows and builds the same index in the
 //! same run.
 //!
-//! `cargo bench --features sqlite --bench report -- sqlite`; `TD_SQLITE_MB=1000` for a gigabyte of lines.
+//! `cargo bench --profile dist --features sqlite --bench report -- sqlite`; `TD_SQLITE_MB=1000` for a gigabyte of lines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
 //! Streamed panes, compared with unobserved ones and with `pipe-pane 'cat >> file'` and `tail -F`.
 //!
-//! Other sizes: `TD_BENCH_LINES` (the lines of the pane, 1,000,000), `TD_BENCH_PAIRS` (7),
+//! Other sizes: `TD_BENCH_LINES` (the lines of the pane, 1,000,000), `TD_BENCH_PAIRS` (20),
 //! `TD_BENCH_SESSIONS` (at rest, 200), `TD_BENCH_LONG=1` (50,000,000 lines while the observer is
 //! stopped), and `TD_BENCH_ROWS=pane,late,speed,many,stopped` for some of the rows.
 
@@ -55,7 +55,7 @@ fn lines() -> u64 {
 
 /// Returns the number of rounds of each way.
 fn pairs() -> u64 {
-    size("TD_BENCH_PAIRS", 7)
+    size("TD_BENCH_PAIRS", 20)
 }
 
 /// Formats a number with separators.

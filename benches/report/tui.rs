@@ -27,7 +27,8 @@ const PANES: usize = 100;
 const HISTORY_BYTES: u64 = 1_000_000_000;
 const STARTS: usize = 9;
 const FLOODING: usize = 10;
-const KEYS: usize = 300;
+const KEYS: usize = 150;
+const KEY_RUNS: usize = 10;
 /// A fast typist, not in step with the frames.
 const KEY_PAUSE: Duration = Duration::from_millis(137);
 const REST: Duration = Duration::from_secs(20);
@@ -244,6 +245,39 @@ fn start_rows(table: &mut Table) {
     });
 }
 
+/// What one run measures, in ms, beside the same of a program that only echoes.
+struct Keys {
+    late: Vec<f64>,
+    echoed: Vec<f64>,
+}
+
+impl Keys {
+    /// Types keys into the UI and the other program by turns.
+    fn typed(ui: &mut Ui) -> Self {
+        let mut echo = Echo::start();
+        run_at_real_time_priority();
+        let (mut late, mut echoed) = (Vec::new(), Vec::new());
+        for key in 0..KEYS {
+            ui.pass(KEY_PAUSE);
+            // Help opens and closes again.
+            let begun = Instant::now();
+            let is_help = key % 2 == 0;
+            ui.type_keys(b"?");
+            let shown = ui.until(|text| text.contains("type to search") == is_help);
+            late.push((shown - begun).as_secs_f64() * 1e3);
+            ui.pass(KEY_PAUSE);
+            echoed.push(echo.key_ms());
+        }
+        echo.end();
+        Self { late, echoed }
+    }
+
+    /// Returns the 99th percentiles.
+    fn p99(&self) -> [f64; 2] {
+        [&self.late, &self.echoed].map(|times| percentile(times, 0.99))
+    }
+}
+
 fn flood_rows(table: &mut Table) {
     let server = TmuxServer::new();
     for pane in 0..FLOODING {
@@ -253,37 +287,42 @@ fn flood_rows(table: &mut Table) {
     let mut ui = Ui::start(&observer);
     ui.until(|text| text.contains("xxxx"));
     ui.pass(Duration::from_secs(2));
-    let mut echo = Echo::start();
-    run_at_real_time_priority();
-    let (mut late, mut echoed) = (Vec::new(), Vec::new());
-    for key in 0..KEYS {
-        ui.pass(KEY_PAUSE);
-        // Help opens and closes again.
-        let begun = Instant::now();
-        let is_help = key % 2 == 0;
-        ui.type_keys(b"?");
-        let shown = ui.until(|text| text.contains("type to search") == is_help);
-        late.push((shown - begun).as_secs_f64() * 1e3);
-        ui.pass(KEY_PAUSE);
-        echoed.push(echo.key_ms());
-    }
-    echo.end();
+    let runs: Vec<Keys> = (0..KEY_RUNS).map(|_| Keys::typed(&mut ui)).collect();
     let held = Held::by(ui.terminal.child.id()).unwrap();
     let frames = most_in_a_second(&ui.frames);
     ui.quit();
-    let (p99, most) = (percentile(&late, 0.99), largest(&late));
-    let instead = format!(
-        "a program that only echoes: {:.1}, {:.1}, {:.1} ms",
-        median(echoed.clone()),
-        percentile(&echoed, 0.99),
-        largest(&echoed)
-    );
+    let p99s: Vec<[f64; 2]> = runs.iter().map(Keys::p99).collect();
+    for [ours, theirs] in &p99s {
+        eprintln!("  key to frame p99 {ours:.1} ms, echo {theirs:.1} ms");
+    }
+    let shown = |times: Vec<f64>, p99: Vec<f64>| {
+        let (least, most) = (
+            p99.iter().copied().fold(f64::INFINITY, f64::min),
+            largest(&p99),
+        );
+        format!(
+            "{:.1}, {least:.1} to {most:.1}, {:.1} ms",
+            median(times.clone()),
+            largest(&times)
+        )
+    };
+    let all = |of: fn(&Keys) -> &Vec<f64>| runs.iter().flat_map(of).copied().collect();
+    let p99 = |at: usize| p99s.iter().map(|both| both[at]).collect();
+    let met = p99s.iter().filter(|[ours, theirs]| ours <= theirs).count();
+    let ours: Vec<f64> = all(|keys| &keys.late);
+    let most = largest(&ours);
     table.row(&Row {
-        what: "terminal UI while 10 panes flood: key to frame, median, p99, latest",
-        ours: format!("{:.1}, {p99:.1}, {most:.1} ms", median(late)),
-        instead,
+        what: "terminal UI while 10 panes flood: key to frame, median, p99 of each run, latest",
+        ours: shown(ours, p99(0)),
+        instead: format!(
+            "a program that only echoes: {}; p99 no later in {met} of {KEY_RUNS}",
+            shown(all(|keys| &keys.echoed), p99(1))
+        ),
         ratio: None,
-        bar: Bar::Stated("p99 ≤ 33, all ≤ 200 ms", p99 <= 33.0 && most <= 200.0),
+        bar: Bar::Stated(
+            "p99 no later in each run, all ≤ 200 ms",
+            met == KEY_RUNS && most <= 200.0,
+        ),
     });
     table.row(&Row {
         what: "terminal UI while 10 panes flood: frames in a second, at most; memory",

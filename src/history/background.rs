@@ -294,7 +294,7 @@ impl Chores {
             self.jobs.try_send(chore);
     }
 
-    /// Compresses the closed files of these runs and writes filters until the deadline, and ends the thread.
+    /// Compresses the closed files of these runs until the deadline, and ends the thread.
     pub(super) fn finish(self, runs: Vec<RunDirectory>, deadline: Instant) {
         self.is_ending.store(true, Ordering::Relaxed);
         for run in runs {
@@ -319,7 +319,10 @@ fn serve_chores(queue: &Receiver<Chore>, is_ending: &AtomicBool, is_cancelled: &
             return;
         }
         let done = match chore {
-            Chore::Compress(run) => compress_all(&run, is_cancelled),
+            // Filters are left to the next observer once this one ends: nobody should wait for them.
+            Chore::Compress(run) => {
+                compress_all(&run, is_cancelled).and_then(|()| write_filters(&run, is_ending))
+            }
             Chore::Prune(..) if is_ending.load(Ordering::Relaxed) => Ok(()),
             Chore::Prune(data, retention, now) => prune(&data, retention, now, is_ending)
                 .and_then(|()| compress_left(&data, is_ending)),
@@ -355,7 +358,8 @@ fn compress_left(data: &DataDir, is_cancelled: &AtomicBool) -> Result<()> {
             break;
         }
         if !run.is_written().unwrap_or(true)
-            && let Err(error) = compress_all(&run, is_cancelled)
+            && let Err(error) =
+                compress_all(&run, is_cancelled).and_then(|()| write_filters(&run, is_cancelled))
         {
             log::info!("{error:?}");
         }
@@ -383,7 +387,7 @@ pub(crate) fn write_filters(run: &RunDirectory, is_cancelled: &AtomicBool) -> Re
     Ok(())
 }
 
-/// Compresses all closed files of a run that are not compressed, and writes the filters that its files lack.
+/// Compresses all closed files of a run that are not compressed.
 fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
     let dir = run.open_dir()?;
     let failed = |cause| Error::file("cannot compress the log in", run.path(), cause);
@@ -396,7 +400,7 @@ fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
         }
         compress(&dir, closed.number, BLOCK_BYTES as u64, is_cancelled).map_err(failed)?;
     }
-    write_filters(run, is_cancelled)
+    Ok(())
 }
 
 /// Replaces a plain file by a compressed one. One of the two is complete at any time.

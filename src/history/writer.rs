@@ -260,7 +260,6 @@ impl LogWriter {
             if !run.is_ending() {
                 run.end(RunState::Detached, None);
             }
-            // The filter of a newest file is left to the next observer: a command's end must not wait for it.
             if run.has_rotated() {
                 with_chores.push(run.directory.clone());
             }

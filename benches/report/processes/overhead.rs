@@ -72,7 +72,7 @@ fn nothing_rows(table: &mut Table) {
             ours: format!("{took:.1} ms"),
             instead: format!("unobserved: {plain:.1} ms"),
             ratio: None,
-            bar: Bar::None,
+            bar: Bar::Stated("≤ 5 ms more", took - plain <= 5.0),
         });
     }
 }

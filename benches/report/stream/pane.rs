@@ -16,7 +16,7 @@ use crate::common::resources::children_of;
 use crate::common::stats::median;
 use crate::common::table::{Bar, Row, Table};
 
-const TIME_BAR: f64 = 1.2;
+const TIME_BAR: f64 = 1.05;
 const PEAK_BAR_KB: u64 = 150 * 1024;
 /// The pause after the beginning of observation.
 const SETTLE: Duration = Duration::from_millis(300);
