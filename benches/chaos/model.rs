@@ -34,6 +34,8 @@ pub struct Verdict {
     gaps: u64,
     /// Each in words.
     kinds: Vec<String>,
+    /// What the observer said of its panes, which tells why there are gaps.
+    warnings: Vec<String>,
     /// Lines in gaps.
     lost: u64,
     /// Gaps whose number of lines is not known.
@@ -91,6 +93,10 @@ impl Verdict {
                     pane.gap = Some(None);
                 }
             }
+            if let TdEvent::Warning { message, .. } = &envelope.event {
+                self.warnings
+                    .push(format!("{} {name}: {message}", envelope.ts));
+            }
             let Some(pane) = envelope.event.pane().cloned() else {
                 continue;
             };
@@ -103,7 +109,10 @@ impl Verdict {
                     ..
                 } => {
                     self.gaps += 1;
-                    let gap = format!("{name} {pane}: {evidence} {reason}, {lost_lines:?} lines");
+                    let gap = format!(
+                        "{} {name} {pane}: {evidence} {reason}, {lost_lines:?} lines",
+                        envelope.ts
+                    );
                     self.kinds.push(gap);
                     state.gap = Some(match state.gap {
                         None => *lost_lines,
@@ -190,7 +199,10 @@ impl Verdict {
 
     /// Makes each gap a violation, for a time in which nothing was lost.
     pub fn refuse_gaps(&mut self) {
-        self.faults.append(&mut self.kinds);
+        if !self.kinds.is_empty() {
+            self.faults.append(&mut self.kinds);
+            self.faults.append(&mut self.warnings);
+        }
     }
 
     /// Returns the last line of a printer in the logs.
