@@ -38,6 +38,8 @@ pub(super) struct Client {
     /// Until this time, the server is left to other clients.
     free_at: Instant,
     idle: ServerIdle,
+    /// See [`Client::server_time`].
+    server_time: Duration,
 }
 
 /// A listing and its age.
@@ -80,6 +82,7 @@ impl Client {
             last: None,
             listing_count: 0,
             idle: ServerIdle::default(),
+            server_time: Duration::ZERO,
         }
     }
 
@@ -95,6 +98,13 @@ impl Client {
     /// Returns the number of bytes that the server has read, if known.
     pub fn server_bytes(&self) -> Option<u64> {
         self.counters.bytes()
+    }
+
+    /// Returns the server's time that all queries have taken: its CPU time, or if that is unknown, the time until its
+    /// replies. On a busy machine, a server waits for a processor ten times as long as it works, and that is no time of
+    /// the server.
+    pub fn server_time(&self) -> Duration {
+        self.server_time
     }
 
     /// Returns when [`Client::sample_idle`] is due.
@@ -166,7 +176,7 @@ impl Client {
                 recv(self.clock.after(pause)) -> _ => {}
             }
         }
-        let began = self.clock.now();
+        let (began, cpu_time) = (self.clock.now(), self.counters.cpu_time());
         let reply = run(&self.server, &self.clock);
         if let (Err(_), Some(last)) = (&reply, &mut self.last) {
             last.is_doubtful = true;
@@ -175,6 +185,8 @@ impl Client {
         self.idle
             .query_ended(ended.saturating_duration_since(self.epoch));
         let duration = ended - began;
+        let cpu_times = self.counters.cpu_time().zip(cpu_time);
+        self.server_time += cpu_times.map_or(duration, |(now, then)| now.since(then).min(duration));
         self.server.captures().add(captures, duration);
         self.free_at = ended + duration.saturating_sub(PROCESS_OVERHEAD).min(PAUSE_MAX);
         reply

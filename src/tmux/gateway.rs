@@ -17,7 +17,7 @@ use super::request::{
     ForegroundPrograms, ListingRequest, PendingReply, ReplySender, SessionReply, SessionRequest,
     ended,
 };
-use super::schedule::{AdaptiveRounds, PollSchedule, RoundResult, next_tick};
+use super::schedule::{AdaptiveRounds, PollSchedule, Round, RoundResult, next_tick};
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -379,7 +379,7 @@ impl Scheduler {
         let mut requests = listings.iter();
         let programs =
             requests.any(|(request, _)| request.programs == ForegroundPrograms::Included);
-        let began = self.client.freshness();
+        let (began, server_time) = (self.client.freshness(), self.client.server_time());
         let snapshot = match self.client.snapshot(programs) {
             Ok(snapshot) => snapshot,
             Err(error) => {
@@ -410,9 +410,13 @@ impl Scheduler {
         };
         complete(&mut self.client, ready, snapshot);
         if is_adaptive {
-            let ended = self.client.now();
-            self.adaptive_rounds
-                .record(began.at, ended, began.server_bytes, result);
+            let round = Round {
+                began: began.at,
+                ended: self.client.now(),
+                server_time: self.client.server_time() - server_time,
+                server_bytes: began.server_bytes,
+            };
+            self.adaptive_rounds.record(round, result);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::fs;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::child::stat;
 use crate::event::PaneId;
@@ -19,8 +20,13 @@ pub(super) struct CpuTime {
     slices: u64,
 }
 
-#[cfg(test)]
 impl CpuTime {
+    /// Returns the CPU time since an earlier reading.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
+    }
+
+    #[cfg(test)]
     pub fn of(nanos: u64, slices: u64) -> Self {
         Self { nanos, slices }
     }

@@ -79,8 +79,8 @@ pub struct AdaptivePolling {
     pub interval_min: Duration,
     /// The longest time between two polls, used while nothing is printed. Defaults to 1 s.
     pub interval_max: Duration,
-    /// The share of the server's time that polls may take, from 0 to 1. Defaults to 0.2: after a poll of 4
-    /// ms, at least 16 ms without a poll follow.
+    /// The share of the server's time that polls may take, from 0 to 1. Defaults to 0.2: after polls that took the
+    /// server 4 ms, at least 16 ms without a poll follow.
     pub server_share: f64,
 }
 
@@ -127,16 +127,22 @@ const IDLE_CHECK: Duration = Duration::from_millis(40);
 /// does not report the number, the results of the last rounds determine the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AdaptiveRounds {
-    /// The start, duration and end of the last round.
-    began: Duration,
-    duration: Duration,
-    ended: Duration,
-    /// The number of bytes that the server had read before it.
-    server_bytes: Option<u64>,
+    last: Round,
     /// The number of further bytes that makes the next round urgent.
     urgent_bytes: u64,
     /// The longest wait for the next round, given the results of the last rounds.
     wait: Duration,
+}
+
+/// One round of polls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    pub began: Duration,
+    pub ended: Duration,
+    /// The server's time that it took.
+    pub server_time: Duration,
+    /// The number of bytes that the server had read before it.
+    pub server_bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,20 +157,13 @@ pub(super) struct RoundResult {
 
 impl AdaptiveRounds {
     /// Records a round.
-    pub fn record(
-        &mut self,
-        began: Duration,
-        ended: Duration,
-        server_bytes: Option<u64>,
-        result: RoundResult,
-    ) {
+    pub fn record(&mut self, round: Round, result: RoundResult) {
+        self.last = round;
         self.wait = match result {
             RoundResult { is_flood: true, .. } => Duration::ZERO,
             RoundResult { has_news: true, .. } => UNHURRIED,
             _ => (self.wait * 2).clamp(UNHURRIED, INTERVAL_MAX),
         };
-        (self.began, self.ended, self.server_bytes) = (began, ended, server_bytes);
-        self.duration = ended.saturating_sub(began);
         // The smallest row takes one byte, and a typical one dozens; at four bytes per row, a history is still
         // far from overflowing.
         self.urgent_bytes = (u64::from(result.history_limit_min) * 4).clamp(1024, 8192);
@@ -178,9 +177,9 @@ impl AdaptiveRounds {
         server_bytes: Option<u64>,
         recheck: Option<Duration>,
     ) -> Duration {
-        let rested = self.ended + polling.rest(self.duration);
-        let after = |wait| self.began + polling.limit(wait);
-        let due = match (self.server_bytes, server_bytes) {
+        let rested = self.last.ended + polling.rest(self.last.server_time);
+        let after = |wait| self.last.began + polling.limit(wait);
+        let due = match (self.last.server_bytes, server_bytes) {
             _ if self.is_idle(server_bytes) => {
                 // The last listing still holds, so the round costs the server nothing.
                 let latest = after(polling.interval_max);
@@ -202,7 +201,7 @@ impl AdaptiveRounds {
 
     /// Returns true if the server is known to have read nothing since the last round.
     pub fn is_idle(&self, server_bytes: Option<u64>) -> bool {
-        self.server_bytes.is_some() && self.server_bytes == server_bytes
+        self.last.server_bytes.is_some() && self.last.server_bytes == server_bytes
     }
 
     /// Returns when to check again if a round is due, because further input may make it due earlier.
@@ -212,7 +211,7 @@ impl AdaptiveRounds {
         server_bytes: Option<u64>,
         (now, due): (Duration, Duration),
     ) -> Duration {
-        match self.server_bytes {
+        match self.last.server_bytes {
             Some(_) if self.is_idle(server_bytes) => due.min(now + polling.limit(IDLE_CHECK)),
             Some(_) => due.min(now + polling.interval_min),
             None => due,
@@ -270,8 +269,30 @@ mod tests {
     /// Returns the rounds after one from 1000 to 1002 ms, before which 10,000 bytes had been read.
     fn after(result: RoundResult) -> AdaptiveRounds {
         let mut rounds = AdaptiveRounds::default();
-        rounds.record(ms(1000), ms(1002), Some(10_000), result);
+        rounds.record(round(ms(1000), ms(1002), Some(10_000)), result);
         rounds
+    }
+
+    /// Returns a round all of whose time is the server's.
+    fn round(began: Duration, ended: Duration, server_bytes: Option<u64>) -> Round {
+        Round {
+            began,
+            ended,
+            server_time: ended - began,
+            server_bytes,
+        }
+    }
+
+    #[test]
+    fn a_server_that_waits_for_a_processor_is_polled_as_often_as_another() {
+        let mut rounds = AdaptiveRounds::default();
+        let starved = Round {
+            server_time: ms(10),
+            ..round(ms(1000), ms(9000), Some(0))
+        };
+        rounds.record(starved, RoundResult::default());
+        let due = rounds.due(&AdaptivePolling::default(), Some(100_000), None);
+        assert_eq!(due, ms(9040));
     }
 
     #[test]
@@ -336,9 +357,7 @@ mod tests {
         let mut waits = Vec::new();
         for has_news in [true, false, false, false, false, true] {
             rounds.record(
-                now,
-                now,
-                None,
+                round(now, now, None),
                 RoundResult {
                     has_news,
                     ..RoundResult::default()
@@ -363,7 +382,7 @@ mod tests {
             let polling = AdaptivePolling { server_share, ..AdaptivePolling::default() };
             let mut rounds = AdaptiveRounds::default();
             let ended = ms(1000 + took);
-            rounds.record(ms(1000), ended, Some(0), RoundResult { is_flood, ..RoundResult::default() });
+            rounds.record(round(ms(1000), ended, Some(0)), RoundResult { is_flood, ..RoundResult::default() });
             let due = rounds.due(&polling, Some(read + 1), Some(ms(1000)));
             let all = (due - ms(1000)).as_secs_f64();
             prop_assert!(ms(took).as_secs_f64() <= server_share * all + 1e-6);

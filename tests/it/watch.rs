@@ -3,6 +3,8 @@
 #[cfg(feature = "cli")]
 mod baseline;
 mod faults;
+#[cfg(feature = "cli")]
+mod starved;
 
 use std::time::Duration;
 
