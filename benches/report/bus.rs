@@ -333,7 +333,7 @@ fn emit_rows(table: &mut Table) {
             bar: if burst == 1 {
                 Bar::AtMost(0.5)
             } else {
-                Bar::Stated("≤ 150 ns", td <= 150.0)
+                Bar::Stated("≤ 0.50, ≤ 150 ns", td <= value / 2.0 && td <= 150.0)
             },
         });
     }

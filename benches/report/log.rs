@@ -49,7 +49,7 @@ pub fn run(table: &mut Table) {
                     instead: format!("{instead}: {:.2} M events/s", theirs / 1e6),
                     ratio: Some(ours / theirs),
                     bar: if producers == 1 && !how.is_empty() {
-                        Bar::Stated("≥ 4 M/s", ours >= 4e6)
+                        Bar::Stated("≥ 2.00, ≥ 4 M/s", ours >= 2.0 * theirs && ours >= 4e6)
                     } else {
                         Bar::AtLeast(2.0)
                     },

@@ -1,7 +1,7 @@
 //! The table of the README: each figure measured side by side with an alternative, in one run.
 //!
-//! `cargo bench --profile dist --bench report` measures everything in half an hour, built as packages are; sections can
-//! be named: `cargo bench --profile dist --bench report -- bus polling`. Rounds of the two sides alternate and the
+//! `cargo bench --profile dist --bench report` measures everything, built as packages are; sections can be
+//! named: `cargo bench --profile dist --bench report -- bus polling`. Rounds of the two sides alternate and the
 //! figures are medians, so that other load on the machine affects both.
 //! Progress is printed on stderr.
 

@@ -1,8 +1,8 @@
 //! Many hosts by way of Redis: how fast a history is shipped and copied, beside Redis' own client with the same entries,
 //! and what an idle shipper uses.
 //!
-//! `cargo bench --profile dist --features redis --bench report -- redis`; `TD_REDIS_EVENTS=1000000` for another number of events, and
-//! `TD_SECONDS=60` for another time of idleness.
+//! `cargo bench --profile dist --features redis --bench report -- redis`; `TD_REDIS_EVENTS=1000000` for another number of
+//! events, and `TD_SECONDS=60` for another time of idleness.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -295,33 +295,26 @@ fn flood_rows(table: &mut Table) {
     for [ours, theirs] in &p99s {
         eprintln!("  key to frame p99 {ours:.1} ms, echo {theirs:.1} ms");
     }
-    let shown = |times: Vec<f64>, p99: Vec<f64>| {
-        let (least, most) = (
-            p99.iter().copied().fold(f64::INFINITY, f64::min),
-            largest(&p99),
-        );
-        format!(
-            "{:.1}, {least:.1} to {most:.1}, {:.1} ms",
-            median(times.clone()),
-            largest(&times)
-        )
+    let all =
+        |of: fn(&Keys) -> &Vec<f64>| -> Vec<f64> { runs.iter().flat_map(of).copied().collect() };
+    let (late, echoed) = (all(|keys| &keys.late), all(|keys| &keys.echoed));
+    let p99 = |at: usize| largest(&p99s.iter().map(|both| both[at]).collect::<Vec<f64>>());
+    let shown = |times: &[f64], p99: f64| {
+        let median = median(times.to_vec());
+        format!("{median:.1}, {p99:.1}, {:.1} ms", largest(times))
     };
-    let all = |of: fn(&Keys) -> &Vec<f64>| runs.iter().flat_map(of).copied().collect();
-    let p99 = |at: usize| p99s.iter().map(|both| both[at]).collect();
     let met = p99s.iter().filter(|[ours, theirs]| ours <= theirs).count();
-    let ours: Vec<f64> = all(|keys| &keys.late);
-    let most = largest(&ours);
     table.row(&Row {
-        what: "terminal UI while 10 panes flood: key to frame, median, p99 of each run, latest",
-        ours: shown(ours, p99(0)),
+        what: "terminal UI while 10 panes flood: key to frame, median, latest p99 of ten runs, latest",
+        ours: shown(&late, p99(0)),
         instead: format!(
-            "a program that only echoes: {}; p99 no later in {met} of {KEY_RUNS}",
-            shown(all(|keys| &keys.echoed), p99(1))
+            "a program that only echoes: {}; its p99 is no earlier in {met} of {KEY_RUNS} runs",
+            shown(&echoed, p99(1))
         ),
         ratio: None,
         bar: Bar::Stated(
-            "p99 no later in each run, all ≤ 200 ms",
-            met == KEY_RUNS && most <= 200.0,
+            "p99 ≤ 33 ms and no later in each run, all ≤ 200 ms",
+            met == KEY_RUNS && p99(0) <= 33.0 && largest(&late) <= 200.0,
         ),
     });
     table.row(&Row {

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cli::{Running, assert_code, on, program, text};
 use crate::support::TmuxServer;
 
-/// A process that stops a server, and lets it run for a moment every 0.6 s.
+/// A process that stops a server, and lets it run for a moment every 0.3 s.
 struct Starving {
     server: Pid,
     process: Child,
@@ -17,7 +17,7 @@ impl Starving {
     fn start(server: Pid) -> Self {
         let pid = server.as_raw_nonzero();
         let script =
-            format!("while kill -STOP {pid}; do sleep 0.6; kill -CONT {pid}; sleep 0.01; done");
+            format!("while kill -STOP {pid}; do sleep 0.3; kill -CONT {pid}; sleep 0.01; done");
         let process = Command::new("sh").args(["-c", &script]).spawn().unwrap();
         Self { server, process }
     }
@@ -36,8 +36,8 @@ fn a_server_that_waits_for_a_processor_loses_no_lines() {
     let server = TmuxServer::new();
     let data = server.directory().join("data");
     server.new_session("first", 80, 10, "exec cat");
-    server.tmux(&["set-option", "-g", "history-limit", "250"]);
-    let print = "read go; for burst in $(seq 140); do \
+    server.tmux(&["set-option", "-g", "history-limit", "130"]);
+    let print = "read go; for burst in $(seq 80); do \
                  for n in 1 2 3 4 5; do echo line $burst.$n; done; sleep 0.07; done; echo ends; exec cat";
     let pane = server.new_session("job", 80, 10, print);
     let socket = server.socket().display().to_string();
@@ -46,12 +46,16 @@ fn a_server_that_waits_for_a_processor_loses_no_lines() {
     watch.wait_for("PaneOpened");
     server.tmux(&["send-keys", "-t", &pane, "Enter"]);
     let starving = Starving::start(server.pid());
-    watch.wait_for("ends");
+    // On a busy machine, each takes seconds.
+    for line in ["line 20.1", "line 40.1", "line 60.1"] {
+        watch.wait_for(line);
+    }
     drop(starving);
+    watch.wait_for("ends");
     watch.signal(Signal::INT);
     let output = watch.end();
     assert_code(&output, 0);
     let printed = text(&output.stdout);
     assert!(!printed.contains("OutputGap"), "{printed}");
-    assert_eq!(printed.matches("line ").count(), 700, "{printed}");
+    assert_eq!(printed.matches("line ").count(), 400, "{printed}");
 }
