@@ -112,10 +112,12 @@ impl Client {
         self.idle.sample_due().filter(|_| self.last.is_some())
     }
 
-    /// Samples the server's CPU time once it has finished the last query.
+    /// Samples the server's CPU time if it has finished the last query.
     pub fn sample_idle(&mut self) {
         if self.sample_due().is_some_and(|due| due <= self.now()) {
-            self.idle.record_sample(self.counters.cpu_time());
+            let is_running = self.counters.is_running();
+            let cpu_time = self.counters.cpu_time();
+            self.idle.take_sample(cpu_time, is_running, self.now());
         }
     }
 
@@ -182,9 +184,9 @@ impl Client {
             last.is_doubtful = true;
         }
         let ended = self.clock.now();
-        self.idle
-            .query_ended(ended.saturating_duration_since(self.epoch));
         let duration = ended - began;
+        let since_epoch = ended.saturating_duration_since(self.epoch);
+        self.idle.query_ended(since_epoch, duration);
         let cpu_times = self.counters.cpu_time().zip(cpu_time);
         self.server_time += cpu_times.map_or(duration, |(now, then)| now.since(then).min(duration));
         self.server.captures().add(captures, duration);
@@ -257,8 +259,8 @@ impl Snapshot {
     }
 }
 
-/// The time that a server usually needs to clean up after a query. If it needs longer, for example on a busy
-/// machine, it has run since the sample and is queried once more.
+/// The time that a server needs to clean up after a query, and the interval at which one that still runs is looked at:
+/// with a thousand panes, it needs some 5 ms of a processor, for which it may have to wait.
 const CLEAN_UP: Duration = Duration::from_millis(3);
 
 /// The maximum age of a listing while its server is idle: the initial value after a change, and the upper
@@ -269,8 +271,8 @@ const AGE_MAX: Duration = Duration::from_secs(60);
 /// The idleness of one server since its last listing, decided from its CPU time (pure).
 ///
 /// A listing holds while the server has not run, and need not be requested again. A query makes the server
-/// run, even shortly after its reply. Its CPU time is therefore sampled some time after each query. Activity
-/// for other clients before the sample is not noticed until the next listing. That listing comes soon after a
+/// run, even shortly after its reply. Its CPU time is therefore sampled some time after each query, when it sleeps
+/// again. Activity for other clients before the sample is not noticed until the next listing. That listing comes soon after a
 /// change, and later and later while nothing happens: each listing adds such a blind interval, so frequent
 /// listings would gain nothing.
 ///
@@ -278,8 +280,8 @@ const AGE_MAX: Duration = Duration::from_secs(60);
 /// anything.
 #[derive(Debug)]
 pub(super) struct ServerIdle {
-    /// The end of the last query, until its sample is taken.
-    query_ended: Option<Duration>,
+    /// Until the sample after the last query is taken.
+    clean_up: Option<CleanUp>,
     /// The sample: the CPU time some time after the last query.
     sample: Option<CpuTime>,
     /// True if the server is not known to have run between the last listing and the sample.
@@ -288,10 +290,18 @@ pub(super) struct ServerIdle {
     age_max: Duration,
 }
 
+/// The time after a query, until the server sleeps.
+#[derive(Debug)]
+struct CleanUp {
+    sample_at: Duration,
+    /// When the sample is taken also if the server runs: it has had as long as for the query, so it does something else.
+    latest: Duration,
+}
+
 impl Default for ServerIdle {
     fn default() -> Self {
         Self {
-            query_ended: None,
+            clean_up: None,
             sample: None,
             holds: false,
             age_max: AGE_MIN,
@@ -314,22 +324,31 @@ impl ServerIdle {
     /// Records the start of another query. If the server has run since the listing, the listing no longer
     /// holds.
     pub fn query_started(&mut self, cpu_time: Option<CpuTime>) {
-        self.holds &= self.query_ended.is_some() || self.is_idle(cpu_time);
+        self.holds &= self.clean_up.is_some() || self.is_idle(cpu_time);
     }
 
-    /// Records the end of a query.
-    pub fn query_ended(&mut self, now: Duration) {
-        (self.query_ended, self.sample) = (Some(now), None);
+    /// Records the end of a query, which took `duration`.
+    pub fn query_ended(&mut self, now: Duration, duration: Duration) {
+        self.clean_up = Some(CleanUp {
+            sample_at: now + CLEAN_UP,
+            latest: now + duration,
+        });
+        self.sample = None;
     }
 
     /// Returns when the next sample is due.
     pub fn sample_due(&self) -> Option<Duration> {
-        Some(self.query_ended? + CLEAN_UP)
+        self.clean_up.as_ref().map(|clean_up| clean_up.sample_at)
     }
 
-    /// Records the CPU time once the sample is due.
-    pub fn record_sample(&mut self, cpu_time: Option<CpuTime>) {
-        (self.query_ended, self.sample) = (None, cpu_time);
+    /// Takes the sample once it is due, unless the server still cleans up.
+    pub fn take_sample(&mut self, cpu_time: Option<CpuTime>, is_running: bool, now: Duration) {
+        match &mut self.clean_up {
+            Some(clean_up) if is_running && now < clean_up.latest => {
+                clean_up.sample_at = now + CLEAN_UP;
+            }
+            _ => (self.clean_up, self.sample) = (None, cpu_time),
+        }
     }
 
     /// Returns true if a listing taken at `listed` still holds.
@@ -359,11 +378,11 @@ mod tests {
     fn a_listing_holds_while_the_server_is_idle() {
         let [a, b, c, d] = [1, 2, 3, 4].map(|slices| Some(CpuTime::of(10 * slices, slices)));
         let mut idle = ServerIdle::default();
-        idle.query_ended(ms(100));
+        idle.query_ended(ms(100), ms(1));
         idle.listing_started(a);
         assert!(!idle.listing_holds(a, ms(100), ms(101)), "not sampled yet");
         assert_eq!(idle.sample_due(), Some(ms(103)));
-        idle.record_sample(a);
+        idle.take_sample(a, false, ms(0));
         assert_eq!(idle.sample_due(), None);
         assert!(idle.listing_holds(a, ms(100), ms(599)));
         assert!(
@@ -374,25 +393,47 @@ mod tests {
         assert!(idle.listing_holds(a, ms(100), ms(2099)), "it was idle");
         assert!(!idle.listing_holds(b, ms(100), ms(130)), "it has run");
         idle.listing_started(b);
-        idle.query_ended(ms(200));
-        idle.record_sample(b);
+        idle.query_ended(ms(200), ms(1));
+        idle.take_sample(b, false, ms(0));
         assert!(
             !idle.listing_holds(b, ms(200), ms(700)),
             "half a second again"
         );
         assert!(idle.listing_holds(b, ms(200), ms(699)));
         idle.query_started(c);
-        idle.query_ended(ms(300));
-        idle.record_sample(c);
+        idle.query_ended(ms(300), ms(1));
+        idle.take_sample(c, false, ms(0));
         assert!(
             !idle.listing_holds(c, ms(200), ms(330)),
             "it ran before another query"
         );
         assert!(!idle.listing_holds(None, ms(200), ms(330)), "gone");
         idle.listing_started(d);
-        idle.query_ended(ms(400));
-        idle.record_sample(None);
+        idle.query_ended(ms(400), ms(1));
+        idle.take_sample(None, false, ms(0));
         assert!(!idle.listing_holds(None, ms(400), ms(430)), "unknown");
+    }
+
+    #[test]
+    fn a_sample_waits_until_the_server_sleeps_or_has_had_as_long_as_for_the_query() {
+        let [a, b] = [1, 2].map(|slices| Some(CpuTime::of(10 * slices, slices)));
+        let mut idle = ServerIdle::default();
+        idle.listing_started(a);
+        idle.query_ended(ms(100), ms(40));
+        idle.take_sample(a, true, ms(103));
+        assert!(!idle.listing_holds(a, ms(60), ms(104)), "it cleans up");
+        assert_eq!(idle.sample_due(), Some(ms(106)));
+        idle.take_sample(b, false, ms(106));
+        assert_eq!(idle.sample_due(), None);
+        assert!(
+            idle.listing_holds(b, ms(60), ms(107)),
+            "its clean-up is no news"
+        );
+        idle.query_ended(ms(200), ms(40));
+        idle.take_sample(a, true, ms(239));
+        assert_eq!(idle.sample_due(), Some(ms(242)));
+        idle.take_sample(a, true, ms(242));
+        assert_eq!(idle.sample_due(), None, "it does something else");
     }
 
     #[test]
@@ -401,8 +442,8 @@ mod tests {
         let mut idle = ServerIdle::default();
         let mut ages = Vec::new();
         for _ in 0..6 {
-            idle.query_ended(ms(0));
-            idle.record_sample(cpu_time);
+            idle.query_ended(ms(0), ms(1));
+            idle.take_sample(cpu_time, false, ms(0));
             idle.listing_started(cpu_time);
             let age = (1..).map(|half| half * ms(500));
             ages.extend(

@@ -37,6 +37,7 @@ impl CpuTime {
 pub(super) struct Counters {
     io: Option<File>,
     schedstat: Option<File>,
+    stat: Option<File>,
 }
 
 impl Counters {
@@ -45,6 +46,7 @@ impl Counters {
         Self {
             io: open("io"),
             schedstat: open("schedstat"),
+            stat: open("stat"),
         }
     }
 
@@ -61,6 +63,16 @@ impl Counters {
     /// Returns the CPU time of the process.
     pub fn cpu_time(&self) -> Option<CpuTime> {
         read(self.schedstat.as_ref()?, parse_schedstat)
+    }
+
+    /// Returns true if the process runs or waits for a processor, so that its CPU time will grow.
+    pub fn is_running(&self) -> bool {
+        let state = |file| {
+            read(file, |text| {
+                Some(text.rsplit_once(") ")?.1.starts_with('R'))
+            })
+        };
+        self.stat.as_ref().and_then(state).unwrap_or(false)
     }
 }
 
@@ -238,6 +250,29 @@ mod tests {
         assert_eq!(parse_schedstat("0 0 0\n"), None);
         assert_eq!(parse_schedstat("12"), None);
         assert_eq!(parse_schedstat(""), None);
+    }
+
+    #[test]
+    fn a_process_runs_or_sleeps() {
+        let start = |script: &str| {
+            let mut command = std::process::Command::new("sh");
+            command
+                .args(["-c", script])
+                .stdin(std::process::Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let [mut busy, mut asleep] = [start("while :; do :; done"), start("read line")];
+        let is_running = |child: &std::process::Child| Counters::of(child.id()).is_running();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while !is_running(&busy) || is_running(&asleep) {
+            assert!(std::time::Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        for child in [&mut busy, &mut asleep] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(!is_running(&busy), "it has ended");
     }
 
     #[test]
