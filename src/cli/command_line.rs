@@ -159,13 +159,6 @@ pub(super) enum Command {
     Man(TypedMan),
     /// Print a chapter of the guide, or the help of a command
     Help(TypedHelp),
-    /// Reads the pipe of a pane; started by watch
-    #[command(hide = true)]
-    Drain(TypedDrain),
-    /// Ends the connections to hosts of a program that was killed; started by --host
-    #[cfg(feature = "hosts")]
-    #[command(hide = true)]
-    Guard,
 }
 
 #[derive(Debug, clap::Args)]
@@ -206,13 +199,6 @@ pub(super) struct TypedHelp {
     /// A chapter, or a command
     #[arg(value_name = "TOPIC", add = ArgValueCompleter::new(topics))]
     pub words: Vec<OsString>,
-}
-
-/// The arguments of [`crate::tmux::drain`].
-#[derive(Debug, clap::Args)]
-pub(super) struct TypedDrain {
-    pub address: String,
-    pub token: String,
 }
 
 // The command line as clap parses it: each subcommand with the global options that apply to it.

@@ -104,10 +104,14 @@ use output::print_message;
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(code) = run_part(args.get(1..).unwrap_or_default()) {
+        return code;
+    }
     if let Some(code) = guide::answer_completion() {
         return code;
     }
-    let args = with_default_command(args.into_iter().collect());
+    let args = with_default_command(args);
     if args.len() == 1 {
         // The help precedes the error about the missing subcommand. A closed output is no error.
         let _ = command_line::command().print_help();
@@ -127,6 +131,24 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(failure) if is_run => fail(&failure.of_run()),
         Err(failure) => fail(&failure),
+    }
+}
+
+/// Runs as a part of another td-observe, if these are the arguments of one: a drain, which tmux starts for each pane, or a
+/// guard, which ends the connections to hosts after a program that was killed. The parser of command lines would take
+/// half a megabyte and 2 ms, more than either.
+fn run_part(args: &[OsString]) -> Option<ExitCode> {
+    match args {
+        [name, address, token] if name == "drain" => {
+            let drained = crate::tmux::drain(&address.to_string_lossy(), &token.to_string_lossy());
+            Some(drained.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS))
+        }
+        #[cfg(feature = "hosts")]
+        [name] if name == hosts::GUARD => {
+            crate::child::guard(std::io::stdin().lock());
+            Some(ExitCode::SUCCESS)
+        }
+        _ => None,
     }
 }
 
@@ -192,16 +214,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         _ => None,
     };
     output::start_diagnostics(options.verbose, log);
-    // tmux starts a drain, which needs far less memory and has no user to report to.
-    let is_own = match args.command {
-        Command::Drain(_) => true,
-        #[cfg(feature = "hosts")]
-        Command::Guard => true,
-        _ => false,
-    };
-    if !is_own {
-        checks::check_address_space()?;
-    }
+    checks::check_address_space()?;
     #[cfg(feature = "hosts")]
     let hosts = match hosts_of(&args.command, options.json) {
         Some(of) => hosts::begin(of, &mut options)?,
@@ -320,14 +333,5 @@ fn perform(command: Command, options: Options) -> Result<ExitCode, Failure> {
         Command::Completions(typed) => guide::print_completions(typed.shell),
         Command::Man(typed) => guide::write_manual(&typed.directory),
         Command::Help(typed) => guide::run(&typed.words),
-        #[cfg(feature = "hosts")]
-        Command::Guard => {
-            crate::child::guard(std::io::stdin().lock());
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Drain(typed) => {
-            crate::tmux::drain(&typed.address, &typed.token)?;
-            Ok(ExitCode::SUCCESS)
-        }
     }
 }
