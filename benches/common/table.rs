@@ -46,11 +46,11 @@ impl Table {
             (Bar::Stated(bar, met), _) => (bar.to_owned(), Some(met)),
         };
         self.missed += usize::from(met == Some(false));
+        // A bar would end the cell.
+        let [what, ours, instead] =
+            [row.what, &row.ours, &row.instead].map(|cell| cell.replace('|', "\\|"));
         println!(
-            "| {} | {} | {} | {} | {bar} | {} |",
-            row.what,
-            row.ours,
-            row.instead,
+            "| {what} | {ours} | {instead} | {} | {bar} | {} |",
             row.ratio.map_or(String::new(), shown),
             match met {
                 None => "",

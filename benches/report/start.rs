@@ -75,7 +75,8 @@ impl Observer<'_> {
     }
 
     fn stop(&self) {
-        assert!(self.command(&["stop"]).status().unwrap().success());
+        let mut command = self.command(&["stop"]);
+        assert!(command.stdout(Stdio::null()).status().unwrap().success());
     }
 
     /// Returns the number of rows whose state is known.

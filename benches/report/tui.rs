@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::process::Command as Process;
+use std::process::{Command as Process, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -67,6 +67,7 @@ impl Observer {
     fn command(&self, args: &[&str]) -> Process {
         let mut command = Process::new(PROGRAM);
         command.args(args).env("TD_DATA_DIR", self.data.path());
+        command.stdout(Stdio::null());
         for name in ["TMUX", "TMUX_PANE", "XDG_RUNTIME_DIR", "RUST_LOG"] {
             command.env_remove(name);
         }
